@@ -1,0 +1,143 @@
+"""Put a release document together from its public parts."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import metadata
+from typing import Literal, cast
+
+from dpbayes_cli import __version__
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.document import (
+    InferenceReport,
+    LedgerReference,
+    Noise,
+    ParameterSummary,
+    ReleasedGuarantee,
+    ReleaseDocument,
+    ReleasedStatistic,
+    Width,
+)
+from dpbayes_cli.contracts import Mechanism, Model, Payload, Plan
+from dpbayes_cli.inference.posterior import Marginal
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a document is made of; nothing exact about the data is among it."""
+
+    release_id: str
+    account: str
+    created: datetime
+    spec: ReleaseSpec
+    model: Model
+    mechanism: type[Mechanism]
+    plan: Plan
+    record_unit: str
+    n_records: int | None
+    payload: Payload
+    analysis: Analysis
+    ledger_sequence: int
+    ledger_hash: str
+
+
+def assemble(parts: Parts) -> ReleaseDocument:
+    """Return the release document."""
+    spec, analysis, guarantee = parts.spec, parts.analysis, parts.plan.guarantee
+    (step,) = parts.plan.steps
+    named = list(zip(analysis.parameters, analysis.marginals, strict=True))
+    return ReleaseDocument(
+        release_id=parts.release_id,
+        account=parts.account,
+        created=parts.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        model=parts.model.name,
+        mechanism=parts.mechanism.name,
+        spec=spec.stated_in_full,
+        record_unit=parts.record_unit,
+        privacy_unit=f"one record ({parts.record_unit})",
+        n_records=parts.n_records,
+        statistics=[ReleasedStatistic(**described) for described in parts.payload.described()],
+        noise=Noise(**parts.payload.noise.serialize()),
+        sensitivity_l1=step.statistic.sensitivity_l1,
+        guarantee=guarantee_part(parts.plan, spec.privacy.neighbors),
+        posterior={name: summary(marginal) for name, marginal in named},
+        width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named},
+        posterior_predictive=analysis.predictive,
+        inference=inference_report(spec, analysis),
+        assumptions=_assumptions(parts, guarantee.kind),
+        corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
+        ledger=LedgerReference(sequence=parts.ledger_sequence, hash=parts.ledger_hash),
+        software=_software(),
+    )
+
+
+def guarantee_part(plan: Plan, neighbors: Neighbors) -> ReleasedGuarantee:
+    """Return the guarantee of a plan as the document states it."""
+    return ReleasedGuarantee(
+        kind=cast(Literal["pure", "approximate"], plan.guarantee.kind),
+        epsilon=float(plan.guarantee.epsilon),
+        delta=float(plan.guarantee.delta),
+        neighbors=neighbors,
+    )
+
+
+def summary(marginal: Marginal) -> ParameterSummary:
+    """Return the summary of one parameter."""
+    return ParameterSummary(mean=marginal.mean, sd=marginal.sd, **marginal.quantiles)
+
+
+def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
+    """Return how the posterior was computed."""
+    posterior = analysis.posterior
+    finite = {name: value if abs(value) != float("inf") else None for name, value in posterior.diagnostics.items()}
+    return InferenceReport(
+        method=spec.inference.method,
+        how=posterior.method,
+        exact=posterior.exact,
+        monte_carlo_error=posterior.monte_carlo,
+        diagnostics=finite,
+        warnings=list(posterior.warnings),
+        samples=spec.inference.samples,
+        samples_format=spec.inference.format,
+    )
+
+
+def _assumptions(parts: Parts, kind: str) -> list[str]:
+    """Return what the guarantee and the posterior rest on, one sentence each."""
+    spec = parts.spec
+    neighbors = spec.privacy.neighbors
+    relation = {
+        Neighbors.REPLACE_ONE: f"Neighbouring data sets differ in the content of one {parts.record_unit}; "
+        "the number of records is public.",
+        Neighbors.ADD_REMOVE: f"Neighbouring data sets differ by one {parts.record_unit} more or fewer; the number of "
+        "records is private, and nothing in this bundle depends on it but through the noisy statistics.",
+    }[neighbors]
+    if spec.policy.complete:
+        invalid = (
+            f"Missing, malformed and undeclared values counted as {spec.policy.impute!r}. The custodian promises that "
+            "this is a fair stand-in; where many values are missing it biases the posterior."
+        )
+    else:
+        invalid = (
+            "Missing, malformed and undeclared values contributed nothing; how many there were is private. The "
+            "posterior averages over the number of valid records, uniform a priori."
+        )
+    return [
+        relation,
+        "Each person has at most one record. Whoever has k records is protected k times less: k epsilon.",
+        f"The guarantee is {kind} differential privacy of this one release; the account's ledger adds up all of them.",
+        "The header, the declared domain, the prior and every option were chosen without looking at the records.",
+        invalid,
+        "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
+        "machine, its memory or the time that the computation takes.",
+        "The posterior (not the privacy) rests on the model: records independent given the parameters.",
+    ]
+
+
+def _software() -> dict[str, str]:
+    packages = {name: metadata.version(name) for name in ("numpy", "opendp", "duckdb")}
+    return {"dpbayes": __version__, "python": platform.python_version(), **packages}

@@ -1,0 +1,150 @@
+"""The release document: everything that is known about a release in public, and the payload that the ledger seals.
+
+``release.json`` is this document; its JSON Schema is shipped beside this file. Other programs read it, so a key never
+changes its meaning; new keys come with a new ``schema_version``.
+"""
+
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+from msgspec import Meta
+
+from dpbayes_cli.errors import VerificationError
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+SCHEMA_VERSION = 1
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of the document; an unknown key is an error."""
+
+
+class ReleasedStatistic(_Part, frozen=True, kw_only=True):
+    """One privatized integer."""
+
+    name: str
+    value: Annotated[
+        int, Meta(description="the exact count plus noise; may be negative or above the number of records")
+    ]
+    noise_scale: Annotated[float, Meta(description="scale of the noise, in counts")]
+
+
+class ReleasedGuarantee(_Part, frozen=True, kw_only=True):
+    """The promise."""
+
+    kind: Literal["pure", "approximate"]
+    epsilon: float
+    delta: float
+    neighbors: Neighbors
+
+
+class Noise(_Part, frozen=True, kw_only=True):
+    """The exact law of the noise on every statistic, independent for each."""
+
+    law: Literal["discrete-laplace"]
+    scale: Annotated[float, Meta(gt=0.0, description="P(z) is proportional to exp(-|z| / scale) on the integers")]
+
+
+class ParameterSummary(_Part, frozen=True, kw_only=True):
+    """The posterior of one parameter."""
+
+    mean: float
+    sd: float
+    q05: float
+    q50: float
+    q95: float
+
+
+class Width(_Part, frozen=True, kw_only=True):
+    """Where a posterior standard deviation comes from: sd^2 = sd_data^2 + sd_noise^2."""
+
+    sd_data: Annotated[float, Meta(description="what the data would leave if the true counts were known, on average")]
+    sd_noise: Annotated[float, Meta(description="what not knowing the true counts adds")]
+
+
+class InferenceReport(_Part, frozen=True, kw_only=True):
+    """How the posterior was computed from the statistics."""
+
+    method: Literal["noise-aware", "naive"]
+    how: str
+    exact: bool
+    monte_carlo_error: Annotated[float, Meta(description="standard error of the reported means, in units of their sd")]
+    diagnostics: dict[str, float | None]
+    warnings: list[str]
+    samples: int
+    samples_format: Literal["parquet", "csv"]
+
+
+class LedgerReference(_Part, frozen=True, kw_only=True):
+    """The ledger entry that charged the release."""
+
+    sequence: int
+    hash: str
+
+
+class ReleaseDocument(_Part, frozen=True, kw_only=True):
+    """Everything public about a release."""
+
+    schema_version: Literal[1] = 1
+    release_id: str
+    account: str
+    created: Annotated[str, Meta(description="when it was sealed, UTC")]
+    model: str
+    mechanism: str
+    spec: Annotated[dict[str, Any], Meta(description="the question in full, defaults included, without paths")]
+    record_unit: Annotated[str, Meta(description="what one record of the source is")]
+    privacy_unit: Annotated[str, Meta(description="what neighbouring data sets differ in")]
+    n_records: Annotated[int | None, Meta(description="the public number of records; null where it is private")]
+    statistics: list[ReleasedStatistic]
+    noise: Noise
+    sensitivity_l1: int
+    guarantee: ReleasedGuarantee
+    posterior: dict[str, ParameterSummary]
+    width: dict[str, Width]
+    posterior_predictive: dict[str, float]
+    inference: InferenceReport
+    assumptions: list[str]
+    corrections: list[str]
+    ledger: LedgerReference
+    software: dict[str, str]
+
+    def payload(self) -> bytes:
+        """Return the bytes that are sealed: compact JSON, parameters in the order of the model."""
+        return msgspec.json.encode(self)
+
+    def pretty(self) -> bytes:
+        """Return the bytes of ``release.json``."""
+        return msgspec.json.format(self.payload(), indent=2) + b"\n"
+
+    def builtins(self) -> dict[str, Any]:
+        """Return the document as plain dictionaries and lists."""
+        return cast(dict[str, Any], msgspec.to_builtins(self))
+
+
+class _Versioned(msgspec.Struct):
+    """What is read first: which schema the rest follows."""
+
+    schema_version: int
+
+
+def parse_document(content: bytes) -> ReleaseDocument:
+    """Read a release document.
+
+    Raises:
+        VerificationError: it is not one, or of a newer schema.
+    """
+    try:
+        version = msgspec.json.decode(content, type=_Versioned).schema_version
+    except (msgspec.DecodeError, RecursionError):
+        raise VerificationError("release.json is not a release document") from None
+    if version != SCHEMA_VERSION:
+        raise VerificationError(f"the bundle has schema version {version}; this dpbayes reads {SCHEMA_VERSION}")
+    try:
+        return msgspec.json.decode(content, type=ReleaseDocument)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise VerificationError("release.json is not a valid release document", findings=[str(error)]) from None
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``release.json``."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(ReleaseDocument)}

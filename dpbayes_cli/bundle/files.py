@@ -1,0 +1,79 @@
+"""The files of a bundle as functions of the release document."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import msgspec
+
+from dpbayes_cli.bundle.analysis import Analysis, analyse
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.contracts import Payload
+from dpbayes_cli.privacy.noise import parse_noise
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+
+RELEASE, STATISTICS, REPORT = "release.json", "statistics.csv", "report.md"
+
+
+def spec_of(document: ReleaseDocument) -> ReleaseSpec:
+    """Return the spec that a release answered."""
+    return build_spec(document.spec)
+
+
+def released_of(document: ReleaseDocument) -> Payload:
+    """Return the privatized statistics of a release."""
+    return Payload(
+        tuple(statistic.name for statistic in document.statistics),
+        tuple(statistic.value for statistic in document.statistics),
+        parse_noise(msgspec.to_builtins(document.noise)),
+    )
+
+
+def sampling_seed(release_id: str, released: Payload) -> int:
+    """Return the seed of a release's posterior samples: a digest of what is public already."""
+    content = canonical_json([release_id, released.described()])
+    return int(digest("sampling seed", content)[:32], 16)
+
+
+def analysis_of(document: ReleaseDocument) -> Analysis:
+    """Repeat the analysis of a release, sample for sample."""
+    released = released_of(document)
+    return analyse(spec_of(document), released, document.n_records, sampling_seed(document.release_id, released))
+
+
+def samples_name(form: str) -> str:
+    """Return the name of the samples file."""
+    return f"samples.{form}"
+
+
+def statistics_csv(document: ReleaseDocument) -> bytes:
+    """Return the bytes of ``statistics.csv``: name, value, noise_scale."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["name", "value", "noise_scale"])
+    for statistic in document.statistics:
+        writer.writerow([statistic.name, statistic.value, repr(statistic.noise_scale)])
+    return text.getvalue().encode("utf-8")
+
+
+def write_samples(path: Path, analysis: Analysis, form: str) -> None:
+    """Write the posterior samples, one column a parameter, one row a sample.
+
+    The file must not exist; the directory must be the writer's own.
+    """
+    if form == "csv":
+        with path.open("x", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(analysis.parameters)
+            writer.writerows(map(repr, row) for row in analysis.samples.tolist())
+        return
+    import duckdb
+
+    columns = {name: analysis.samples[:, k].copy() for k, name in enumerate(analysis.parameters)}
+    target = str(path).replace("'", "''")
+    with duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""}) as engine:
+        engine.register("samples", columns)
+        engine.execute(f"COPY samples TO '{target}' (FORMAT parquet)")

@@ -1,0 +1,45 @@
+"""Read a bundle back."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
+from dpbayes_cli.bundle.files import RELEASE
+from dpbayes_cli.errors import OutputError, VerificationError
+
+_LARGEST = 256 << 20
+
+
+def read_document(bundle: Path) -> ReleaseDocument:
+    """Read the release document of a bundle.
+
+    Raises:
+        OutputError: there is no bundle at this path.
+        VerificationError: it holds no valid release document.
+    """
+    content = read_file(bundle / RELEASE)
+    if content is None:
+        raise OutputError(f"there is no bundle at {str(bundle)!r}", hint="name the directory that release printed")
+    return parse_document(content)
+
+
+def read_file(path: Path) -> bytes | None:
+    """Return the content of a regular file, following no link; None where there is none.
+
+    Raises:
+        VerificationError: it is larger than any file of a bundle.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise VerificationError(f"{path.name!r} is larger than {_LARGEST >> 20} MiB")
+    return content

@@ -1,0 +1,32 @@
+"""One spelling for every public document: canonical JSON and its digest.
+
+The ledger hashes this spelling, a release's id and the seeds of post-processing are derived from it, so it must not
+change between versions: keys sorted, no white space, ASCII only, no NaN, floats in Python's shortest round-trip form.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+
+def canonical_json(document: Any) -> bytes:
+    """Return the canonical bytes of a JSON document.
+
+    Raises:
+        ValueError: the document holds a NaN or an infinity.
+        TypeError: the document holds something that JSON cannot.
+    """
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode(
+        "ascii"
+    )
+
+
+def digest(purpose: str, *parts: bytes) -> str:
+    """Return a SHA-256 in hexadecimal, separated by purpose and unambiguous about where each part ends."""
+    hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii"))
+    for part in parts:
+        hasher.update(len(part).to_bytes(8, "big"))
+        hasher.update(part)
+    return hasher.hexdigest()

@@ -1,0 +1,266 @@
+"""``dpbayes budget``: the account book of privacy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dpbayes_cli.commands.options import ledger_option, open_ledger
+from dpbayes_cli.commands.output import emit_json, emit_table, output_options, say
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class DecimalType(click.ParamType[Decimal]):
+    """An exact decimal number."""
+
+    name = "decimal"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Parse the text exactly."""
+        from dpbayes_cli.numeric import parse_decimal
+
+        try:
+            return value if isinstance(value, Decimal) else parse_decimal(value)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+
+
+def _epsilon_option(*, required: bool) -> Callable[[Command], Command]:
+    return click.option(
+        "--epsilon", "--eps", type=DecimalType(), required=required, metavar="E", help="The total epsilon."
+    )
+
+
+def _delta_option() -> Callable[[Command], Command]:
+    return click.option("--delta", type=DecimalType(), metavar="D", help="The total delta; without it: pure epsilon.")
+
+
+@click.group("budget")
+def command() -> None:
+    """Open, show, check and amend privacy budgets.
+
+    One account stands for one population, has one neighbour relation and one total. Charges are never refunded, and
+    budgets do not renew with time.
+    """
+
+
+@command.command("open")
+@click.argument("account")
+@_epsilon_option(required=True)
+@_delta_option()
+@click.option("--neighbors", metavar="RELATION", default="replace-one", show_default=True, help="Or add-remove.")
+@ledger_option
+@output_options
+def open_(
+    account: str, epsilon: Decimal, delta: Decimal | None, neighbors: str, ledger_path: Path | None, as_json: bool
+) -> None:
+    """Open ACCOUNT with a stated total."""
+    from dpbayes_cli.errors import SpecError
+    from dpbayes_cli.ledger.budgets import Budget
+    from dpbayes_cli.privacy.neighbors import Neighbors
+    from dpbayes_cli.spec.release_spec import check_name
+
+    try:
+        check_name(account)
+        relation = Neighbors(neighbors)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+    opened = open_ledger(ledger_path).open_account(account, Budget(epsilon, delta), relation)
+    _print_account(opened, as_json=as_json)
+
+
+@command.command("amend")
+@click.argument("account")
+@_epsilon_option(required=False)
+@_delta_option()
+@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the history.")
+@ledger_option
+@output_options
+def amend(
+    account: str,
+    epsilon: Decimal | None,
+    delta: Decimal | None,
+    reason: str,
+    ledger_path: Path | None,
+    as_json: bool,
+) -> None:
+    """Change the total of ACCOUNT, never below what is spent."""
+    if epsilon is None and delta is None:
+        raise click.UsageError("state the new total with --epsilon or --delta")
+    if not reason.strip():
+        raise click.UsageError("--reason must say something")
+    _print_account(open_ledger(ledger_path).amend(account, epsilon, delta, reason), as_json=as_json)
+
+
+@command.command("show")
+@click.argument("account", required=False)
+@ledger_option
+@output_options
+def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
+    """Show what ACCOUNT (or every account) may spend, has spent and has left."""
+    ledger = open_ledger(ledger_path)
+    state = ledger.state()
+    accounts = [_known(state, account)] if account else list(state.accounts.values())
+    if as_json:
+        listed = [_described(item) for item in accounts]
+        emit_json({"ledger": ledger.location, "head": _head(state), "accounts": listed})
+        return
+    emit_table(
+        ["account", "neighbors", "budget", "spent", "remaining", "releases"],
+        [
+            [
+                item.name,
+                str(item.neighbors),
+                _components(_described(item)["budget"]),
+                _components(_described(item)["spent"]),
+                _components(_described(item)["remaining"]),
+                str(len(item.releases)),
+            ]
+            for item in accounts
+        ],
+    )
+    say(f"ledger {ledger.location}, {_head(state)['sequence']} entries, head {_head(state)['hash']}")
+    say(
+        "no anchor is configured: an older copy of the ledger put in its place would go unnoticed; "
+        "compare the head with your receipts"
+    )
+
+
+@command.command("history")
+@click.argument("account", required=False)
+@ledger_option
+@output_options
+def history(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
+    """List every entry of ACCOUNT (or of all accounts) in order."""
+    state = open_ledger(ledger_path)
+    verified = state.state()
+    if account:
+        _known(verified, account)
+    rows = [entry.fields for entry in state.entries()] if verified.last else []
+    rows = [row for row in rows if account in (None, row["account"])]
+    if as_json:
+        emit_json(rows)
+        return
+    emit_table(
+        ["entry", "time", "user", "account", "what", "release", "amount", "why"],
+        [
+            [
+                str(row["sequence"]),
+                row["time"],
+                row["user"],
+                row["account"],
+                row["kind"],
+                row.get("release_id", ""),
+                _amount(row),
+                row.get("purpose") or row.get("reason") or "",
+            ]
+            for row in rows
+        ],
+    )
+
+
+@command.command("verify")
+@ledger_option
+@output_options
+def verify(ledger_path: Path | None, as_json: bool) -> None:
+    """Check the chain, the protocol, the totals and the sealed payloads; exit 7 if anything is wrong."""
+    from dpbayes_cli.errors import VerificationError
+
+    ledger = open_ledger(ledger_path)
+    findings, state = ledger.findings()
+    if as_json:
+        emit_json({"ledger": ledger.location, "ok": not findings, "head": _head(state), "findings": findings})
+    if findings:
+        raise VerificationError(f"the ledger {ledger.location!r} does not verify", findings=findings)
+    if not as_json:
+        click.echo(f"{_head(state)['sequence']} entries verified, head {_head(state)['hash']}")
+    say("edits, deletions and reordering would have shown; a ledger cut short shows only against a receipt")
+
+
+@command.command("export")
+@ledger_option
+@output_options
+def export(ledger_path: Path | None, as_json: bool) -> None:
+    """Print the whole chain: JSON lines, or with --json one document. The sealed payloads are not in it."""
+    ledger = open_ledger(ledger_path)
+    state = ledger.state()
+    entries = [
+        {"sequence": entry.sequence, "body": entry.body, "hash": entry.hash}
+        for entry in (ledger.entries() if state.last else [])
+    ]
+    if as_json:
+        emit_json({"ledger": ledger.location, "head": _head(state), "entries": entries})
+        return
+    for entry in entries:
+        click.echo(json.dumps(entry))
+
+
+def _amount(row: dict[str, Any]) -> str:
+    """Return what an entry charges or allows."""
+    amount = row.get("guarantee") or row.get("budget") or {}
+    return _components({name: value for name, value in amount.items() if name != "kind"})
+
+
+def _known(state: State, name: str) -> Account:
+    from dpbayes_cli.errors import BudgetError
+
+    if name not in state.accounts:
+        raise BudgetError(f"there is no account {name!r}", hint="dpbayes budget show lists the accounts")
+    return state.accounts[name]
+
+
+def _head(state: State) -> dict[str, Any]:
+    return {"sequence": state.last.sequence if state.last else 0, "hash": state.head}
+
+
+def _print_account(account: Account, *, as_json: bool) -> None:
+    described = _described(account)
+    if as_json:
+        emit_json(described)
+        return
+    click.echo(
+        f"account {account.name}: {_components(described['budget'])} under {account.neighbors} neighbours, "
+        f"remaining {_components(described['remaining'])}"
+    )
+
+
+def _described(account: Account) -> dict[str, Any]:
+    from dpbayes_cli.ledger.budgets import texts
+
+    return {
+        "account": account.name,
+        "neighbors": str(account.neighbors),
+        "opened": account.opened,
+        "by_default": account.by_default,
+        "budget": texts(account.budget.total),
+        "spent": texts(account.spent),
+        "remaining": texts(account.remaining),
+        "releases": [_release(release) for release in account.releases.values()],
+    }
+
+
+def _release(release: ReleaseRecord) -> dict[str, Any]:
+    return {
+        "release_id": release.release_id,
+        "stage": release.stage,
+        "guarantee": release.guarantee.serialize(),
+        "time": release.time,
+        "user": release.user,
+        "version": release.version,
+        "purpose": release.purpose,
+        "sequence": release.sequence,
+    }
+
+
+def _components(values: dict[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -1,0 +1,23 @@
+"""``dpbayes completion``: the completion script of a shell."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print the completion script of SHELL.
+
+    \b
+    eval "$(dpbayes completion bash)"
+    """
+    from click.shell_completion import get_completion_class
+
+    from dpbayes_cli.main import cli
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"there is no completion for {shell!r}")
+    click.echo(kind(cli, {}, "dpbayes", "_DPBAYES_COMPLETE").source())

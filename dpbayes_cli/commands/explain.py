@@ -1,0 +1,37 @@
+"""``dpbayes explain``: the card of a model or a mechanism."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from dpbayes_cli.commands.output import emit_json, output_options
+
+
+@click.command("explain")
+@click.argument("name")
+@output_options
+def command(name: str, as_json: bool) -> None:
+    """Explain NAME, a model or a mechanism: what it releases, what it promises, what it assumes, where it is from."""
+    from dpbayes_cli.errors import SpecError, nearest
+    from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type
+
+    if name in model_names():
+        kind, subject = "model", model_type(name)
+        card, summary = subject.card, subject.summary
+    elif name in mechanism_names():
+        kind, mechanism = "mechanism", mechanism_type(name)
+        card, summary = mechanism.card, mechanism.summary
+    else:
+        known = [*model_names(), *mechanism_names()]
+        raise SpecError(f"there is no model or mechanism {name!r}", hint=nearest(name, known))
+    if as_json:
+        emit_json({"name": name, "kind": kind, "summary": summary, **dataclasses.asdict(card)})
+        return
+    click.echo(f"{name} ({kind}): {summary}")
+    for field in dataclasses.fields(card):
+        click.echo()
+        click.echo(f"{field.name.replace('_', ' ').capitalize()}:")
+        text = click.wrap_text(getattr(card, field.name), width=100, initial_indent="  ", subsequent_indent="  ")
+        click.echo(text)

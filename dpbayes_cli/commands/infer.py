@@ -1,0 +1,76 @@
+"""``dpbayes infer``: analyse a bundle again; post-processing, without data, ledger or cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpbayes_cli.commands.options import INFERENCE_KEYS, merged, question_options, stated
+from dpbayes_cli.commands.output import emit_json, output_options, say
+
+
+@click.command("infer")
+@click.argument("bundle", type=click.Path(path_type=Path))
+@question_options(*INFERENCE_KEYS)
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sampling [derived from the bundle].")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write posterior.json and samples here.")
+@output_options
+def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **flags: Any) -> None:
+    """Infer again from BUNDLE: more samples, another prior, another method.
+
+    \b
+    dpbayes infer out/ --samples 100000 --prior alpha=2,beta=5 --seed 1 --out again/
+
+    What was released is public already, so this costs nothing and needs neither the data nor the ledger. Nothing is
+    written into the bundle.
+    """
+    import json
+
+    import msgspec
+
+    from dpbayes_cli.bundle.analysis import analyse
+    from dpbayes_cli.bundle.assemble import inference_report, summary
+    from dpbayes_cli.bundle.files import released_of, samples_name, sampling_seed, write_samples
+    from dpbayes_cli.bundle.read import read_document
+    from dpbayes_cli.bundle.write import check_target, new_directory, write_new
+    from dpbayes_cli.commands.posterior_table import posterior_lines
+    from dpbayes_cli.spec.release_spec import build_spec
+
+    document = read_document(bundle)
+    if out is not None:
+        check_target(out)
+    overrides = stated(flags)
+    spec = build_spec({**merged(document.spec, overrides), "prior": overrides.get("prior", document.spec["prior"])})
+    released = released_of(document)
+    used_seed = sampling_seed(document.release_id, released) if seed is None else seed
+    analysis = analyse(spec, released, document.n_records, used_seed)
+    named = zip(analysis.parameters, analysis.marginals, strict=True)
+    posterior = {name: summary(marginal) for name, marginal in named}
+    report = inference_report(spec, analysis)
+    result = {
+        "release_id": document.release_id,
+        "bundle": str(bundle),
+        "model": document.model,
+        "mechanism": document.mechanism,
+        "guarantee": msgspec.to_builtins(document.guarantee),
+        "prior": msgspec.to_builtins(spec.prior),
+        "posterior": msgspec.to_builtins(posterior),
+        "posterior_predictive": analysis.predictive,
+        "inference": msgspec.to_builtins(report),
+        "seed": used_seed,
+        "out": None if out is None else str(out),
+    }
+    if out is not None:
+        with new_directory(out) as directory:
+            write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
+            form = spec.inference.format
+            write_samples(directory / samples_name(form), analysis, form)
+        say(f"wrote {spec.inference.samples} samples to {out}")
+    if as_json:
+        emit_json(result)
+        return
+    for line in posterior_lines(posterior, report.warnings):
+        click.echo(line)
+    say(f"{report.method}: {report.how}; no charge")

@@ -1,0 +1,20 @@
+"""``dpbayes mechanisms``: which mechanisms there are."""
+
+from __future__ import annotations
+
+import click
+
+from dpbayes_cli.commands.output import emit_json, emit_table, output_options
+
+
+@click.command("mechanisms")
+@output_options
+def command(as_json: bool) -> None:
+    """List the mechanisms."""
+    from dpbayes_cli.registry import mechanism_names, mechanism_type
+
+    mechanisms = [mechanism_type(name) for name in mechanism_names()]
+    if as_json:
+        emit_json([{"name": m.name, "summary": m.summary, "needs_n": m.needs_n} for m in mechanisms])
+    else:
+        emit_table(["mechanism", "what it does"], [[m.name, m.summary] for m in mechanisms])

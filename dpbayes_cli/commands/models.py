@@ -1,0 +1,30 @@
+"""``dpbayes models``: which models there are, and which mechanisms serve them."""
+
+from __future__ import annotations
+
+import click
+
+from dpbayes_cli.commands.output import emit_json, emit_table, output_options
+
+
+@click.command("models")
+@click.option("--markdown", is_flag=True, help="Print the table of models and mechanisms in Markdown.")
+@output_options
+def command(markdown: bool, as_json: bool) -> None:
+    """List the models, with the mechanisms that serve each."""
+    from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+
+    mechanisms = [mechanism_type(name) for name in mechanism_names()]
+    models = [model_type(name) for name in model_names()]
+    fitting = {model.name: [m.name for m in mechanisms if serves(m, model)] for model in models}
+    if as_json:
+        emit_json([{"name": m.name, "summary": m.summary, "mechanisms": fitting[m.name]} for m in models])
+    elif markdown:
+        click.echo("| model | " + " | ".join(m.name for m in mechanisms) + " |")
+        click.echo("|---|" + "---|" * len(mechanisms))
+        for model in models:
+            cells = ["yes" if m.name in fitting[model.name] else "" for m in mechanisms]
+            click.echo(f"| `{model.name}` | " + " | ".join(cells) + " |")
+    else:
+        rows = [[m.name, m.summary, ", ".join(fitting[m.name])] for m in models]
+        emit_table(["model", "what it is", "mechanisms"], rows)

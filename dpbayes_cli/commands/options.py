@@ -1,0 +1,144 @@
+"""Options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.ledger import Ledger
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "model": (("--model",), {"metavar": "NAME", "help": "The model; see: dpbayes models."}),
+    "mechanism": (("--mechanism",), {"metavar": "NAME", "help": "The mechanism [laplace]; see: dpbayes mechanisms."}),
+    "privacy.epsilon": (("--epsilon", "--eps"), {"metavar": "E", "help": "The epsilon to spend, a decimal."}),
+    "privacy.neighbors": (
+        ("--neighbors",),
+        {"metavar": "RELATION", "help": "replace-one [default] or add-remove."},
+    ),
+    "dataset": (("--dataset",), {"metavar": "NAME", "help": "The account that pays [the file's stem]."}),
+    "column": (("--column",), {"metavar": "NAME", "help": "The column; implied where there is one."}),
+    "on_invalid": (
+        ("--on-invalid",),
+        {"metavar": "RULE", "help": "Invalid records: drop [default] or impute:VALUE."},
+    ),
+    "records": (("--records",), {"metavar": "N", "help": "The public number of records, checked against the data."}),
+    "domain.success": (("--success",), {"metavar": "TEXT", "help": "beta-bernoulli: what counts as a success [1]."}),
+    "domain.failure": (("--failure",), {"metavar": "TEXT", "help": "beta-bernoulli: what counts as a failure [0]."}),
+    "domain.categories": (
+        ("--categories",),
+        {"metavar": "A,B,C", "help": "dirichlet-categorical: the valid texts, in order."},
+    ),
+    "source.format": (("--input-format",), {"metavar": "FORMAT", "help": "csv or parquet [by the file's name]."}),
+    "source.delimiter": (("--delimiter",), {"metavar": "CHAR", "help": "Field delimiter of text files [,]."}),
+    "source.quote": (("--quote",), {"metavar": "CHAR", "help": 'Quote of text files ["].'}),
+    "source.columns": (("--columns",), {"metavar": "A,B,C", "help": "Names of the columns, with --no-header."}),
+    "inference.method": (("--inference",), {"metavar": "METHOD", "help": "noise-aware [default] or naive."}),
+    "inference.samples": (("--samples",), {"metavar": "N", "help": "Posterior samples to write [4000]."}),
+    "inference.format": (("--samples-format",), {"metavar": "FORMAT", "help": "parquet [default] or csv."}),
+    "prior": (("--prior",), {"metavar": "K=V,...", "help": "The prior, e.g. alpha=2,beta=5 or concentration=0.5."}),
+}
+"""Every key of a spec that has a flag; a flag overrides the file."""
+
+_FLAGS = {
+    "source.header": (("--no-header",), "false", "The file has no header; give --columns."),
+    "source.quoted_newlines": (("--quoted-newlines",), "true", "Quoted texts may span lines."),
+}
+_LISTS = {"domain.categories", "source.columns"}
+INFERENCE_KEYS = ("prior", "inference.method", "inference.samples", "inference.format")
+
+
+def question_options(*keys: str) -> Callable[[Command], Command]:
+    """Add the flags of a question (all of them, or those of some keys); collected by ``stated``."""
+
+    def decorate(function: Command) -> Command:
+        for key in reversed(keys or [*QUESTION, *_FLAGS]):
+            if key in QUESTION:
+                flags, settings = QUESTION[key]
+                function = click.option(*flags, _parameter(key), default=None, **settings)(function)
+            else:
+                flags, _, text = _FLAGS[key]
+                function = click.option(*flags, _parameter(key), is_flag=True, default=False, help=text)(function)
+        return function
+
+    return decorate
+
+
+def stated(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the nested spec that flags state; removes them from ``values``.
+
+    Raises:
+        click.UsageError: a prior or a list is malformed.
+    """
+    document: dict[str, Any] = {}
+    for key in [*QUESTION, *_FLAGS]:
+        value = values.pop(_parameter(key), None)
+        if value is None or value is False:
+            continue
+        parsed: Any = _FLAGS[key][1] if key in _FLAGS else value
+        if key in _LISTS:
+            parsed = _listed(value)
+        if key == "prior":
+            parsed = _pairs(value)
+        place = document
+        *sections, last = key.split(".")
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = parsed
+    return document
+
+
+def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Return one nested document laid over another."""
+    result = dict(below)
+    for key, value in above.items():
+        under = result.get(key)
+        result[key] = merged(under, value) if isinstance(value, dict) and isinstance(under, dict) else value
+    return result
+
+
+def ledger_option(function: Command) -> Command:
+    """Add ``--ledger``."""
+    return click.option(
+        "--ledger",
+        "ledger_path",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The ledger [$DPBAYES_LEDGER, else in the user's state directory].",
+    )(function)
+
+
+def open_ledger(path: Path | None) -> Ledger:
+    """Return the ledger that a command works on."""
+    from dpbayes_cli.ledger.ledger import Ledger, default_path
+    from dpbayes_cli.ledger.sqlite import SqliteStorage
+
+    return Ledger(SqliteStorage(path or default_path()))
+
+
+def _parameter(key: str) -> str:
+    return f"spec_{key.replace('.', '_')}"
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        (row,) = csv.reader([text], strict=True)
+    except (csv.Error, ValueError):
+        raise click.UsageError(f"{text!r} is not a list of texts separated by commas") from None
+    return [item.strip() for item in row]
+
+
+def _pairs(text: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for item in text.split(","):
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip() or key.strip() in pairs:
+            raise click.UsageError(f"{text!r} is not of the form key=value,key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs

@@ -1,0 +1,20 @@
+"""The posterior as lines of text, for the commands that print one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpbayes_cli.bundle.document import ParameterSummary
+
+_MANY = 20
+
+
+def posterior_lines(posterior: Mapping[str, ParameterSummary], warnings: Sequence[str]) -> list[str]:
+    """Return a table of the posterior, one line a parameter, and its warnings."""
+    width = max(9, *(len(name) for name in list(posterior)[:_MANY]))
+    lines = [f"{'posterior':{width}} {'mean':>9} {'sd':>9} {'5 %':>9} {'median':>9} {'95 %':>9}"]
+    for name, p in list(posterior.items())[:_MANY]:
+        lines.append(f"{name:{width}} {p.mean:9.4g} {p.sd:9.3g} {p.q05:9.4g} {p.q50:9.4g} {p.q95:9.4g}")
+    if len(posterior) > _MANY:
+        lines.append(f"... and {len(posterior) - _MANY} more in release.json")
+    return [*lines, *(f"WARNING: {warning}" for warning in warnings)]

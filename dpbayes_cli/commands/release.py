@@ -1,0 +1,183 @@
+"""``dpbayes release``: one private posterior, from data to disk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpbayes_cli.commands.options import ledger_option, merged, open_ledger, question_options, stated
+from dpbayes_cli.commands.output import detail, emit_json, output_options, say
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.ledger import Ledger
+    from dpbayes_cli.release import Outcome, Question, Wish
+
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
+
+
+@click.command("release")
+@click.argument("data", required=False)
+@click.option(
+    "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
+)
+@question_options()
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The bundle [./dpbayes-ID].")
+@ledger_option
+@click.option("--release-id", metavar="NAME", help="Name this release; the same name is never charged twice.")
+@click.option("--fresh", is_flag=True, help="Pay for a new draw although the question was answered before.")
+@click.option("--same-data", is_flag=True, help="Another path holds the same data: show the earlier release.")
+@click.option("--no-open-account", is_flag=True, help="Refuse an account that is not open yet (for cron).")
+@click.option("--purpose", default="", metavar="TEXT", help="Why, for the ledger's history.")
+@click.option("--dry-run", is_flag=True, help="Price it without reading a record; exit 5 if it would not fit.")
+@output_options
+def command(
+    data: str | None,
+    spec_path: Path | None,
+    out: Path | None,
+    ledger_path: Path | None,
+    release_id: str | None,
+    fresh: bool,
+    same_data: bool,
+    no_open_account: bool,
+    purpose: str,
+    dry_run: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Release a private posterior from DATA (a CSV or Parquet file, a glob, or - for stdin).
+
+    \b
+    dpbayes release data.csv --model beta-bernoulli --eps 1
+    dpbayes release data.parquet --spec clinic.yaml --out out/ --json
+
+    Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows the
+    same release again without a charge and without opening the data.
+    """
+    from dpbayes_cli.release import Wish, prepare, release
+
+    if release_id is not None and not _LABEL.fullmatch(release_id):
+        raise click.UsageError("--release-id takes letters, digits, '.', '_', ':' and '-', at most 128")
+    if fresh and release_id is not None:
+        raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
+    spec, location = _question(data, spec_path, stated(flags))
+    question = prepare(spec, location)
+    wish = Wish(release_id, fresh, same_data, not no_open_account, purpose, out)
+    ledger = open_ledger(ledger_path)
+    detail(f"ledger: {ledger.location}")
+    if dry_run:
+        _price(question, wish, ledger, as_json=as_json)
+        return
+    say(f"assumed: {', '.join(_assumed(question))}")
+    outcome = release(question, wish, ledger, say)
+    if as_json:
+        emit_json(_document(outcome))
+    else:
+        _show(outcome)
+
+
+def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -> Any:
+    """Read the spec and find the data; flags override the file, and a path in the file is relative to it."""
+    from dpbayes_cli.errors import SpecError
+    from dpbayes_cli.sources.location import locate
+    from dpbayes_cli.spec.release_spec import build_spec
+
+    document: dict[str, Any] = {}
+    if spec_path is not None:
+        from dpbayes_cli.spec.yaml_reader import read_spec_file
+
+        document = read_spec_file(spec_path)
+    spec = build_spec(merged(document, flags))
+    if data is None and spec.data is None:
+        raise SpecError("no data are named", where="data", hint="dpbayes release DATA, or a key data: in the spec")
+    if data is None:
+        base = spec_path.parent if spec_path is not None else Path()
+        data = spec.data if spec.data == "-" else str(base / str(spec.data))
+    return spec, locate(str(data))
+
+
+def _assumed(question: Question) -> list[str]:
+    """Return what was not stated but matters."""
+    spec = question.spec
+    return [
+        f"account {question.account}",
+        f"{spec.privacy.neighbors} neighbours",
+        f"invalid records: {spec.on_invalid}",
+        f"mechanism {spec.mechanism}",
+    ]
+
+
+def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> None:
+    """Print what a release would cost; nothing is opened, charged or read but the header."""
+    import msgspec
+
+    from dpbayes_cli.bundle.assemble import guarantee_part
+    from dpbayes_cli.ledger.budgets import texts
+    from dpbayes_cli.release import check_source
+
+    preview = ledger.preview(wish.charge(question))
+    if preview.known is None:
+        check_source(question).close()
+    (step,) = question.plan.steps
+    document = {
+        "release_id": preview.release_id,
+        "account": question.account,
+        "model": question.model.name,
+        "mechanism": question.mechanism.name,
+        "statistics": [{"name": name, "noise_scale": step.noise.scale} for name in step.statistic.names],
+        "sensitivity_l1": step.statistic.sensitivity_l1,
+        "guarantee": msgspec.to_builtins(guarantee_part(question.plan, question.spec.privacy.neighbors)),
+        "already_charged": preview.known is not None,
+        "remaining": texts(preview.remaining),
+    }
+    if as_json:
+        emit_json(document)
+        return
+    price = "nothing: it is charged already" if preview.known else f"epsilon {question.plan.guarantee.epsilon:f}"
+    click.echo(f"would cost {price}, from account {question.account}{' (to be opened)' if preview.opened else ''}")
+    click.echo(f"noise scale {step.noise.scale:.6g} counts on {len(step.statistic.names)} statistics")
+    click.echo(f"would remain: {_components(document['remaining'])}")
+
+
+def _document(outcome: Outcome) -> dict[str, Any]:
+    """Return the result for other programs; the names are stable."""
+    from dpbayes_cli.ledger.budgets import texts
+
+    public = outcome.document.builtins()
+    return {
+        "release_id": public["release_id"],
+        "account": public["account"],
+        "bundle": str(outcome.bundle),
+        "model": public["model"],
+        "mechanism": public["mechanism"],
+        "statistics": public["statistics"],
+        "guarantee": public["guarantee"],
+        "remaining": texts(outcome.remaining),
+        "posterior": public["posterior"],
+        "replayed": outcome.replayed,
+        "receipt": {"sequence": outcome.sequence, "head": outcome.head},
+    }
+
+
+def _show(outcome: Outcome) -> None:
+    """Print the result for a person."""
+    from dpbayes_cli.commands.posterior_table import posterior_lines
+    from dpbayes_cli.ledger.budgets import texts
+
+    document = outcome.document
+    guarantee = document.guarantee
+    click.echo(f"release   {document.release_id}")
+    click.echo(f"bundle    {outcome.bundle}")
+    click.echo(
+        f"guarantee epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}, {guarantee.neighbors} ({guarantee.kind})"
+    )
+    for line in posterior_lines(document.posterior, document.inference.warnings):
+        click.echo(line)
+    click.echo(f"remaining {_components(texts(outcome.remaining))} in account {document.account}")
+    click.echo(f"receipt   entry {outcome.sequence}, head {outcome.head}")
+
+
+def _components(remaining: Any) -> str:
+    return ", ".join(f"{name} {value}" for name, value in remaining.items())

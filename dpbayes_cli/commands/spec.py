@@ -1,0 +1,63 @@
+"""``dpbayes spec``: write, check and describe spec files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpbayes_cli.commands.output import emit_json, output_options
+
+
+@click.group("spec")
+def command() -> None:
+    """Write, check and describe spec files."""
+
+
+@command.command("init")
+@click.argument("model")
+def init(model: str) -> None:
+    """Print a commented spec for MODEL, to be redirected into a file."""
+    from dpbayes_cli.spec.template import template
+
+    click.echo(template(model), nl=False)
+
+
+@command.command("check")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--against",
+    metavar="DATA",
+    help="Count the valid and the invalid records of DATA. The counts are NOT PRIVATE: for the custodian's eyes.",
+)
+@output_options
+def check(file: Path, against: str | None, as_json: bool) -> None:
+    """Check FILE and print the question that it states, every default filled in."""
+    from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.spec.yaml_reader import read_spec_file
+
+    spec = build_spec(read_spec_file(file))
+    spec.build_model()
+    result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
+    if against is not None:
+        from dpbayes_cli.release import count_valid
+        from dpbayes_cli.sources.location import locate
+
+        result["NOT PRIVATE"] = count_valid(spec, locate(against))
+    if as_json:
+        emit_json(result)
+        return
+    click.echo(f"{file}: a valid spec of {spec.model}")
+    if against is not None:
+        click.echo("NOT PRIVATE: exact counts of the data, to be shown to nobody who may not see the data")
+        for name, count in result["NOT PRIVATE"].items():
+            click.echo(f"  {name}: {count}")
+
+
+@command.command("schema")
+def schema() -> None:
+    """Print the JSON Schema of spec files."""
+    from dpbayes_cli.spec.release_spec import json_schema
+
+    emit_json(json_schema())

@@ -1,0 +1,134 @@
+"""Every exception that dpbayes raises on purpose: one root, and an exit code for each family.
+
+A message says what happened, what was given, what is allowed and what to do next. It is built from public inputs
+only (the spec, the flags, the ledger): never from a cell of the data, and never from the text of a third-party error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import ClassVar
+
+
+class DpbayesError(Exception):
+    """The root of all errors: a message for the user and, where there is one, a next step.
+
+    Attributes:
+        exit_code: the status with which the process ends.
+        hint: what to do next, or an empty string.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(DpbayesError):
+    """The command line itself is wrong (exit 2)."""
+
+    exit_code = 2
+
+
+class SpecError(DpbayesError):
+    """The question is wrong or incomplete: a key, a domain, a prior, a guarantee that cannot be given (exit 3).
+
+    Attributes:
+        where: the dotted place in the spec, or an empty string.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message, hint=hint)
+        self.where = where
+
+
+class SourceError(DpbayesError):
+    """The data source cannot be used; the message never depends on a record (exit 4)."""
+
+    exit_code = 4
+
+
+class BudgetError(DpbayesError):
+    """The budget refuses (exit 5).
+
+    Attributes:
+        requested: the charge asked for, by component, as decimal strings.
+        remaining: what the account has left, by component.
+        missing: how much is short, by component.
+        spent_by: the releases that spent the rest, as (release id, component texts).
+    """
+
+    exit_code = 5
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        requested: Mapping[str, str] | None = None,
+        remaining: Mapping[str, str] | None = None,
+        missing: Mapping[str, str] | None = None,
+        spent_by: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.requested = dict(requested or {})
+        self.remaining = dict(remaining or {})
+        self.missing = dict(missing or {})
+        self.spent_by = tuple(spent_by)
+
+
+class LedgerError(DpbayesError):
+    """The ledger cannot be opened, written or trusted (exit 6)."""
+
+    exit_code = 6
+
+
+class VerificationError(DpbayesError):
+    """A check of a ledger or a bundle failed (exit 7).
+
+    Attributes:
+        findings: what failed, one sentence each.
+    """
+
+    exit_code = 7
+
+    def __init__(self, message: str, *, findings: Iterable[str] = (), hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.findings = tuple(findings)
+
+
+class OutputError(DpbayesError):
+    """The result cannot be written where it was asked for (exit 8)."""
+
+    exit_code = 8
+
+
+class Interrupted(DpbayesError):  # noqa: N818 - the field calls it so
+    """A signal ended the run; a release that had begun can be resumed (exit 128 + signal).
+
+    Attributes:
+        signal: the number of the signal.
+    """
+
+    def __init__(self, signal: int) -> None:
+        super().__init__("interrupted", hint="run the same command again to finish a release that had begun")
+        self.signal = signal
+
+
+def nearest(word: str, allowed: Iterable[str]) -> str:
+    """Return a hint that names the nearest allowed word, or lists them all.
+
+    Args:
+        word: what was given (a public word: a flag, a key, a name; never a cell).
+        allowed: the words that would have been accepted.
+    """
+    words = sorted(allowed)
+    close = get_close_matches(word, words, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"allowed: {', '.join(words)}" if words else ""

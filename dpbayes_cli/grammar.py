@@ -1,0 +1,43 @@
+r"""The published grammar of cells: which text means which level, the same in every engine.
+
+A cell is stripped of spaces and tabs at both ends. An integer may be written with a sign, leading zeros and a zero
+fraction (``1``, ``+1``, ``01``, ``1.0``, ``1.`` are the same; ``1e0``, ``1_000`` and digits of other scripts are plain
+text). Everything else is compared exactly, letter by letter. The patterns are in the common subset of RE2, Java and
+Python's ``re``, so that an engine can evaluate them where the data are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+BLANKS = " \t"
+INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
+INTEGER_REPLACEMENT = r"\1\2"
+
+_INTEGER = re.compile(INTEGER, re.ASCII)
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd\ud800-\udfff]")
+
+
+def normal_cell(text: str) -> str:
+    """Return the normal form of a cell's text; two cells mean the same level if their normal forms are equal."""
+    stripped = text.strip(BLANKS)
+    match = _INTEGER.fullmatch(stripped)
+    return f"{match[1] or ''}{match[2]}" if match else stripped
+
+
+def check_levels(levels: Sequence[str]) -> None:
+    """Refuse declared levels that no cell could match, or two of which one cell would match.
+
+    Raises:
+        ValueError: blanks at an end, a control character, or two levels with the same normal form.
+    """
+    seen: dict[str, str] = {}
+    for level in levels:
+        if level != level.strip(BLANKS) or not level:
+            raise ValueError(f"{level!r} is empty, or begins or ends with a blank")
+        if _CONTROL.search(level):
+            raise ValueError(f"{level!r} holds a control character")
+        if normal_cell(level) in seen:
+            raise ValueError(f"{seen[normal_cell(level)]!r} and {level!r} mean the same cell")
+        seen[normal_cell(level)] = level

@@ -1,0 +1,84 @@
+"""Convergence of Markov chains: rank-normalized split R-hat, bulk and tail effective sample sizes.
+
+Source: Vehtari, Gelman, Simpson, Carpenter and Burkner 2021, "Rank-normalization, folding, and localization".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+_CONVERGED_R_HAT = 1.01
+
+
+def r_hat(draws: Floats) -> float:
+    """Return the rank-normalized split R-hat, the larger of the bulk's and the folded draws'.
+
+    Args:
+        draws: one scalar, shape (chains, draws), at least four draws a chain.
+    """
+    halves = _split(draws)
+    folded = np.abs(halves - np.median(halves))
+    return max(_plain_r_hat(_rank_normalized(halves)), _plain_r_hat(_rank_normalized(folded)))
+
+
+def ess_bulk(draws: Floats) -> float:
+    """Return the effective sample size for the center of the law; shape (chains, draws)."""
+    return _ess(_rank_normalized(_split(draws)))
+
+
+def ess_tail(draws: Floats) -> float:
+    """Return the effective sample size for the tails: the smaller of those of the 5 % and 95 % indicators."""
+    halves = _split(draws)
+    return min(_ess((halves <= np.quantile(halves, p)).astype(float)) for p in (0.05, 0.95))
+
+
+def converged(worst_r_hat: float) -> bool:
+    """Return whether a run may be called converged."""
+    return worst_r_hat <= _CONVERGED_R_HAT
+
+
+def _split(draws: Floats) -> Floats:
+    half = draws.shape[1] // 2
+    return np.concatenate([draws[:, :half], draws[:, -half:]])
+
+
+def _rank_normalized(draws: Floats) -> Floats:
+    from scipy.special import ndtri
+
+    _, inverse, counts = np.unique(draws, return_inverse=True, return_counts=True)
+    mean_rank = np.cumsum(counts) - (counts - 1) / 2.0
+    return np.asarray(ndtri((mean_rank[inverse.reshape(draws.shape)] - 0.375) / (draws.size + 0.25)))
+
+
+def _plain_r_hat(draws: Floats) -> float:
+    n = draws.shape[1]
+    within = draws.var(axis=1, ddof=1).mean()
+    if within == 0:
+        return 1.0 if np.ptp(draws) == 0 else float("inf")
+    between = n * draws.mean(axis=1).var(ddof=1)
+    return float(np.sqrt(((n - 1) / n * within + between / n) / within))
+
+
+def _ess(draws: Floats) -> float:
+    """Return the effective sample size by Geyer's initial monotone sequence over all chains."""
+    chains, n = draws.shape
+    if np.ptp(draws) == 0:
+        return float(draws.size)
+    centered = draws - draws.mean(axis=1, keepdims=True)
+    padded = 1 << (2 * n - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(centered, padded, axis=1)) ** 2
+    covariance = np.fft.irfft(spectrum, padded, axis=1)[:, :n] / n
+    within = float(covariance[:, 0].mean()) * n / (n - 1)
+    total = within * (n - 1) / n + (float(draws.mean(axis=1).var(ddof=1)) if chains > 1 else 0.0)
+    correlation = 1.0 - (within - covariance.mean(axis=0)) / total
+    correlation[0] = 1.0
+    pairs = correlation[: n - n % 2].reshape(-1, 2).sum(axis=1)
+    negative = np.flatnonzero(pairs < 0)
+    pairs = pairs[: int(negative[0])] if negative.size else pairs
+    time = max(-1.0 + 2.0 * float(np.minimum.accumulate(pairs).sum()), 1.0 / np.log10(draws.size))
+    return float(draws.size / time)

@@ -1,0 +1,43 @@
+"""The naive posterior: the privatized counts, projected on the feasible set, taken for the true ones.
+
+It ignores the noise and is therefore too narrow. It is offered because the papers compare with it.
+
+Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1 (projection); Foulds et al. 2016 sec. 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.contracts import NoisyCounts
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+
+def naive_shape(problem: NoisyCounts) -> Floats:
+    """Return the parameters of the naive Dirichlet posterior, shape (n_categories,)."""
+    n = problem.total.n
+    if any(observed is None for observed in problem.observed):  # one of two counts, the total known
+        counts = np.array([np.nan if y is None else min(max(y, 0), n) for y in problem.observed], dtype=float)
+        counts[np.isnan(counts)] = n - np.nansum(counts)
+        return counts + problem.concentration
+    observed = np.array(problem.observed, dtype=float)
+    counts = np.maximum(observed, 0.0)
+    if problem.total.kind == "known" or (problem.total.kind == "at-most" and counts.sum() > n):
+        counts = project_on_simplex(observed, n)
+    return np.asarray(counts + problem.concentration)
+
+
+def project_on_simplex(point: Floats, total: float) -> Floats:
+    """Return the nearest non-negative point whose components add up to the total (Euclidean distance).
+
+    Source: Held, Wolfe and Crowder 1974: subtract one threshold from all components and clip at zero.
+    """
+    descending = np.sort(point)[::-1]
+    excess = (np.cumsum(descending) - total) / np.arange(1, len(point) + 1)
+    kept = int(np.flatnonzero(descending > excess)[-1]) if total > 0 else 0
+    threshold = excess[kept] if total > 0 else descending[0]
+    return np.asarray(np.maximum(point - threshold, 0.0))

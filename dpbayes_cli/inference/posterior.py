@@ -1,0 +1,112 @@
+"""What every inference method returns: a summary of each probability, draws, and how they were obtained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.numeric import Floats, Integers
+
+QUANTILES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """The summary of one parameter's posterior.
+
+    Attributes:
+        mean: posterior mean.
+        sd: posterior standard deviation.
+        quantiles: the quantiles named in ``QUANTILES``.
+        sd_data: the part of ``sd`` that the data leave: the root of the mean variance given the true counts.
+        sd_noise: the part that the noise adds: the standard deviation of the mean given the true counts.
+            sd^2 = sd_data^2 + sd_noise^2.
+    """
+
+    mean: float
+    sd: float
+    quantiles: dict[str, float]
+    sd_data: float
+    sd_noise: float
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The posterior of the category probabilities theta, in the order of the categories.
+
+    Attributes:
+        marginals: one summary a category.
+        draws: draws of theta, shape (n_draws, n_categories).
+        method: how the summary was obtained, one sentence.
+        exact: whether the draws are independent draws from the exact posterior, up to floating-point rounding.
+        monte_carlo: the largest Monte-Carlo standard error of a mean, in units of its sd; 0 where nothing was sampled.
+        diagnostics: R-hat and effective sample sizes where a chain was used.
+        warnings: what a reader must know before using the posterior.
+    """
+
+    marginals: tuple[Marginal, ...]
+    draws: Floats
+    method: str
+    exact: bool
+    monte_carlo: float = 0.0
+    diagnostics: dict[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def from_count_draws(
+    counts: Integers, concentration: Sequence[float], theta: Floats
+) -> tuple[tuple[Marginal, ...], float]:
+    """Summarize a posterior from draws of the latent counts.
+
+    Means and standard deviations average the conjugate moments over the draws (Rao-Blackwell); quantiles are those of
+    the drawn theta.
+
+    Args:
+        counts: shape (n_draws, n_categories).
+        concentration: the prior.
+        theta: draws of theta given those counts, same shape.
+
+    Returns:
+        The marginals, and the largest Monte-Carlo standard error of a mean for independent draws, in units of its sd.
+    """
+    import numpy as np
+
+    shape = counts + np.asarray(concentration, dtype=np.float64)
+    total = shape.sum(axis=1, keepdims=True)
+    conditional_mean = shape / total
+    conditional_variance = conditional_mean * (1.0 - conditional_mean) / (total + 1.0)
+    mean = conditional_mean.mean(axis=0)
+    data, noise = conditional_variance.mean(axis=0), conditional_mean.var(axis=0)
+    sd = np.sqrt(data + noise)
+    quantiles = np.quantile(theta, list(QUANTILES.values()), axis=0)
+    marginals = tuple(
+        Marginal(
+            float(mean[k]),
+            float(sd[k]),
+            {name: float(quantiles[i, k]) for i, name in enumerate(QUANTILES)},
+            float(np.sqrt(data[k])),
+            float(np.sqrt(noise[k])),
+        )
+        for k in range(counts.shape[1])
+    )
+    return marginals, float(np.max(np.sqrt(noise) / sd) / np.sqrt(len(counts)))
+
+
+def draw_theta(counts: Integers, concentration: Sequence[float], rng: np.random.Generator) -> Floats:
+    """Draw theta given counts, one draw a row: Dirichlet(concentration + counts).
+
+    Gamma variables of shape below one are drawn in logarithms, so that tiny concentrations do not underflow.
+    """
+    import numpy as np
+
+    shape = counts + np.asarray(concentration, dtype=np.float64)
+    small = shape < 1.0
+    log_gamma = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
+    if small.any():
+        log_gamma[small] += np.log1p(-rng.random(int(small.sum()))) / shape[small]
+    weights = np.exp(log_gamma - log_gamma.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))

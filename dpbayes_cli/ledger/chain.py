@@ -1,0 +1,59 @@
+"""The hash chain: entries that can be appended and checked, never edited, dropped or reordered unnoticed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dpbayes_cli.canonical import canonical_json, digest
+
+GENESIS = digest("ledger genesis")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of the ledger.
+
+    Attributes:
+        sequence: 1, 2, 3, ...; the order of the ledger (clocks are not trusted).
+        body: the canonical JSON that is hashed; holds the sequence, the kind and everything else.
+        hash: the digest of the previous entry's hash and this body.
+    """
+
+    sequence: int
+    body: str
+    hash: str
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The parsed body."""
+        parsed: dict[str, Any] = json.loads(self.body)
+        return parsed
+
+
+def next_entry(last: Entry | None, fields: Mapping[str, Any]) -> Entry:
+    """Return the entry that appends fields to a chain that ends with ``last``."""
+    sequence = last.sequence + 1 if last else 1
+    body = canonical_json({**fields, "sequence": sequence})
+    return Entry(sequence, body.decode("ascii"), link(last.hash if last else GENESIS, body))
+
+
+def link(previous: str, body: bytes) -> str:
+    """Return the hash of an entry."""
+    return digest("ledger entry", previous.encode("ascii"), body)
+
+
+def broken_links(entries: Iterable[Entry]) -> list[str]:
+    """Return what is wrong with a chain, one sentence each; an empty list if nothing is."""
+    findings = []
+    previous, expected = GENESIS, 1
+    for entry in entries:
+        if entry.sequence != expected:
+            findings.append(f"entry {expected} is missing: entry {entry.sequence} follows entry {expected - 1}")
+            expected = entry.sequence
+        if link(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
+            findings.append(f"entry {entry.sequence} does not follow from the one before it: it was edited or moved")
+        previous, expected = entry.hash, expected + 1
+    return findings

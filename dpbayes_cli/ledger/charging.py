@@ -1,0 +1,145 @@
+"""Which release a charge means, which account pays, and whether it fits: pure functions of the ledger's state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from dpbayes_cli.canonical import digest
+from dpbayes_cli.errors import BudgetError
+from dpbayes_cli.ledger.budgets import Budget, texts
+from dpbayes_cli.ledger.owner import is_running
+from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
+from dpbayes_cli.numeric import decimal_text
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+DEFAULT_EPSILON = Decimal(3)
+"""The total of an account that a first release opens by itself."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What a release asks of the ledger.
+
+    Attributes:
+        account: the account that pays.
+        label: the label that the user gave, or None: the request names the release.
+        fresh: whether a new draw is wanted although the request was answered before.
+        same_data: whether the user says that another path holds the same data.
+        open_account: whether an unknown account may be opened with the default total.
+        request, request_digest, question_digest: what is asked.
+        source: the identity of the data source.
+        guarantee: the price.
+        neighbors: the relation that the guarantee is about.
+        purpose: why, for the history.
+    """
+
+    account: str
+    label: str | None
+    fresh: bool
+    same_data: bool
+    open_account: bool
+    request: dict[str, Any]
+    request_digest: str
+    question_digest: str
+    source: str
+    guarantee: Guarantee
+    neighbors: Neighbors
+    purpose: str = ""
+
+
+def release_id_of(account: str, label: str) -> str:
+    """Return the id of a release: a digest of account and label, never of the data."""
+    return digest("release", account.encode("utf-8"), label.encode("utf-8"))[:16]
+
+
+def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
+    """Return the account that pays, and whether it has to be opened first."""
+    account = state.accounts.get(charge.account)
+    if account is None:
+        if not charge.open_account:
+            raise BudgetError(
+                f"there is no account {charge.account!r}",
+                hint=f"dpbayes budget open {charge.account} --epsilon {decimal_text(DEFAULT_EPSILON)}",
+            )
+        return Account(charge.account, Budget(DEFAULT_EPSILON), charge.neighbors, "", True), True
+    if account.neighbors is not charge.neighbors:
+        raise BudgetError(
+            f"the account {account.name!r} is kept under {account.neighbors} neighbours; "
+            f"this release is priced under {charge.neighbors}",
+            hint="one account has one relation: state the account's, or another --dataset",
+        )
+    return account, False
+
+
+def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord | None]:
+    """Return the label of the release, and its record where it is charged already.
+
+    Raises:
+        BudgetError: the label holds another request, or the data come from another place.
+    """
+    label = charge.label if charge.label is not None else f"request {charge.request_digest}"
+    if charge.fresh:
+        return _fresh_label(account, label)
+    known = account.releases.get(release_id_of(account.name, label))
+    if known is None:
+        return label, None
+    if known.request_digest != charge.request_digest:
+        raise BudgetError(
+            f"the release id {label!r} belongs to another request",
+            hint="give this release another --release-id",
+        )
+    if known.source != charge.source and charge.label is None and not charge.same_data:
+        raise BudgetError(
+            f"release {known.release_id} answered this request from another source; nothing was charged",
+            hint="say what is meant: --same-data (show that release again), "
+            "--fresh (charge a new one), or --release-id NAME (charge one under a name of its own)",
+        )
+    return label, known
+
+
+def check_fits(account: Account, charge: Charge) -> None:
+    """Run the filter.
+
+    Raises:
+        BudgetError: the charge does not fit, or would pay again for what is free.
+    """
+    if charge.label is None and not charge.fresh:
+        for known in account.releases.values():
+            if known.question_digest == charge.question_digest and known.label.startswith("request "):
+                raise BudgetError(
+                    f"release {known.release_id} has paid for this question already; "
+                    "another prior, method or number of samples is free; nothing was charged",
+                    hint="dpbayes infer BUNDLE --prior ... --samples N; or --fresh to pay for a new draw",
+                )
+    missing = account.budget.shortfall(account.charged, charge.guarantee)
+    if not missing:
+        return
+    raise BudgetError(
+        f"the budget of account {account.name!r} does not allow this release; nothing was charged",
+        requested={"epsilon": decimal_text(charge.guarantee.epsilon), "delta": decimal_text(charge.guarantee.delta)}
+        if charge.guarantee.delta
+        else {"epsilon": decimal_text(charge.guarantee.epsilon)},
+        remaining=texts(account.remaining),
+        missing=texts(missing),
+        spent_by=[
+            (release.release_id, f"epsilon {decimal_text(release.guarantee.epsilon)} on {release.time}")
+            for release in account.releases.values()
+        ],
+        hint=f"ask for less, or raise the total: dpbayes budget amend {account.name} --epsilon TOTAL --reason TEXT",
+    )
+
+
+def _fresh_label(account: Account, base: str) -> tuple[str, ReleaseRecord | None]:
+    """Return the label of a new draw; an unfinished one whose process has died is finished first."""
+    number = 1
+    while True:
+        label = f"{base} fresh {number}"
+        known = account.releases.get(release_id_of(account.name, label))
+        if known is None:
+            return label, None
+        if known.stage != "published" and not is_running(known.owner):
+            return label, known
+        number += 1

@@ -1,0 +1,299 @@
+"""The ledger: reserve, seal, publish; open, amend, verify. Every method is one transaction."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from dpbayes_cli import __version__
+from dpbayes_cli.canonical import digest
+from dpbayes_cli.errors import BudgetError, LedgerError
+from dpbayes_cli.ledger.budgets import Budget, added, texts
+from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
+from dpbayes_cli.ledger.charging import Charge, check_fits, find_release, paying_account, release_id_of
+from dpbayes_cli.ledger.owner import this_process
+from dpbayes_cli.ledger.state import Account, ReleaseRecord, State, replay
+from dpbayes_cli.ledger.storage import Storage, Transaction
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A release that is charged.
+
+    Attributes:
+        release: its record.
+        payload: the sealed payload where there is one already.
+        opened: whether the account was opened for it.
+    """
+
+    release: ReleaseRecord
+    payload: bytes | None
+    opened: bool
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What reserving would do.
+
+    Attributes:
+        release_id: the id that the release has or would get.
+        known: its record where it is charged already, so that nothing more would be charged; else None.
+        remaining: what the account would have left, by component.
+        opened: whether the account would be opened for it.
+    """
+
+    release_id: str
+    known: ReleaseRecord | None
+    remaining: dict[str, Decimal]
+    opened: bool
+
+
+class Ledger:
+    """An append-only account book of privacy.
+
+    Privacy: a charge is durable before ``reserve`` returns, is never refunded, and counts from then on. The filter
+        and the append are one transaction, so that racing processes cannot spend the same remainder.
+    Source: architecture, the ledger; ``Budget`` for the composition.
+    """
+
+    def __init__(self, storage: Storage, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._storage = storage
+        self._clock = clock
+
+    @property
+    def location(self) -> str:
+        """Where the ledger is."""
+        return self._storage.location
+
+    def state(self) -> State:
+        """Return the verified state of the ledger; empty where there is none yet.
+
+        Raises:
+            LedgerError: it cannot be read, or its chain is broken.
+        """
+        if not self._storage.exists:
+            return State()
+        with self._storage.reading() as transaction:
+            return _trusted(transaction)
+
+    def entries(self) -> list[Entry]:
+        """Return all entries, unverified."""
+        with self._storage.reading() as transaction:
+            return transaction.entries()
+
+    def findings(self) -> tuple[list[str], State]:
+        """Check everything: the chain, the protocol, the totals and the sealed payloads."""
+        with self._storage.reading() as transaction:
+            entries = transaction.entries()
+            state = replay(entries)
+            found = broken_links(entries) + state.findings
+            sealed = {r.release_id: r.sealed for a in state.accounts.values() for r in a.releases.values() if r.sealed}
+            stored = set(transaction.payload_ids())
+            found += [f"release {missing}: the sealed payload is missing" for missing in sorted(sealed.keys() - stored)]
+            found += [f"release {extra}: a payload that was never sealed" for extra in sorted(stored - sealed.keys())]
+            for release_id in sorted(sealed.keys() & stored):
+                try:
+                    payload = transaction.payload(release_id)
+                except LedgerError as error:
+                    found.append(error.message)
+                    continue
+                if payload is None or digest("payload", payload) != sealed[release_id]:
+                    found.append(f"release {release_id}: the stored payload is not the one that was sealed")
+            return found, state
+
+    def open_account(self, name: str, budget: Budget, neighbors: Neighbors) -> Account:
+        """Open an account with a stated total.
+
+        Raises:
+            BudgetError: it is already open.
+        """
+        with self._storage.writing() as transaction:
+            state = _trusted(transaction)
+            if name in state.accounts:
+                raise BudgetError(
+                    f"the account {name!r} is already open",
+                    hint=f"to change its total: dpbayes budget amend {name} --epsilon TOTAL --reason TEXT",
+                )
+            entry = self._open(state.last, name, budget, neighbors, by_default=False)
+            transaction.append(entry)
+            return replay([*transaction.entries()]).accounts[name]
+
+    def amend(self, name: str, epsilon: Decimal | None, delta: Decimal | None, reason: str) -> Account:
+        """Change the total of an account, never below what is spent.
+
+        Raises:
+            BudgetError: there is no such account, or more is spent already.
+        """
+        with self._storage.writing() as transaction:
+            state = _trusted(transaction)
+            account = _account(state, name)
+            if delta is not None and account.budget.delta is None:
+                raise BudgetError(f"the account {name!r} has a budget of pure epsilon; a delta cannot be added")
+            budget = Budget(epsilon or account.budget.epsilon, delta or account.budget.delta)
+            left = budget.remaining(account.charged)
+            if any(value < 0 for value in left.values()):
+                raise BudgetError(
+                    f"the account {name!r} has spent more than that",
+                    requested=texts(budget.total),
+                    remaining=texts(account.remaining),
+                )
+            fields = {"kind": "amend", "account": name, "budget": budget.serialize(), "reason": reason}
+            transaction.append(next_entry(state.last, {**fields, **self._stamp()}))
+            return replay(transaction.entries()).accounts[name]
+
+    def preview(self, charge: Charge) -> Preview:
+        """Say without changing anything what ``reserve`` would do.
+
+        Raises:
+            BudgetError: as ``reserve``.
+        """
+        state = self.state()
+        account, opened = paying_account(state, charge)
+        label, known = find_release(account, charge)
+        release_id = release_id_of(account.name, label)
+        if known is not None:
+            return Preview(release_id, known, account.remaining, False)
+        check_fits(account, charge)
+        return Preview(release_id, None, account.budget.remaining(added(account.charged, charge.guarantee)), opened)
+
+    def reserve(self, charge: Charge) -> Reservation:
+        """Charge a release, or find it charged already: one charge for each id, durable on return.
+
+        Raises:
+            BudgetError: it does not fit, or conflicts with an earlier release; nothing is changed.
+            LedgerError: the ledger cannot be trusted or written.
+        """
+        with self._storage.writing() as transaction:
+            state = _trusted(transaction)
+            account, opened = paying_account(state, charge)
+            label, known = find_release(account, charge)
+            if known is not None:
+                return Reservation(known, _sealed_payload(transaction, known), False)
+            check_fits(account, charge)
+            last = state.last
+            if opened:
+                last = self._open(last, account.name, account.budget, account.neighbors, by_default=True)
+                transaction.append(last)
+            release_id = release_id_of(account.name, label)
+            fields = {
+                "kind": "reserved",
+                "account": account.name,
+                "release_id": release_id,
+                "label": label,
+                "request": charge.request,
+                "request_digest": charge.request_digest,
+                "question_digest": charge.question_digest,
+                "source": charge.source,
+                "guarantee": charge.guarantee.serialize(),
+                "owner": this_process(),
+                "purpose": charge.purpose,
+            }
+            transaction.append(next_entry(last, {**fields, **self._stamp()}))
+            record = replay(transaction.entries()).accounts[account.name].releases[release_id]
+            return Reservation(record, None, opened)
+
+    def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
+        """Make a payload final: the first one for its id wins, and every caller gets the winner back.
+
+        Raises:
+            LedgerError: the release was never charged.
+        """
+        with self._storage.writing() as transaction:
+            state = _trusted(transaction)
+            known = _account(state, account).releases.get(release.release_id)
+            if known is None:
+                raise LedgerError(f"release {release.release_id} was never charged")
+            stored = _sealed_payload(transaction, known)
+            if stored is not None:
+                return stored
+            fields = {
+                "kind": "sealed",
+                "account": account,
+                "release_id": release.release_id,
+                "payload": digest("payload", payload),
+            }
+            transaction.append(next_entry(state.last, {**fields, **self._stamp()}))
+            transaction.put_payload(release.release_id, payload)
+            return payload
+
+    def publish(self, release: ReleaseRecord, account: str, files: Mapping[str, str]) -> tuple[ReleaseRecord, State]:
+        """Record that a release is on disk, with the digests of its files; the first record stays.
+
+        Raises:
+            LedgerError: the release was never sealed.
+        """
+        with self._storage.writing() as transaction:
+            state = _trusted(transaction)
+            known = _account(state, account).releases.get(release.release_id)
+            if known is None or known.stage == "reserved":
+                raise LedgerError(f"release {release.release_id} was never sealed")
+            if known.stage == "published":
+                return known, state
+            fields = {"kind": "published", "account": account, "release_id": release.release_id, "files": dict(files)}
+            transaction.append(next_entry(state.last, {**fields, **self._stamp()}))
+            state = replay(transaction.entries())
+            return state.accounts[account].releases[release.release_id], state
+
+    def _open(self, last: Entry | None, name: str, budget: Budget, neighbors: Neighbors, *, by_default: bool) -> Entry:
+        fields = {
+            "kind": "open",
+            "account": name,
+            "budget": budget.serialize(),
+            "neighbors": str(neighbors),
+            "by_default": by_default,
+        }
+        return next_entry(last, {**fields, **self._stamp()})
+
+    def _stamp(self) -> dict[str, str]:
+        return {
+            "time": self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "user": _user(),
+            "version": __version__,
+        }
+
+
+def _trusted(transaction: Transaction) -> State:
+    """Return the state, refusing a ledger whose chain or protocol is broken."""
+    entries = transaction.entries()
+    state = replay(entries)
+    if findings := broken_links(entries) + state.findings:
+        raise LedgerError(f"the ledger does not verify: {findings[0]}", hint="dpbayes budget verify lists all findings")
+    return state
+
+
+def _account(state: State, name: str) -> Account:
+    if name not in state.accounts:
+        raise BudgetError(f"there is no account {name!r}", hint="dpbayes budget show lists the accounts")
+    return state.accounts[name]
+
+
+def _sealed_payload(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
+    """Return the payload of a sealed release, refused where it is not the one that was sealed."""
+    if release.sealed is None:
+        return None
+    payload = transaction.payload(release.release_id)
+    if payload is None or digest("payload", payload) != release.sealed:
+        raise LedgerError(f"the payload of release {release.release_id} is not the one that was sealed")
+    return payload
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def default_path() -> Path:
+    """Return the ledger's path: ``$DPBAYES_LEDGER``, else the user's state directory."""
+    stated = os.environ.get("DPBAYES_LEDGER")
+    if stated:
+        return Path(stated)
+    state_home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state_home) / "dpbayes" / "ledger.sqlite"

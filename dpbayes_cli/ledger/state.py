@@ -1,0 +1,173 @@
+"""What a chain of entries says: accounts, their releases and how far each has come. Derived, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.ledger.budgets import Budget, added, parse_budget
+from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.privacy.guarantee import Guarantee, compose, parse_guarantee
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+
+@dataclass(frozen=True)
+class ReleaseRecord:
+    """One release in the ledger.
+
+    Attributes:
+        release_id, label: its name, derived from account and label.
+        request: the canonical request.
+        request_digest, question_digest: what was asked for, and the part of it that has a price.
+        source: the identity of the data source, absolute paths or ``-``.
+        guarantee: what was charged.
+        owner: the process that reserved it.
+        sequence, hash: the entry that charged it.
+        time, user, version, purpose: who asked, and why.
+        sealed: the digest of the sealed payload, or None.
+        published: the digests of the published files, or None.
+    """
+
+    release_id: str
+    label: str
+    request: dict[str, Any]
+    request_digest: str
+    question_digest: str
+    source: str
+    guarantee: Guarantee
+    owner: dict[str, str]
+    sequence: int
+    hash: str
+    time: str
+    user: str
+    version: str
+    purpose: str
+    sealed: str | None = None
+    published: dict[str, str] | None = None
+
+    @property
+    def stage(self) -> str:
+        """``reserved``, ``sealed`` or ``published``."""
+        return "published" if self.published is not None else "sealed" if self.sealed is not None else "reserved"
+
+
+@dataclass
+class Account:
+    """One account: a population, a neighbour relation, a budget and what was spent of it.
+
+    ``charged`` is the exact composition of the guarantees of all releases; a reservation counts from the moment it is
+    made, and for good.
+    """
+
+    name: str
+    budget: Budget
+    neighbors: Neighbors
+    opened: str
+    by_default: bool
+    releases: dict[str, ReleaseRecord] = field(default_factory=dict)
+    charged: dict[str, Decimal] = field(default_factory=lambda: compose([]))
+
+    @property
+    def remaining(self) -> dict[str, Decimal]:
+        """What is left, by component."""
+        return self.budget.remaining(self.charged)
+
+    @property
+    def spent(self) -> dict[str, Decimal]:
+        """What was spent, by component."""
+        return {name: self.charged[name] for name in self.budget.total}
+
+
+@dataclass
+class State:
+    """The whole ledger, replayed.
+
+    Attributes:
+        accounts: by name, in the order of their opening.
+        last: the last entry; its hash is the head.
+        findings: entries that break the protocol, one sentence each.
+    """
+
+    accounts: dict[str, Account] = field(default_factory=dict)
+    last: Entry | None = None
+    findings: list[str] = field(default_factory=list)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry, or an empty text."""
+        return self.last.hash if self.last else ""
+
+
+def replay(entries: Iterable[Entry]) -> State:
+    """Replay a chain; what does not follow the protocol is listed, not believed."""
+    state = State()
+    for entry in entries:
+        state.last = entry
+        try:
+            _apply(state, entry)
+        except (KeyError, TypeError, ValueError, AttributeError, SpecError) as error:
+            state.findings.append(f"entry {entry.sequence} breaks the protocol: {_reason(error)}")
+    return state
+
+
+def _reason(error: Exception) -> str:
+    return f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+
+
+def _apply(state: State, entry: Entry) -> None:
+    """Apply one entry; raises where it does not follow from the state."""
+    fields = entry.fields
+    if fields["sequence"] != entry.sequence:
+        raise ValueError("its sequence number is another")
+    kind, name = fields["kind"], fields["account"]
+    if kind == "open":
+        if name in state.accounts:
+            raise ValueError("the account is already open")
+        state.accounts[name] = Account(
+            name, parse_budget(fields["budget"]), Neighbors(fields["neighbors"]), fields["time"], fields["by_default"]
+        )
+        return
+    account = state.accounts[name]
+    if kind == "amend":
+        budget = parse_budget(fields["budget"])
+        if budget.total.keys() != account.budget.total.keys():
+            raise ValueError("the kind of the budget changes")
+        if any(left < 0 for left in budget.remaining(account.charged).values()):
+            raise ValueError("the budget falls below what is spent")
+        account.budget = budget
+        return
+    _apply_to_release(account, kind, fields, entry)
+
+
+def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry: Entry) -> None:
+    """Apply an entry about one release."""
+    release_id = fields["release_id"]
+    known = account.releases.get(release_id)
+    if kind == "reserved":
+        if known is not None:
+            raise ValueError("the release is charged twice")
+        guarantee = parse_guarantee(fields["guarantee"])
+        if account.budget.shortfall(account.charged, guarantee):
+            raise ValueError("the charge does not fit the budget")
+        keys = ("label", "request", "request_digest", "question_digest", "source", "owner", "time", "user", "version")
+        account.releases[release_id] = ReleaseRecord(
+            release_id=release_id,
+            guarantee=guarantee,
+            sequence=entry.sequence,
+            hash=entry.hash,
+            purpose=fields["purpose"],
+            **{key: fields[key] for key in keys},
+        )
+        account.charged = added(account.charged, guarantee)
+        return
+    if known is None:
+        raise ValueError("the release was never charged")
+    if kind == "sealed" and known.stage == "reserved":
+        account.releases[release_id] = replace(known, sealed=fields["payload"])
+    elif kind == "published" and known.stage == "sealed":
+        account.releases[release_id] = replace(known, published=dict(fields["files"]))
+    else:
+        raise ValueError(f"a release that is {known.stage} cannot become {kind}")

@@ -1,0 +1,180 @@
+"""The command line: finds the command, runs it, and is the only place that turns an exception into an exit code.
+
+Commands are imported when they are run, so that ``dpbayes --help`` costs no more than Click.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib import import_module
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from dpbayes_cli import __version__
+from dpbayes_cli.errors import BudgetError, DpbayesError, Interrupted, VerificationError
+
+COMMANDS = {
+    "release": "Release a private posterior from a data file.",
+    "infer": "Analyse a released bundle again: free, without data.",
+    "budget": "Open, show, check and amend privacy budgets.",
+    "spec": "Write, check and describe spec files.",
+    "models": "List the models.",
+    "mechanisms": "List the mechanisms.",
+    "explain": "Explain a model or a mechanism.",
+    "completion": "Print the completion script of a shell.",
+}
+_TRACE = 2
+_BROKEN_PIPE = 128 + 13
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in ``dpbayes_cli.commands.<name>`` and are imported when needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of a user's work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"dpbayes_cli.commands.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or suggest the nearest."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            close = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dpbayes")
+def cli() -> None:
+    """Release Bayesian posteriors under differential privacy, with a durable budget ledger.
+
+    \b
+    dpbayes release data.csv --model beta-bernoulli --eps 1
+
+    Exit codes: 0 done, 1 internal error, 2 usage, 3 spec, 4 data source, 5 budget, 6 ledger, 7 verification,
+    8 output, 130 interrupted.
+    """
+
+
+def run() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    os.umask(0o077)
+    signal.signal(signal.SIGTERM, _interrupt)
+    code = _guarded(lambda: cli.main(prog_name="dpbayes", standalone_mode=False))
+    code = max(code, _guarded(_flush))
+    if code == _BROKEN_PIPE:
+        _drop_output()
+    sys.exit(code)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(number)
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def _drop_output() -> None:
+    """Point the standard streams at nothing, so that Python's own flush at exit finds no broken pipe."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(null, stream)
+
+
+def _guarded(action: Callable[[], Any]) -> int:
+    """Run an action and translate what it raises; returns an exit code."""
+    try:
+        try:
+            result = action()
+            return result if isinstance(result, int) else 0
+        except Interrupted as error:
+            _tell(error)
+            return 128 + error.signal
+        except DpbayesError as error:
+            _tell(error)
+            _trace(error)
+            return error.exit_code
+        except click.exceptions.Exit as error:
+            return error.exit_code
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except (KeyboardInterrupt, click.Abort):
+            _tell(Interrupted(signal.SIGINT))
+            return 128 + signal.SIGINT
+        except BrokenPipeError:
+            return _BROKEN_PIPE
+        except Exception as error:  # noqa: BLE001 - the last resort: no text that could hold a cell leaves
+            click.echo(f"Error: internal error ({type(error).__name__}{_place(error)})", err=True)
+            click.echo("Hint: nothing of the data is in this message; -vv shows where it happened", err=True)
+            _trace(error)
+            return DpbayesError.exit_code
+    except BrokenPipeError:
+        return _BROKEN_PIPE
+
+
+def _tell(error: DpbayesError) -> None:
+    """Print what went wrong and what to do next."""
+    click.echo(f"Error: {error.message}", err=True)
+    if isinstance(error, BudgetError):
+        for title, components in (
+            ("requested", error.requested),
+            ("remaining", error.remaining),
+            ("missing", error.missing),
+        ):
+            if components:
+                listed = ", ".join(f"{name} {value}" for name, value in components.items())
+                click.echo(f"  {title}: {listed}", err=True)
+        for release_id, what in error.spent_by:
+            click.echo(f"  spent by {release_id}: {what}", err=True)
+    if isinstance(error, VerificationError):
+        for finding in error.findings:
+            click.echo(f"  {finding}", err=True)
+    if error.hint:
+        click.echo(f"Hint: {error.hint}", err=True)
+
+
+def _trace(error: BaseException) -> None:
+    """Show, when asked with -vv, where an error came from: files, lines and functions, never values or texts."""
+    from dpbayes_cli.commands.output import verbosity
+
+    if verbosity() < _TRACE:
+        return
+    current: BaseException | None = error
+    while current is not None:
+        click.echo(f"{type(current).__name__} at:", err=True)
+        trace = current.__traceback__
+        while trace is not None:
+            code = trace.tb_frame.f_code
+            click.echo(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}", err=True)
+            trace = trace.tb_next
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""  # noqa: PTH119

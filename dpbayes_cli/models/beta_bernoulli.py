@@ -1,0 +1,141 @@
+"""Beta-Bernoulli: the probability of a binary outcome."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
+
+from msgspec import Meta
+
+from dpbayes_cli.contracts import (
+    Card,
+    Column,
+    CountAt,
+    LatentCounts,
+    Level,
+    NoisyCounts,
+    Positive,
+    RecordPolicy,
+    Section,
+    Statistic,
+    Total,
+    Witness,
+    expect,
+)
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.grammar import check_levels
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+SUCCESS, FAILURE = 0, 1
+
+
+class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
+    """The two texts that a valid cell may hold."""
+
+    success: Annotated[Level | None, Meta(description="the text that counts as a success [1]")] = None
+    failure: Annotated[Level | None, Meta(description="the text that counts as a failure [0]")] = None
+
+    def __post_init__(self) -> None:
+        if (self.success is None) != (self.failure is None):
+            raise ValueError("state both success and failure, or neither (default: 1 and 0)")
+        check_levels(self.levels)
+
+    @property
+    def levels(self) -> tuple[str, str]:
+        """The texts of a success and of a failure."""
+        return (self.success or "1", self.failure or "0")
+
+
+class BetaBernoulliPrior(Section, frozen=True, kw_only=True):
+    """Beta(alpha, beta) on the probability of success."""
+
+    alpha: Annotated[Positive, Meta(description="prior successes")] = 1.0
+    beta: Annotated[Positive, Meta(description="prior failures")] = 1.0
+
+
+@dataclass(frozen=True)
+class BetaBernoulli(LatentCounts):
+    """theta ~ Beta(alpha, beta); each valid record is a success with probability theta.
+
+    The conjugate update is Beta(alpha + successes, beta + failures); the posterior predictive probability of a
+    success is the posterior mean of theta.
+
+    Source: Foulds et al. 2016 sec. 3.2; Bernstein and Sheldon 2018 sec. 3.1.
+    """
+
+    name: ClassVar[str] = "beta-bernoulli"
+    summary: ClassVar[str] = "probability of a binary outcome, Beta prior"
+    card: ClassVar[Card] = Card(
+        releases="The number of successes, and of failures where the number of valid records is private, with noise; "
+        "from them the posterior of theta, the probability of success.",
+        guarantee="That of the mechanism. L1 sensitivity: complete records under replace-one 1 (one count); with "
+        "dropped records under replace-one 2 (two counts); under add-remove 1 (two counts).",
+        assumptions="Each record holds one binary outcome; the records are independent given theta; the two valid "
+        "texts are public. With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
+        source="Foulds et al. 2016, sec. 3.2; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
+        "2018, sec. 3 and Fig. 1 (binomial).",
+        corrections="With n public and complete records the statistic is one number with sensitivity 1, not the pair "
+        "of counts with sensitivity 2: half the noise of the papers for the same epsilon. With invalid records dropped "
+        "the number of valid ones is private, so both counts are released and the posterior averages over it.",
+        prefer_when="One yes/no question about each person.",
+    )
+    domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
+    prior_type: ClassVar[type[Section]] = BetaBernoulliPrior
+
+    success: str
+    failure: str
+    alpha: float
+    beta: float
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec."""
+        texts, beta = expect(domain, BetaBernoulliDomain), expect(prior, BetaBernoulliPrior)
+        return cls(*texts.levels, beta.alpha, beta.beta)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The outcome: success is level 0, failure is level 1."""
+        return (Column("outcome", (self.success, self.failure)),)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """One parameter, the probability of success."""
+        return ("theta",)
+
+    @property
+    def categories(self) -> tuple[int, ...]:
+        """``theta`` is the probability of category 0, success."""
+        return (SUCCESS,)
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return the probabilities that a new valid record is a success or a failure."""
+        return {self.success: mean[0], self.failure: 1.0 - mean[0]}
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the minimal integer statistic: successes, and failures where they are not n minus successes.
+
+        Privacy: replace-one, complete: t(x) in {0, 1}, so |t - t'| <= 1, attained by success against failure.
+            replace-one, dropped records: t(x) in {(1,0), (0,1), (0,0)}, so the L1 change is at most 2, attained by
+            success against failure. add-remove: ||t(x)||_1 <= 1, attained by a success.
+        Source: mechanisms, correction to Foulds et al. and Zhang et al. (one number, not a pair, when n is public).
+        """
+        successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
+        if policy.neighbors is Neighbors.ADD_REMOVE:
+            return Statistic(("successes", "failures"), (successes, failures), 1, Witness(self.success, None))
+        if policy.complete:
+            return Statistic(("successes",), (successes,), 1, Witness(self.success, self.failure))
+        return Statistic(("successes", "failures"), (successes, failures), 2, Witness(self.success, self.failure))
+
+    def noisy_counts(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisyCounts:
+        """State the problem: categories (success, failure), the total known exactly only for complete records."""
+        prior = (self.alpha, self.beta)
+        if policy.neighbors is Neighbors.ADD_REMOVE:
+            return NoisyCounts(prior, tuple(released), noise, Total("unbounded"))
+        if n_records is None:
+            raise SpecError("the number of records is public under replace-one and must be given")
+        if policy.complete:
+            return NoisyCounts(prior, (released[0], None), noise, Total("known", n_records))
+        return NoisyCounts(prior, tuple(released), noise, Total("at-most", n_records))

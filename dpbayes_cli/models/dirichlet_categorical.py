@@ -1,0 +1,148 @@
+"""Dirichlet-categorical: the probabilities of the answers to a question with K choices."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
+
+from msgspec import Meta
+
+from dpbayes_cli.contracts import (
+    Card,
+    Column,
+    CountAt,
+    LatentCounts,
+    Level,
+    NoisyCounts,
+    Positive,
+    RecordPolicy,
+    Section,
+    Statistic,
+    Total,
+    Witness,
+    expect,
+)
+from dpbayes_cli.errors import SpecError, nearest
+from dpbayes_cli.grammar import check_levels
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+
+class DirichletCategoricalDomain(Section, frozen=True, kw_only=True):
+    """The texts that a valid cell may hold."""
+
+    categories: Annotated[
+        tuple[Level, ...],
+        Meta(min_length=2, max_length=10_000, description="the valid texts; their order is that of the output"),
+    ]
+
+    def __post_init__(self) -> None:
+        check_levels(self.categories)
+
+
+class DirichletCategoricalPrior(Section, frozen=True, kw_only=True):
+    """Dirichlet prior: one concentration for all categories, or one for each."""
+
+    concentration: Annotated[
+        Positive | dict[str, Positive],
+        Meta(description="a number for all categories, or a mapping from category to number"),
+    ] = 1.0
+
+
+@dataclass(frozen=True)
+class DirichletCategorical(LatentCounts):
+    """theta ~ Dirichlet(concentration); each valid record falls into category k with probability theta_k.
+
+    The conjugate update adds the counts to the concentrations; the posterior predictive probability of a category
+    is the posterior mean of its theta.
+
+    Source: Bernstein and Sheldon 2018 sec. 3.1 and Fig. 1 (multinomial); Zhang et al. 2016 Alg. 1.
+    """
+
+    name: ClassVar[str] = "dirichlet-categorical"
+    summary: ClassVar[str] = "probabilities of K categories, Dirichlet prior"
+    card: ClassVar[Card] = Card(
+        releases="One count for each of the K public categories, with noise; from them the posterior of theta, the "
+        "vector of probabilities.",
+        guarantee="That of the mechanism. L1 sensitivity: replace-one 2 (one count falls, one rises), add-remove 1.",
+        assumptions="Each record holds one category from a public list; the records are independent given theta. "
+        "With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
+        source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
+        "Alg. 1.",
+        corrections="Noise is drawn independently for each count (the authors' code of Bernstein and Sheldon noises "
+        "all components with one draw, which is not private). The posterior uses the exact integer law of the counts, "
+        "not its normal approximation.",
+        prefer_when="One multiple-choice question about each person.",
+    )
+    domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain
+    prior_type: ClassVar[type[Section]] = DirichletCategoricalPrior
+
+    labels: tuple[str, ...]
+    concentration: tuple[float, ...]
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec.
+
+        Raises:
+            SpecError: the prior names a category that the domain does not, or leaves one out.
+        """
+        labels = expect(domain, DirichletCategoricalDomain).categories
+        stated = expect(prior, DirichletCategoricalPrior).concentration
+        if not isinstance(stated, dict):
+            return cls(labels, (stated,) * len(labels))
+        for label in stated:
+            if label not in labels:
+                raise SpecError(
+                    f"there is no category {label!r}",
+                    where="prior.concentration",
+                    hint=nearest(label, labels),
+                )
+        if missing := [label for label in labels if label not in stated]:
+            raise SpecError(f"no concentration for {', '.join(map(repr, missing))}", where="prior.concentration")
+        return cls(labels, tuple(stated[label] for label in labels))
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The answer: its levels are the categories in the order of the spec."""
+        return (Column("answer", self.labels),)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """One parameter a category, ``theta[label]``."""
+        return tuple(f"theta[{label}]" for label in self.labels)
+
+    @property
+    def categories(self) -> tuple[int, ...]:
+        """Parameter k is the probability of category k."""
+        return tuple(range(len(self.labels)))
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return the probability that a new valid record falls into each category."""
+        return dict(zip(self.labels, mean, strict=True))
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the K counts.
+
+        Privacy: t(x) is a unit vector, or zero for a dropped record. replace-one: two unit vectors differ by at most
+            2 in L1, a unit vector and zero by 1; attained by two different categories. add-remove: ||t(x)||_1 <= 1,
+            attained by any category.
+        Source: mechanisms, additive noise on counts of K categories.
+        """
+        add_remove = policy.neighbors is Neighbors.ADD_REMOVE
+        return Statistic(
+            tuple(f"count[{label}]" for label in self.labels),
+            tuple(CountAt("answer", level) for level in range(len(self.labels))),
+            1 if add_remove else 2,
+            Witness(self.labels[0], None if add_remove else self.labels[1]),
+        )
+
+    def noisy_counts(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisyCounts:
+        """State the problem: one noisy count a category, the total known exactly only for complete records."""
+        if policy.neighbors is Neighbors.ADD_REMOVE:
+            return NoisyCounts(self.concentration, tuple(released), noise, Total("unbounded"))
+        if n_records is None:
+            raise SpecError("the number of records is public under replace-one and must be given")
+        total = Total("known" if policy.complete else "at-most", n_records)
+        return NoisyCounts(self.concentration, tuple(released), noise, total)

@@ -1,0 +1,1 @@
+"""Guarantees, neighbour relations and exact noise. Knows no data and no files."""

@@ -1,0 +1,91 @@
+"""The models and mechanisms that exist, by the names of the command line; loaded only when they are used.
+
+One line adds one. Third parties register through the entry-point groups ``dpbayes.models`` and
+``dpbayes.mechanisms`` (unstable): an entry point's name is the command line's name, its object the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, cast
+
+from dpbayes_cli.contracts import Mechanism, Model
+from dpbayes_cli.errors import SpecError, nearest
+
+MODELS: Mapping[str, str] = MappingProxyType(
+    {
+        "beta-bernoulli": "dpbayes_cli.models.beta_bernoulli:BetaBernoulli",
+        "dirichlet-categorical": "dpbayes_cli.models.dirichlet_categorical:DirichletCategorical",
+    }
+)
+MECHANISMS: Mapping[str, str] = MappingProxyType(
+    {
+        "laplace": "dpbayes_cli.mechanisms.laplace:Laplace",
+    }
+)
+
+
+def model_type(name: str) -> type[Model]:
+    """Return the class of a model.
+
+    Raises:
+        SpecError: there is no such model; the hint names the nearest.
+    """
+    return cast(type[Model], _load(name, MODELS, "dpbayes.models", "model"))
+
+
+def mechanism_type(name: str) -> type[Mechanism]:
+    """Return the class of a mechanism.
+
+    Raises:
+        SpecError: there is no such mechanism; the hint names the nearest.
+    """
+    return cast(type[Mechanism], _load(name, MECHANISMS, "dpbayes.mechanisms", "mechanism"))
+
+
+def model_names() -> list[str]:
+    """Return the names of all models, third parties' included."""
+    return sorted({*MODELS, *_entry_points("dpbayes.models")})
+
+
+def mechanism_names() -> list[str]:
+    """Return the names of all mechanisms, third parties' included."""
+    return sorted({*MECHANISMS, *_entry_points("dpbayes.mechanisms")})
+
+
+def serves(mechanism: type[Mechanism], model: type[Model]) -> bool:
+    """Return whether a model has the capability that a mechanism requires."""
+    return issubclass(model, mechanism.requires)
+
+
+def check_serves(mechanism: type[Mechanism], model: type[Model]) -> None:
+    """Refuse a pair that does not fit.
+
+    Raises:
+        SpecError: the model lacks the capability; the hint lists the mechanisms that fit.
+    """
+    if not serves(mechanism, model):
+        fitting = [name for name in mechanism_names() if serves(mechanism_type(name), model)]
+        raise SpecError(
+            f"mechanism {mechanism.name!r} does not serve model {model.name!r}",
+            where="mechanism",
+            hint=f"allowed here: {', '.join(fitting)}",
+        )
+
+
+def _load(name: str, built_in: Mapping[str, str], group: str, what: str) -> Any:
+    if name in built_in:
+        module, _, attribute = built_in[name].partition(":")
+        return getattr(import_module(module), attribute)
+    found = _entry_points(group)
+    if name not in found:
+        raise SpecError(f"there is no {what} {name!r}", where=what, hint=nearest(name, {*built_in, *found}))
+    return found[name].load()
+
+
+def _entry_points(group: str) -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=group)}

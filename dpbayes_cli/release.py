@@ -1,0 +1,355 @@
+"""The only way from data to disk: reserve, compute, seal, publish.
+
+A charge is durable before a record is read, a payload is final before a byte of it is written, and what is written is
+a function of the payload. Killed anywhere, the same call finishes the same release.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+from dpbayes_cli.bundle.analysis import Analysis, analyse
+from dpbayes_cli.bundle.assemble import Parts, assemble
+from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
+from dpbayes_cli.bundle.files import (
+    RELEASE,
+    REPORT,
+    STATISTICS,
+    analysis_of,
+    samples_name,
+    sampling_seed,
+    statistics_csv,
+    write_samples,
+)
+from dpbayes_cli.bundle.read import read_file
+from dpbayes_cli.bundle.report import report_markdown
+from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
+from dpbayes_cli.canonical import digest
+from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, RecordPolicy, Request, Statistics, expect
+from dpbayes_cli.errors import LedgerError, OutputError, SourceError, SpecError
+from dpbayes_cli.ledger.charging import Charge
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.state import ReleaseRecord
+from dpbayes_cli.numeric import decimal_text
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.registry import check_serves, mechanism_type
+from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.source import Source, impute_code, source_for
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A priced question: everything that is known before the data are opened.
+
+    Attributes:
+        spec: what is asked.
+        location: where the data are.
+        account: who pays.
+        model, mechanism, plan: the parts that answer it, calibrated.
+    """
+
+    spec: ReleaseSpec
+    location: Location
+    account: str
+    model: Model
+    mechanism: Mechanism
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a release is to be named, paid and placed.
+
+    Attributes:
+        label: the user's own name for it, or None.
+        fresh: whether a new draw is wanted although the request was answered before.
+        same_data: whether another path is said to hold the same data.
+        open_account: whether an unknown account may be opened.
+        purpose: why, for the history.
+        out: the directory of the bundle; None: ``dpbayes-<id>`` here.
+    """
+
+    label: str | None = None
+    fresh: bool = False
+    same_data: bool = False
+    open_account: bool = True
+    purpose: str = ""
+    out: Path | None = None
+
+    def charge(self, question: Question) -> Charge:
+        """Return what the ledger is asked."""
+        spec = question.spec
+        return Charge(
+            account=question.account,
+            label=self.label,
+            fresh=self.fresh,
+            same_data=self.same_data,
+            open_account=self.open_account,
+            request=spec.request,
+            request_digest=spec.request_digest,
+            question_digest=spec.question_digest,
+            source=question.location.identity,
+            guarantee=question.plan.guarantee,
+            neighbors=spec.privacy.neighbors,
+            purpose=self.purpose,
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A published release.
+
+    Attributes:
+        document: the release document.
+        bundle: where it is.
+        remaining: what the account has left, by component.
+        replayed: whether it was answered from the ledger, without opening the data.
+        sequence, head: the end of the ledger's chain: the receipt.
+    """
+
+    document: ReleaseDocument
+    bundle: Path
+    remaining: dict[str, Decimal]
+    replayed: bool
+    sequence: int
+    head: str
+
+
+def prepare(spec: ReleaseSpec, location: Location) -> Question:
+    """Price a question; sees public inputs only.
+
+    Raises:
+        SpecError: the question is wrong, or no guarantee can be given for it.
+    """
+    model = spec.build_model()
+    kind = mechanism_type(spec.mechanism)
+    check_serves(kind, type(model))
+    mechanism = kind()
+    for column in model.columns:
+        impute_code(column, spec.policy)
+    account = spec.dataset or location.dataset
+    if account is None:
+        raise SpecError(
+            "the data set has no name: it is read from a stream or from several files",
+            where="dataset",
+            hint="state it with --dataset NAME: it names the account that pays",
+        )
+    plan = mechanism.plan(model, Request(spec.policy, spec.privacy.exact_epsilon))
+    return Question(spec, location, account, model, mechanism, plan)
+
+
+def check_source(question: Question) -> Source:
+    """Open and check the data source by what is public: existence, permissions, header, stated number of records.
+
+    Raises:
+        SourceError: it cannot be used.
+    """
+    return _checked(question.spec, question.location, question.model)
+
+
+def _checked(spec: ReleaseSpec, location: Location, model: Model) -> Source:
+    layout = spec.source
+    dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
+    source = source_for(location, dialect, layout.format)
+    try:
+        (column,) = model.columns
+        source.check(column, spec.column)
+        if spec.records is not None:
+            _check_count(spec.records, source.count_records())
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome:
+    """Release a posterior, or find it released already.
+
+    Args:
+        question: what is asked, priced.
+        wish: how it is named, paid and placed.
+        ledger: the account book.
+        say: where to tell the user what happens.
+
+    Raises:
+        BudgetError, LedgerError, SourceError, OutputError: see ``errors``; a charge that was made stays, and the same
+            call finishes the release.
+
+    Privacy: the guarantee of the plan. The charge is durable before the first record is read; exact statistics live in
+        this process alone, from the engine to the mechanism; everything written is a function of the sealed payload.
+    Source: architecture, the ledger's protocol.
+    """
+    charge = wish.charge(question)
+    preview = ledger.preview(charge)
+    _check_place(wish.out or _default_target(preview.release_id), preview.known, ledger)
+    answered = preview.known is not None and preview.known.stage != "reserved"
+    source = None if answered else check_source(question)
+    try:
+        reservation = ledger.reserve(charge)
+        record = reservation.release
+        if reservation.opened:
+            say(
+                f"opened account {question.account!r} with the default total of epsilon 3 under "
+                f"{question.spec.privacy.neighbors} neighbours; to state another: dpbayes budget open or amend"
+            )
+        payload, analysis = reservation.payload, None
+        replayed = payload is not None
+        if payload is None:
+            source = source or check_source(question)
+            say(f"charged epsilon {decimal_text(record.guarantee.epsilon)} to account {question.account!r}")
+            drawn, analysis = _compute(question, record, source)
+            payload = ledger.seal(record, question.account, drawn)
+            analysis = analysis if payload == drawn else None  # another process was first: its draw is the release
+        else:
+            say(f"release {record.release_id} was drawn on {record.time}: shown again, the data were not opened")
+    finally:
+        if source is not None:
+            source.close()
+    document = parse_document(payload)
+    target = wish.out or _default_target(record.release_id)
+    digests = _place(document, analysis, target, record, say)
+    record, state = ledger.publish(record, question.account, digests)
+    last = state.last
+    if last is None:
+        raise LedgerError("the ledger is empty after a release")
+    remaining = state.accounts[question.account].remaining
+    return Outcome(document, target, remaining, replayed, last.sequence, last.hash)
+
+
+def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
+    """Count the records of each level, the invalid ones and all of them. NOT PRIVATE: for the custodian alone.
+
+    Raises:
+        SourceError: the data cannot be read.
+    """
+    model = expect(spec.build_model(), BoundedStatistics)
+    dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
+    statistic = model.statistic(dropping)
+    with closing(_checked(spec, location, model)) as source:
+        evidence = source.statistics(statistic, dropping)
+    counted = dict(zip(statistic.names, evidence.values, strict=True))
+    return {**counted, "invalid": evidence.n_records - sum(evidence.values), "records": evidence.n_records}
+
+
+def _compute(question: Question, record: ReleaseRecord, source: Source) -> tuple[bytes, Analysis]:
+    """Read the data, privatize, infer; return the payload. Exact statistics do not outlive this call."""
+    (step,) = question.plan.steps
+    spec = question.spec
+    with closing(source):
+        evidence: Statistics = source.statistics(step.statistic, spec.policy)
+    public = spec.privacy.neighbors is Neighbors.REPLACE_ONE
+    n_records = evidence.n_records if public else None
+    if spec.records is not None:
+        _check_count(spec.records, n_records)
+    payload = question.mechanism.release(question.plan, evidence)
+    analysis = analyse(spec, payload, n_records, sampling_seed(record.release_id, payload))
+    document = assemble(
+        Parts(
+            release_id=record.release_id,
+            account=question.account,
+            created=datetime.now(UTC),
+            spec=spec,
+            model=question.model,
+            mechanism=type(question.mechanism),
+            plan=question.plan,
+            record_unit=source.record_unit,
+            n_records=n_records,
+            payload=payload,
+            analysis=analysis,
+            ledger_sequence=record.sequence,
+            ledger_hash=record.hash,
+        )
+    )
+    return document.payload(), analysis
+
+
+def _check_count(stated: int, counted: int | None) -> None:
+    if counted is not None and counted != stated:
+        raise SourceError(
+            f"the data hold {counted} records, but {stated} were stated; nothing is released",
+            hint="state the public number of records, or leave it out",
+        )
+
+
+def _default_target(release_id: str) -> Path:
+    return Path(f"dpbayes-{release_id}")
+
+
+def _check_place(target: Path, known: ReleaseRecord | None, ledger: Ledger) -> None:
+    """Refuse a place that cannot take the bundle, before anything is charged.
+
+    Raises:
+        OutputError: it cannot be written, or something other than this release is there.
+    """
+    if not os.path.lexists(target):
+        check_target(target)
+        return
+    if known is None or known.stage == "reserved":
+        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
+
+
+def _place(
+    document: ReleaseDocument, analysis: Analysis | None, target: Path, record: ReleaseRecord, say: Say
+) -> dict[str, str]:
+    """Write the bundle, or verify the one that is there; return the digests of its files.
+
+    Raises:
+        OutputError: something else is at the target, or the bundle there is damaged.
+    """
+    if not os.path.lexists(target):
+        try:
+            with new_directory(target) as directory:
+                digests = _render(document, analysis, directory)
+            if record.published is not None and digests != record.published:
+                say("rebuilt by another version of the software: samples or report may differ in detail")
+            return digests
+        except OutputError:
+            if not os.path.lexists(target):
+                raise  # otherwise another process was first: is it the same bundle?
+    if record.published is not None:
+        _verify(target, record.published)
+        return record.published
+    with scratch_directory(target) as directory:
+        digests = _render(document, analysis, directory)
+    _verify(target, digests)
+    return digests
+
+
+def _render(document: ReleaseDocument, analysis: Analysis | None, directory: Path) -> dict[str, str]:
+    """Write the files of a bundle into an empty directory of ours; return their digests."""
+    write_new(directory / RELEASE, document.pretty())
+    write_new(directory / STATISTICS, statistics_csv(document))
+    form = document.inference.samples_format
+    write_samples(directory / samples_name(form), analysis or analysis_of(document), form)
+    note = (
+        f"Charged as entry {document.ledger.sequence} of the custodian's ledger, hash `{document.ledger.hash}`. "
+        "`dpbayes budget verify` checks the ledger; an entry with this number and another hash means that it was "
+        "exchanged."
+    )
+    write_new(directory / REPORT, report_markdown(document, note))
+    return {path.name: digest("file", path.read_bytes()) for path in sorted(directory.iterdir())}
+
+
+def _verify(target: Path, digests: dict[str, str]) -> None:
+    """Compare a bundle on disk with what it must be.
+
+    Raises:
+        OutputError: a file is missing or differs.
+    """
+    for name, expected in digests.items():
+        content = None if target.is_symlink() else read_file(target / name)
+        if content is None or digest("file", content) != expected:
+            raise OutputError(
+                f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
+                hint="choose another --out: the release is written there again, without a charge",
+            )

@@ -1,0 +1,1 @@
+"""Where data come from: readers whose records are local, and engines that evaluate integer statistics."""

@@ -1,0 +1,171 @@
+"""Delimited text files (CSV and its kin): sanitized lines stream through a pipe into DuckDB."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Thread
+from typing import BinaryIO
+
+from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.errors import DpbayesError, SourceError
+from dpbayes_cli.grammar import BLANKS
+from dpbayes_cli.sources.duck import connection
+from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
+from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.records import Dialect, cell_expression, line_settles, split_record
+from dpbayes_cli.sources.source import Source, column_index, impute_code
+from dpbayes_cli.sources.statements import counting_query, evaluate
+
+_READER = (
+    "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
+    f"new_line='\\n', max_line_size={4 * LONGEST_RECORD}, buffer_size={16 * LONGEST_RECORD}"
+)
+"""What is left for DuckDB's reader: one column, ended by a line feed. No delimiter survives in sanitized lines."""
+
+_PIPE_BYTES = 1 << 20
+
+
+class DelimitedSource(Source):
+    """Text files whose records are physical lines (or parsed records, where quoted texts may span lines)."""
+
+    def __init__(self, location: Location, dialect: Dialect) -> None:
+        self._location = location
+        self._dialect = dialect
+        self._column: Column | None = None
+        self._index = 0
+        self._width = 1
+        self._open = ExitStack()
+        self._stream: BinaryIO | None = None
+
+    @property
+    def record_unit(self) -> str:
+        """What one record is."""
+        return "parsed record" if self._dialect.quoted_newlines else "physical line"
+
+    def check(self, column: Column, name: str | None) -> None:
+        """Resolve the column by the header lines, which are public; see ``Source.check``."""
+        if self._location.is_stream:
+            path = self._location.paths[0] if self._location.paths else None
+            self._stream = self._open.enter_context(opened(path))
+            headers = [self._names(self._stream)]
+        else:
+            headers = []
+            for path in self._location.paths:
+                with opened(path) as stream:
+                    headers.append(self._names(stream))
+        if any(names != headers[0] for names in headers):
+            raise SourceError("the files have different headers")
+        self._width, self._index = len(headers[0]), column_index(headers[0], name)
+        self._column = column
+
+    def count_records(self) -> int | None:
+        """Count the records of regular files; None for a stream."""
+        if self._location.is_stream:
+            return None
+        return sum(block.count(b"\n") for block in self._blocks())
+
+    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
+        """Evaluate a statistic exactly in one pass; see ``Source.statistics``."""
+        if self._column is None:
+            raise ValueError("check first")
+        text = cell_expression("line", self._index, self._width, self._dialect)
+        first = "line" if line_settles(self._width, self._dialect, self._column.levels) else None
+        with _piped(self._blocks()) as (reader, tally), connection() as engine:
+            relation = f"read_csv('/dev/fd/{reader}', {_READER})"
+            query = counting_query(relation, text, self._column, impute_code(self._column, policy), first)
+            counts = Counter(dict(engine.execute(query).fetchall()))
+        if counts.total() != tally.records:
+            raise SourceError("the engine lost count of the records; nothing is released")
+        return Statistics(evaluate(statistic, self._column.role, counts), tally.records)
+
+    def close(self) -> None:
+        """Close a stream that is still open."""
+        self._open.close()
+
+    def _names(self, stream: BinaryIO) -> list[str]:
+        """Return the column names: stated ones, or those of the header line, which is consumed."""
+        if not self._dialect.header:
+            return list(self._dialect.names)
+        line = first_line(stream)
+        if line is None:
+            raise SourceError("the file is empty: it has no header line")
+        try:
+            fields = split_record(line.decode("utf-8"), self._dialect)
+        except UnicodeDecodeError:
+            fields = None
+        if fields is None:
+            raise SourceError("the header line is malformed")
+        return [field.strip(BLANKS) for field in fields]
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Yield the sanitized records of all files in order."""
+        quote = self._dialect.quote.encode("ascii") if self._dialect.quoted_newlines else b""
+        if self._stream is not None:
+            fresh = not self._dialect.header
+            yield from record_blocks(self._stream, skip_header=False, at_start=fresh, quote=quote)
+            return
+        for path in self._location.paths:
+            with opened(path) as stream:
+                yield from record_blocks(stream, skip_header=self._dialect.header, quote=quote)
+
+
+class _Tally:
+    """What the feeding thread saw: the number of records, and the error that stopped it."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.error: Exception | None = None
+
+
+@contextmanager
+def _piped(blocks: Iterator[bytes]) -> Iterator[tuple[int, _Tally]]:
+    """Feed blocks into a pipe from a thread; yield its reading end.
+
+    Raises:
+        SourceError: the blocks could not be read to their end; this wins over what the engine made of it.
+    """
+    reader, writer = os.pipe()
+    with suppress(OSError, AttributeError):
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    tally = _Tally()
+
+    def feed() -> None:
+        try:
+            with open(writer, "wb", buffering=0) as sink:  # noqa: PTH123 - a descriptor
+                for block in blocks:
+                    tally.records += block.count(b"\n")
+                    rest = memoryview(block)
+                    while rest:
+                        rest = rest[sink.write(rest) :]
+        except BrokenPipeError:
+            pass  # the engine stopped reading and says why
+        except Exception as error:  # noqa: BLE001 - carried to the thread that waits
+            tally.error = error
+
+    feeder = Thread(target=feed, name="feeder", daemon=True)
+    feeder.start()
+    try:
+        yield reader, tally
+    except SourceError:
+        os.close(reader)
+        feeder.join()
+        _raise(tally)
+        raise
+    except BaseException:
+        os.close(reader)
+        raise
+    os.close(reader)
+    feeder.join()
+    _raise(tally)
+
+
+def _raise(tally: _Tally) -> None:
+    """Raise what stopped the feeder, without any text of a third party."""
+    if isinstance(tally.error, DpbayesError):
+        raise tally.error
+    if tally.error is not None:
+        raise SourceError("the data could not be read to their end") from None

@@ -1,0 +1,118 @@
+"""Physical lines as records: bytes in, sanitized blocks of whole lines out, one record never touching another.
+
+DuckDB's CSV reader guesses the line ending from neighbouring lines, drops lines that are not UTF-8 or too long, and
+splits on a lone carriage return, so one person's cell could change another's record. Here a record ends at a line
+feed and nowhere else, and every byte that could steer a later reader is replaced inside its own record. After that
+the engine's reader has nothing left to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+BLOCK = 1 << 20
+LONGEST_RECORD = 1 << 20
+"""A record of more bytes than this is one invalid record."""
+
+INVALID = b"\x02"
+"""Stands for any control byte inside a record; no declared level can hold it, so the cell is invalid."""
+
+_BOM = b"\xef\xbb\xbf"
+_CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
+_TABLE = bytes.maketrans(_CONTROLS, INVALID * len(_CONTROLS))
+
+
+def first_line(stream: BinaryIO) -> bytes | None:
+    """Return the first physical line without its ending or byte-order mark, or None where there is none.
+
+    At most ``LONGEST_RECORD`` bytes are read for it; a longer first line is cut.
+    """
+    line = stream.readline(LONGEST_RECORD)
+    if not line:
+        return None
+    return line.removeprefix(_BOM).removesuffix(b"\n").removesuffix(b"\r")
+
+
+def record_blocks(stream: BinaryIO, *, skip_header: bool, at_start: bool = True, quote: bytes = b"") -> Iterator[bytes]:
+    """Yield blocks of whole sanitized records, each record ended by one line feed.
+
+    A line feed ends a record; a carriage return before it belongs to the ending. Control bytes and byte-order marks
+    become ``INVALID``, bytes that are not UTF-8 become U+FFFD, a record longer than ``LONGEST_RECORD`` becomes
+    ``INVALID`` alone. The number of records yielded is the number of physical lines (a last line without a line feed
+    counts, an empty remainder does not). Memory is bounded by the block and the longest record.
+
+    Args:
+        stream: binary, buffered.
+        skip_header: whether the first line is a header and not a record.
+        at_start: whether the stream is at the beginning of a file, where a byte-order mark may stand.
+        quote: where one byte is given, records are parsed and not physical: a line feed between an odd and the next
+            quote of the file belongs to its record, as ``INVALID``.
+    """
+    carry = b""
+    overlong = quoted = False
+    while block := stream.read(BLOCK):
+        if at_start:
+            block = block.removeprefix(_BOM)
+            at_start = False
+        if quote:
+            block, quoted = _hide_quoted_newlines(block, quote, quoted)
+        head, newline, tail = block.rpartition(b"\n")
+        if not newline:
+            carry, overlong = _extend(carry, tail, overlong)
+            continue
+        lines = _finish(carry, overlong, head)
+        carry, overlong = _extend(b"", tail, False)
+        if skip_header:
+            _, _, lines = lines.partition(b"\n")
+            skip_header = False
+        if lines:
+            yield _sanitized(lines)
+    if (carry or overlong) and not skip_header:
+        yield _sanitized(_finish(carry, overlong, b""))
+
+
+def _extend(carry: bytes, tail: bytes, overlong: bool) -> tuple[bytes, bool]:
+    """Add to an unfinished record, dropping its bytes once it is too long."""
+    if overlong or len(carry) + len(tail) > LONGEST_RECORD:
+        return b"", True
+    return carry + tail, False
+
+
+def _finish(carry: bytes, overlong: bool, head: bytes) -> bytes:
+    """Join an unfinished record with the block that ends it; the result ends in a line feed."""
+    if overlong:
+        _, newline, rest = head.partition(b"\n")
+        return INVALID + newline + rest + b"\n"
+    return carry + head + b"\n"
+
+
+def _hide_quoted_newlines(block: bytes, quote: bytes, quoted: bool) -> tuple[bytes, bool]:
+    """Replace the line feeds inside quotes; ``quoted`` says whether the block begins inside."""
+    if quote not in block:
+        return (block.replace(b"\n", INVALID) if quoted else block), quoted
+    parts = block.split(quote)
+    for i in range(0 if quoted else 1, len(parts), 2):
+        parts[i] = parts[i].replace(b"\n", INVALID)
+    return quote.join(parts), quoted ^ (len(parts) % 2 == 0)
+
+
+def _sanitized(lines: bytes) -> bytes:
+    """Make whole lines harmless, each line within itself."""
+    position = 0
+    while len(lines) - position > LONGEST_RECORD:
+        end = lines.rfind(b"\n", position, position + LONGEST_RECORD + 1)
+        if end < 0:
+            end = lines.find(b"\n", position)
+            lines = lines[:position] + INVALID + lines[end:]
+            position += 2
+        else:
+            position = end + 1
+    if b"\r" in lines:
+        lines = lines.replace(b"\r\n", b"\n")
+    lines = lines.translate(_TABLE).replace(_BOM, INVALID)
+    try:
+        lines.decode("utf-8")
+    except UnicodeDecodeError:
+        lines = lines.decode("utf-8", "replace").encode("utf-8")
+    return lines

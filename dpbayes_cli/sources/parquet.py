@@ -1,0 +1,99 @@
+"""Parquet files: every column is read as text, as from any other source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import ExitStack
+
+from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.sources.duck import connection
+from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.source import Source, column_index, impute_code
+from dpbayes_cli.sources.statements import counting_query, evaluate
+
+_TEXTUAL = ("VARCHAR", "ENUM", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
+_UNSIGNED = tuple(f"U{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
+
+
+class ParquetSource(Source):
+    """Parquet files whose records are rows."""
+
+    def __init__(self, location: Location) -> None:
+        if location.is_stream:
+            raise SourceError("Parquet cannot be read from a stream", hint="name a file")
+        self._location = location
+        self._column: Column | None = None
+        self._name = ""
+
+    @property
+    def record_unit(self) -> str:
+        """What one record is."""
+        return "row"
+
+    def check(self, column: Column, name: str | None) -> None:
+        """Resolve the column by the schemas, which are public; see ``Source.check``."""
+        schemas = []
+        with connection() as engine, ExitStack() as files:
+            for path in self._location.paths:
+                relation = _relation(files.enter_context(opened(path)).fileno())
+                rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+                schemas.append([(str(row[0]), str(row[1])) for row in rows])
+        names = [[name for name, _ in schema] for schema in schemas]
+        index = column_index(names[0], name)
+        types = {dict(schema).get(names[0][index]) for schema in schemas}
+        if len(types) > 1:
+            raise SourceError("the files have different schemas")
+        _check_type(str(types.pop()), column)
+        self._name, self._column = names[0][index], column
+
+    def count_records(self) -> int | None:
+        """Count the rows, which each file's footer states."""
+        with connection() as engine, ExitStack() as files:
+            relations = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
+            return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
+
+    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
+        """Evaluate a statistic exactly in one pass; see ``Source.statistics``."""
+        if self._column is None:
+            raise ValueError("check first")
+        quoted = '"' + self._name.replace('"', '""') + '"'
+        counts: Counter[int | None] = Counter()
+        with connection() as engine:
+            for path in self._location.paths:
+                with opened(path) as file:
+                    query = counting_query(
+                        _relation(file.fileno()),
+                        f"CAST({quoted} AS VARCHAR)",
+                        self._column,
+                        impute_code(self._column, policy),
+                    )
+                    counts.update(dict(engine.execute(query).fetchall()))
+        return Statistics(evaluate(statistic, self._column.role, counts), counts.total())
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def _relation(descriptor: int) -> str:
+    """Return the relation of an open file: no path is ever read as a pattern, or exchanged between two readings."""
+    return f"read_parquet('/dev/fd/{descriptor}', utf8_validation='replace')"
+
+
+def _check_type(name: str, column: Column) -> None:
+    """Refuse a type that has no text form, or one that the declared domain cannot match.
+
+    Raises:
+        SourceError: the column is nested, binary or a date.
+        SpecError: the column is boolean and the domain is not.
+    """
+    if name == "BOOLEAN":
+        if not {"true", "false"} >= set(column.levels):
+            raise SpecError(
+                "the column is boolean, and its cells are the texts true and false",
+                where="domain",
+                hint="state them: --success true --failure false",
+            )
+        return
+    if not name.startswith((*_TEXTUAL, *_UNSIGNED)) or name.endswith("]"):
+        raise SourceError(f"a column of type {name} cannot be read as text", hint="cast it to VARCHAR")

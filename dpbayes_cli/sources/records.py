@@ -1,0 +1,115 @@
+"""The grammar of a record: how one line of text becomes fields, in Python and as a DuckDB expression.
+
+An unquoted line is split at every delimiter. A line that holds a quote must match the strict grammar: a field is
+either free of quotes, or a quoted text with doubled quotes inside and blanks around. A line that does not match, or
+that has another number of fields than the header, is one invalid record: all of its cells are missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dpbayes_cli.grammar import BLANKS
+
+_WIDEST_PATTERN = 256
+"""Up to this many fields one pattern finds a cell faster than splitting the line; beyond, it grows too large."""
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the text of a file is laid out; stated by the user, never guessed from the data.
+
+    Attributes:
+        delimiter: one printable ASCII character or a tab.
+        quote: one printable ASCII character.
+        header: whether the first line holds the names of the columns.
+        names: the names of the columns where there is no header.
+        quoted_newlines: whether a quoted text may span lines; then neighbours are defined on parsed records.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    header: bool = True
+    names: tuple[str, ...] = ()
+    quoted_newlines: bool = False
+
+    @property
+    def field_pattern(self) -> str:
+        """The pattern of one field of a line that holds a quote."""
+        blanks = "".join(b for b in BLANKS if b != self.delimiter)
+        q, d = re.escape(self.quote), re.escape(self.delimiter)
+        return f"[{blanks}]*{q}(?:[^{q}]|{q}{q})*{q}[{blanks}]*|[^{d}{q}]*"
+
+
+def split_record(line: str, dialect: Dialect) -> list[str] | None:
+    """Split one line into the texts of its fields, quotes removed; None where the line is malformed.
+
+    Used for headers, and as the reference that the engine's expression is tested against.
+    """
+    if dialect.quote not in line:
+        return line.split(dialect.delimiter)
+    field = dialect.field_pattern
+    if not re.fullmatch(f"(?:{field})(?:{re.escape(dialect.delimiter)}(?:{field}))*", line):
+        return None
+    delimiter = re.escape(dialect.delimiter)
+    pieces = [match[1] for match in re.finditer(f"(?:^|{delimiter})({field})", line)]
+    return [_unquoted(piece, dialect) for piece in pieces]
+
+
+def _unquoted(piece: str, dialect: Dialect) -> str:
+    text = piece.strip(BLANKS)
+    q = dialect.quote
+    return text[1:-1].replace(q + q, q) if q in text else piece
+
+
+def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:
+    """Return a DuckDB expression for the text of one cell of a line, NULL or empty where the record is malformed.
+
+    Args:
+        line: the SQL expression of the line.
+        index: the field's position, from 0.
+        width: the number of fields that a record must have.
+        dialect: the layout.
+    """
+    quoted, plain = _quoted_cell(line, index, width, dialect), _plain_cell(line, index, width, dialect)
+    return f"CASE WHEN contains({line}, {literal(dialect.quote)}) THEN {quoted} ELSE {plain} END"
+
+
+def line_settles(width: int, dialect: Dialect, levels: Sequence[str]) -> bool:
+    """Return whether a line that equals a level is a record whose cell does: one field, and no level with marks."""
+    marks = (dialect.delimiter, dialect.quote)
+    return width == 1 and not any(mark in level for level in levels for mark in marks)
+
+
+def _plain_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
+    """Return the expression for a cell of a line without quotes; a ragged line gives NULL or an empty text."""
+    d = re.escape(dialect.delimiter)
+    if width == 1:
+        return f"CASE WHEN NOT contains({line}, {literal(dialect.delimiter)}) THEN {line} END"
+    if width <= _WIDEST_PATTERN:
+        pattern = f"^(?:[^{d}]*{d}){{{index}}}([^{d}]*)(?:{d}[^{d}]*){{{width - 1 - index}}}$"
+        return f"regexp_extract({line}, {literal(pattern)}, 1)"
+    fields = f"string_split({line}, {literal(dialect.delimiter)})"
+    return f"CASE WHEN len({fields}) = {width} THEN {fields}[{index + 1}] END"
+
+
+def _quoted_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
+    """Return the expression for a cell of a line that holds a quote."""
+    field, d = dialect.field_pattern, re.escape(dialect.delimiter)
+    whole = literal(f"(?:{field})(?:{d}(?:{field}))*")
+    each = literal(f"(?:^|{d})({field})")
+    q = literal(dialect.quote)
+    piece = f"regexp_extract_all({line}, {each}, 1)[{index + 1}]"
+    trimmed = f"trim({piece}, {literal(BLANKS)})"
+    inner = f"replace(substr({trimmed}, 2, length({trimmed}) - 2), {q} || {q}, {q})"
+    return (
+        f"CASE WHEN regexp_full_match({line}, {whole}) AND len(regexp_extract_all({line}, {each}, 1)) = {width} "
+        f"THEN CASE WHEN contains({trimmed}, {q}) THEN {inner} ELSE {piece} END END"
+    )
+
+
+def literal(text: str) -> str:
+    """Return a DuckDB string literal."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,108 @@
+"""A data source: checked before the charge by what is public, read once after it, for integers only."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.records import Dialect
+
+
+class Source(ABC):
+    """One data set, read by one engine.
+
+    ``check`` uses public facts only (existence, permissions, header or schema) and runs before the charge;
+    ``statistics`` reads the records, once. No message of either depends on a record.
+    """
+
+    @property
+    @abstractmethod
+    def record_unit(self) -> str:
+        """What one record is, for the report: a physical line, a parsed record, a row."""
+
+    @abstractmethod
+    def check(self, column: Column, name: str | None) -> None:
+        """Resolve the column and refuse what cannot work.
+
+        Args:
+            column: the column that the model reads.
+            name: its name in the file, or None where the file has one column.
+
+        Raises:
+            SourceError: no such column, a malformed header, files that differ, a type that cannot be read as text.
+            SpecError: the declared domain cannot match the column's type.
+        """
+
+    @abstractmethod
+    def count_records(self) -> int | None:
+        """Count the records where that needs no second reading of a stream; None for a stream."""
+
+    @abstractmethod
+    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
+        """Evaluate a statistic exactly, in one pass.
+
+        Raises:
+            SourceError: the data cannot be read to their end; nothing about a record is said.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release what is still open."""
+
+
+def source_for(location: Location, dialect: Dialect, form: str | None) -> Source:
+    """Return the source that reads a location.
+
+    Args:
+        location: the files.
+        dialect: the layout of text files.
+        form: ``csv`` or ``parquet``, or None: by the names of the files.
+    """
+    if (form or location.format) == "parquet":
+        from dpbayes_cli.sources.parquet import ParquetSource
+
+        return ParquetSource(location)
+    from dpbayes_cli.sources.delimited import DelimitedSource
+
+    return DelimitedSource(location, dialect)
+
+
+def column_index(names: list[str], wanted: str | None) -> int:
+    """Find a column by its name among public names, which are never repeated in a message.
+
+    Raises:
+        SourceError: not there, there twice, or not named though there are several.
+    """
+    if wanted is None:
+        if len(names) != 1:
+            raise SourceError("the file has more than one column", hint="name the column: --column NAME")
+        return 0
+    if names.count(wanted) > 1:
+        raise SourceError(f"the header names the column {wanted!r} more than once")
+    if wanted not in names:
+        raise SourceError(
+            f"the header has no column {wanted!r}",
+            hint="names are compared exactly; for a file without header give --no-header and --columns",
+        )
+    return names.index(wanted)
+
+
+def impute_code(column: Column, policy: RecordPolicy) -> int | None:
+    """Return the code of the level that an invalid cell counts as, or None where it is dropped.
+
+    Raises:
+        SpecError: the stated value is not a level of the domain.
+    """
+    if policy.impute is None:
+        return None
+    normal = [normal_cell(level) for level in column.levels]
+    if normal_cell(policy.impute) not in normal:
+        raise SpecError(
+            f"{policy.impute!r} is not in the domain of the {column.role}",
+            where="on_invalid",
+            hint=f"impute one of: {', '.join(column.levels[:20])}",
+        )
+    return normal.index(normal_cell(policy.impute))

@@ -1,0 +1,269 @@
+"""The typed spec of a release: what a YAML file and the command line's flags state together."""
+
+import re
+from decimal import Decimal
+from functools import lru_cache
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+from msgspec import Meta, field
+
+from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.contracts import Model, RecordPolicy, Section
+from dpbayes_cli.errors import SpecError, nearest
+from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.privacy.guarantee import check_epsilon
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.registry import MODELS, model_type
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_IMPUTE = "impute:"
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_REQUIRED = re.compile(r"Object missing required field `(.*)`")
+_FREE = ("prior", "inference")
+"""Sections that change what is made of the privatized statistics, not what is asked of the data."""
+_OUTSIDE = ("data", "dataset")
+"""Keys that say where the data are and whose they are; the account and the ledger record them."""
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of an account that is not a plain word.
+
+    Raises:
+        ValueError: other characters than letters, digits, dot, underscore and hyphen, or more than 100 of them.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{name!r} is not a name: use letters, digits, '.', '_' and '-', at most 100, a letter or digit first"
+        )
+
+
+class PrivacySection(Section, frozen=True, kw_only=True):
+    """What is promised."""
+
+    epsilon: Annotated[
+        str,
+        Meta(description="the privacy parameter to spend, exact", extra_json_schema={"type": ["number", "string"]}),
+    ]
+    neighbors: Annotated[
+        Neighbors,
+        Meta(description="replace-one (the number of records is public) or add-remove (it is private)"),
+    ] = Neighbors.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        try:
+            exact = parse_decimal(self.epsilon)
+        except ValueError as error:
+            raise ValueError(f"epsilon is {self.epsilon!r}: {error}") from None
+        check_epsilon(exact)
+        msgspec.structs.force_setattr(self, "epsilon", decimal_text(exact))
+
+    @property
+    def exact_epsilon(self) -> Decimal:
+        """The epsilon to spend."""
+        return parse_decimal(self.epsilon)
+
+
+class InferenceSection(Section, frozen=True, kw_only=True):
+    """What is made of the privatized statistics; free, and open to change later with ``dpbayes infer``."""
+
+    method: Annotated[Literal["noise-aware", "naive"], Meta(description="how the posterior is computed")] = (
+        "noise-aware"
+    )
+    samples: Annotated[int, Meta(ge=1, le=10_000_000, description="posterior samples to write")] = 4000
+    format: Annotated[Literal["parquet", "csv"], Meta(description="format of the samples file")] = "parquet"
+
+
+class SourceSection(Section, frozen=True, kw_only=True):
+    """How the file is laid out; never guessed from the data."""
+
+    format: Annotated[Literal["csv", "parquet"] | None, Meta(description="default: by the file's name")] = None
+    delimiter: Annotated[str, Meta(description="one character, or tab")] = ","
+    quote: Annotated[str, Meta(description="one character")] = '"'
+    header: Annotated[bool, Meta(description="whether the first line names the columns")] = True
+    columns: Annotated[tuple[str, ...], Meta(description="the columns' names where there is no header")] = ()
+    quoted_newlines: Annotated[
+        bool, Meta(description="quoted texts may span lines; neighbours are then parsed records")
+    ] = False
+
+    def __post_init__(self) -> None:
+        for name in ("delimiter", "quote"):
+            mark = getattr(self, name)
+            if mark in {"\\t", "tab"}:
+                msgspec.structs.force_setattr(self, name, "\t")
+            elif mark != "\t" and not (len(mark) == 1 and "!" <= mark <= "~" and not mark.isalnum()):
+                raise ValueError(f"{name} is {mark!r}: one printable ASCII character, no letter or digit, or tab")
+        if self.delimiter == self.quote:
+            raise ValueError("delimiter and quote are the same")
+        if self.header and self.columns:
+            raise ValueError("columns are named although the header names them: add header: false (--no-header)")
+        if not self.header and not self.columns:
+            raise ValueError("a file without header needs column names: columns: [a, b] (--columns a,b)")
+
+
+class ReleaseSpec(Section, frozen=True, kw_only=True):
+    """A question: a model, a mechanism, a promise, and where the data are."""
+
+    model: str
+    privacy: PrivacySection
+    domain: Section
+    prior: Section
+    mechanism: Annotated[str, Meta(description="a name from: dpbayes mechanisms")] = "laplace"
+    dataset: Annotated[str | None, Meta(description="the account that pays; default: the file's stem")] = None
+    data: Annotated[str | None, Meta(description="the file, relative to the spec; '-' for stdin")] = None
+    column: Annotated[str | None, Meta(description="the column; needed if there are several")] = None
+    on_invalid: Annotated[str, Meta(description="drop, or impute:VALUE with a value of the domain")] = "drop"
+    records: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="the public number, checked")] = None
+    source: SourceSection = field(default_factory=SourceSection)
+    inference: InferenceSection = field(default_factory=InferenceSection)
+
+    def __post_init__(self) -> None:
+        if self.dataset is not None:
+            check_name(self.dataset)
+        if self.on_invalid != "drop" and not (self.on_invalid.startswith(_IMPUTE) and self.on_invalid != _IMPUTE):
+            raise ValueError(f"on_invalid is {self.on_invalid!r}: drop, or impute:VALUE")
+        if self.records is not None and self.privacy.neighbors is Neighbors.ADD_REMOVE:
+            raise ValueError("under add-remove the number of records is private and cannot be stated")
+
+    def build_model(self) -> Model:
+        """Build the statistical model that the spec states.
+
+        Raises:
+            SpecError: the domain and the prior do not fit each other.
+        """
+        return model_type(self.model).build(self.domain, self.prior)
+
+    @property
+    def policy(self) -> RecordPolicy:
+        """Neighbours, and what an invalid record counts as."""
+        impute = self.on_invalid.removeprefix(_IMPUTE) if self.on_invalid.startswith(_IMPUTE) else None
+        return RecordPolicy(self.privacy.neighbors, impute)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The canonical request: what was asked for, without what was left at its default, and without paths."""
+        stated = _without_defaults(self)
+        return {key: value for key, value in stated.items() if key not in _OUTSIDE}
+
+    @property
+    def stated_in_full(self) -> dict[str, Any]:
+        """The request with every default written out, as a bundle keeps it."""
+        full: dict[str, Any] = msgspec.to_builtins(self)
+        return {key: value for key, value in full.items() if key not in _OUTSIDE and value is not None}
+
+    @property
+    def question_digest(self) -> str:
+        """The digest of the part of the request that has a price: everything but prior and inference."""
+        priced = {key: value for key, value in self.request.items() if key not in _FREE}
+        return digest("question", canonical_json(priced))
+
+    @property
+    def request_digest(self) -> str:
+        """The digest of the whole canonical request."""
+        return digest("request", canonical_json(self.request))
+
+
+def _without_defaults(section: Section) -> dict[str, Any]:
+    """Return the builtin form of a section without what equals its default."""
+    stated: dict[str, Any] = {}
+    for item in msgspec.structs.fields(section):
+        value = getattr(section, item.name)
+        if value == item.default and item.default is not msgspec.NODEFAULT:
+            continue
+        if item.default_factory is not msgspec.NODEFAULT and value == item.default_factory():
+            continue
+        stated[item.name] = _without_defaults(value) if isinstance(value, Section) else msgspec.to_builtins(value)
+    return stated
+
+
+@lru_cache(maxsize=64)
+def spec_type(model: str) -> type[ReleaseSpec]:
+    """Return the typed spec of one model: the common keys with the model's own domain and prior.
+
+    Raises:
+        SpecError: there is no such model.
+    """
+    kind = model_type(model)
+    name = "".join(part.capitalize() for part in model.split("-")) + "Spec"
+    fields: list[Any] = [
+        ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
+        ("domain", kind.domain_type, *_default(kind.domain_type)),
+        ("prior", kind.prior_type, *_default(kind.prior_type)),
+    ]
+    struct = msgspec.defstruct(
+        name, fields, bases=(ReleaseSpec,), frozen=True, forbid_unknown_fields=True, kw_only=True, module=__name__
+    )
+    return cast(type[ReleaseSpec], struct)
+
+
+def _default(kind: type[Section]) -> tuple[Any, ...]:
+    """Return the default of a section all of whose keys have one."""
+    required = any(item.required for item in msgspec.structs.fields(kind))
+    return () if required else (field(default_factory=kind),)
+
+
+def build_spec(document: dict[str, Any]) -> ReleaseSpec:
+    """Check a document against its model's spec.
+
+    Args:
+        document: nested mappings and lists of texts, from a file and flags.
+
+    Raises:
+        SpecError: a key is unknown, missing or has a wrong value; the first is named, with its place.
+    """
+    model = document.get("model")
+    if not isinstance(model, str):
+        raise SpecError("no model is stated", where="model", hint=f"one of: {', '.join(MODELS)}")
+    kind = spec_type(model)
+    try:
+        return msgspec.convert(document, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise _problem(str(error), kind) from None
+
+
+def _problem(text: str, kind: type[ReleaseSpec]) -> SpecError:
+    """Turn a finding of msgspec into an error; an unknown key names the nearest allowed one."""
+    message, _, place = text.partition(" - at `$")
+    path = place.rstrip("`").strip(".")
+    if match := _UNKNOWN.fullmatch(message):
+        hint = nearest(match[1], _keys(kind, [part for part in path.split(".") if part]))
+        return SpecError("unknown key", where=f"{path}.{match[1]}".strip("."), hint=hint)
+    if match := _REQUIRED.fullmatch(message):
+        where = f"{path}.{match[1]}".strip(".")
+        return SpecError("missing", where=where, hint=_how_to_state(where))
+    return SpecError(f"{message[:1].lower()}{message[1:]}", where=path)
+
+
+def _keys(kind: Any, path: list[str]) -> list[str]:
+    """Return the keys that are allowed at a place."""
+    for part in path:
+        found = {item.name: item.type for item in msgspec.structs.fields(kind)}
+        kind = found.get(part)
+        if not (isinstance(kind, type) and issubclass(kind, Section)):
+            return []
+    return [item.name for item in msgspec.structs.fields(kind)]
+
+
+def _how_to_state(where: str) -> str:
+    flags = {
+        "privacy": "--eps 1",
+        "privacy.epsilon": "--eps 1",
+        "domain": "--categories a,b,c",
+        "domain.categories": "--categories a,b,c",
+    }
+    return f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec"
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a spec file, one alternative a model."""
+    from dpbayes_cli.registry import model_names
+
+    references, definitions = msgspec.json.schema_components(
+        [spec_type(name) for name in model_names()], ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "dpbayes release spec",
+        "oneOf": list(references),
+        "$defs": definitions,
+    }

@@ -1,0 +1,123 @@
+"""A YAML reader that has nothing to explode: texts, lists and mappings only, with every number left as written.
+
+Anchors, aliases, tags, duplicate keys, several documents, deep nesting and large files are refused while the parser's
+events stream by, before anything is built from them. Scalars stay texts, so that ``0.1`` is parsed exactly later and
+``no`` is not turned into a truth value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dpbayes_cli.errors import SpecError
+
+_LARGEST_FILE = 1 << 18
+_DEEPEST = 16
+_MOST_NODES = 50_000
+_NULLS = {"", "~", "null"}
+
+
+def read_spec_file(path: Path) -> dict[str, Any]:
+    """Read a spec file.
+
+    Returns:
+        Nested mappings and lists of texts (None for an empty value).
+
+    Raises:
+        SpecError: it cannot be read, or is not plain YAML with a mapping at the top.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        raise SpecError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    if len(content) > _LARGEST_FILE:
+        raise SpecError(f"{str(path)!r} is larger than {_LARGEST_FILE // 1024} KiB")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SpecError(f"{str(path)!r} is not UTF-8 text") from None
+    document = parse_yaml(text)
+    if not isinstance(document, dict):
+        raise SpecError("a spec is a mapping of keys to values", hint="see: dpbayes spec init beta-bernoulli")
+    return document
+
+
+def parse_yaml(text: str) -> Any:
+    """Parse one document of plain YAML.
+
+    Raises:
+        SpecError: malformed, or something that a spec does not need.
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        builder = _Builder(yaml.parse(text, Loader=loader))
+        return builder.document()
+    except (yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise SpecError(f"not valid YAML{place}") from None
+
+
+class _Builder:
+    """Builds plain values from a stream of parser events."""
+
+    def __init__(self, events: Iterator[Any]) -> None:
+        self._events = events
+        self._nodes = 0
+
+    def document(self) -> Any:
+        value: Any = None
+        documents = 0
+        for event in self._events:
+            kind = type(event).__name__
+            if kind == "DocumentStartEvent":
+                documents += 1
+                if documents > 1:
+                    raise _refused(event, "more than one document")
+                value = self._value(next(self._events), 0)
+        return value
+
+    def _value(self, event: Any, depth: int) -> Any:
+        self._nodes += 1
+        kind = type(event).__name__
+        if kind == "AliasEvent" or getattr(event, "anchor", None) is not None:
+            raise _refused(event, "anchors and aliases are not allowed")
+        if getattr(event, "tag", None) is not None:
+            raise _refused(event, "tags are not allowed")
+        if depth > _DEEPEST:
+            raise _refused(event, f"nested deeper than {_DEEPEST} levels")
+        if self._nodes > _MOST_NODES:
+            raise _refused(event, f"more than {_MOST_NODES} values")
+        if kind == "ScalarEvent":
+            plain = event.style is None
+            return None if plain and event.value in _NULLS else str(event.value)
+        if kind == "SequenceStartEvent":
+            return self._sequence(depth)
+        return self._mapping(depth)
+
+    def _sequence(self, depth: int) -> list[Any]:
+        values = []
+        while type(event := next(self._events)).__name__ != "SequenceEndEvent":
+            values.append(self._value(event, depth + 1))
+        return values
+
+    def _mapping(self, depth: int) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        while type(event := next(self._events)).__name__ != "MappingEndEvent":
+            key = self._value(event, depth + 1)
+            if not isinstance(key, str):
+                raise _refused(event, "a key must be a text")
+            if key in values:
+                raise _refused(event, f"the key {key!r} appears twice")
+            values[key] = self._value(next(self._events), depth + 1)
+        return values
+
+
+def _refused(event: Any, why: str) -> SpecError:
+    mark = event.start_mark
+    return SpecError(f"{why} (line {mark.line + 1}, column {mark.column + 1})")
