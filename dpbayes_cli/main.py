@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from dpbayes_cli import __version__
+from dpbayes_cli.commands import output
 from dpbayes_cli.errors import BudgetError, DpbayesError, Interrupted, VerificationError
 
 COMMANDS = {
@@ -79,6 +80,7 @@ def cli() -> None:
 def run() -> NoReturn:
     """Run the command line and leave with its exit code."""
     os.umask(0o077)
+    output.reset()
     signal.signal(signal.SIGTERM, _interrupt)
     code = _guarded(lambda: cli.main(prog_name="dpbayes", standalone_mode=False))
     code = max(code, _guarded(_flush))
@@ -158,9 +160,7 @@ def _tell(error: DpbayesError) -> None:
 
 def _trace(error: BaseException) -> None:
     """Show, when asked with -vv, where an error came from: files, lines and functions, never values or texts."""
-    from dpbayes_cli.commands.output import verbosity
-
-    if verbosity() < _TRACE:
+    if output.verbosity() < _TRACE:
         return
     current: BaseException | None = error
     while current is not None:

@@ -15,9 +15,8 @@ def command(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from dpbayes_cli.main import cli
-
     kind = get_completion_class(shell)
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell!r}")
-    click.echo(kind(cli, {}, "dpbayes", "_DPBAYES_COMPLETE").source())
+    root = click.get_current_context().find_root().command
+    click.echo(kind(root, {}, "dpbayes", "_DPBAYES_COMPLETE").source())

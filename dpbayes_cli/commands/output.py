@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-_VERBOSITY = "dpbayes.verbosity"
 
 
 def output_options(function: Command) -> Command:
@@ -22,6 +21,11 @@ def output_options(function: Command) -> Command:
     return click.option(
         "-q", "--quiet", is_flag=True, expose_value=False, callback=_quieter, help="Say nothing but results and errors."
     )(function)
+
+
+def reset() -> None:
+    """Forget what an earlier command in this process was told."""
+    _LEVEL[0] = 0
 
 
 def verbosity() -> int:

@@ -20,8 +20,10 @@ from dpbayes_cli.numeric import normalized
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
-_UNIT_CELLS = 192
+_UNIT_CELLS = 256
 """An axis of up to this many counts is cut into single counts; then nothing is ever rejected."""
+_BLOCKS = 256
+"""A longer axis is cut into about this many blocks: 0.4 noise scales each, so that most proposals are accepted."""
 _MOST_BLOCKS = 1 << 22
 _LEAST_ACCEPTANCE = 0.01
 
@@ -99,12 +101,13 @@ def _cut(k: int, low: int, high: int, problem: NoisyCounts) -> tuple[Integers, I
     if high - low < _UNIT_CELLS:
         cells = np.arange(low, high + 1)
         return cells, cells
+    longest = max(1, (high - low) // _BLOCKS)
     slope = 8.0 * max(1.0, abs(problem.concentration[k] - 1.0))
     starts: list[int] = []
     start = low
     while start <= high and len(starts) < _MOST_BLOCKS:
         starts.append(start)
-        start += max(1, int(min(problem.noise.scale / 8.0, (start + 1) / slope)))
+        start += max(1, min(longest, int((start + 1) / slope)))
     first = np.array(starts)
     return first, np.append(first[1:] - 1, high)
 

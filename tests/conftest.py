@@ -1,0 +1,102 @@
+"""Fixtures: the command line in this process and in one of its own, each test with a ledger of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbayes_cli.main import run
+
+ROOT = Path(__file__).parent.parent
+SAMPLE_DATA = ROOT / "sample_data"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run of the command line gave."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one JSON document on stdout."""
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+Cli = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give every test an empty working directory and a ledger of its own."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("DPBAYES_LEDGER", str(tmp_path / "ledger.sqlite"))
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    mask = os.umask(0o022)
+    yield work
+    os.umask(mask)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def ledger_path(tmp_path: Path) -> Path:
+    """The ledger that the command line uses in this test."""
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def dpbayes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Run the command line in this process."""
+
+    def invoke(*arguments: str | Path, stdin: bytes = b"") -> Result:
+        monkeypatch.setattr(sys, "argv", ["dpbayes", *map(str, arguments)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))  # type: ignore[arg-type]
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as leaving:
+            run()
+        captured = capsys.readouterr()
+        assert isinstance(leaving.value.code, int)
+        return Result(leaving.value.code, captured.out, captured.err)
+
+    return invoke
+
+
+@pytest.fixture
+def shell() -> Cli:
+    """Run the command line in a process of its own."""
+
+    def invoke(*arguments: str | Path, stdin: bytes = b"", timeout: float = 120.0) -> Result:
+        done = subprocess.run(
+            [sys.executable, "-m", "dpbayes_cli", *map(str, arguments)],
+            input=stdin,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return invoke
+
+
+@pytest.fixture
+def coin(place: Path) -> Path:
+    """A file of 200 records, one column of 0 and 1: 60 ones, 135 zeros, 5 empty."""
+    path = place / "coin.csv"
+    path.write_text("x\n" + "1\n" * 60 + "0\n" * 135 + "\n" * 5, encoding="ascii")
+    return path

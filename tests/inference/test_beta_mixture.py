@@ -1,0 +1,162 @@
+"""The exact mixture, held against quadrature of the likelihood and against full enumeration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from dpbayes_cli.contracts import NoisyCounts, Total
+from dpbayes_cli.inference.beta_mixture import _rule, beta_mixture
+from dpbayes_cli.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.privacy.noise import DiscreteLaplace
+
+Number = mpmath.mpf
+
+
+def known(
+    n: int, scale: float, observed: tuple[int | None, int | None], prior: tuple[float, float] = (1.0, 1.0)
+) -> NoisyCounts:
+    return NoisyCounts(prior, observed, DiscreteLaplace(scale), Total("known", n))
+
+
+def likelihood(problem: NoisyCounts) -> Callable[[Number], Number]:
+    """p(y | theta) as a polynomial in theta, summed term by term in arbitrary precision."""
+    n, scale = problem.total.n, mpmath.mpf(problem.noise.scale)
+    weights = []
+    for s in range(n + 1):
+        weight = mpmath.binomial(n, s)
+        for observed, count in zip(problem.observed, (s, n - s), strict=True):
+            if observed is not None:
+                weight *= mpmath.e ** (-abs(observed - count) / scale)
+        weights.append(weight)
+    return lambda theta: mpmath.fsum(w * theta**s * (1 - theta) ** (n - s) for s, w in enumerate(weights))
+
+
+CASES = [
+    known(1, 1.0, (1, None)),
+    known(10, 1.0, (4, None)),
+    known(10, 50.0, (-7, None), (2.0, 3.5)),
+    known(12, 2.0, (30, None), (0.5, 0.5)),
+    known(40, 5.0, (11, 35), (10.0, 10.0)),
+    known(25, 0.2, (25, None), (0.7, 4.0)),
+]
+
+
+@pytest.mark.parametrize("problem", CASES)
+def test_the_mixture_agrees_with_quadrature(problem: NoisyCounts) -> None:
+    mixture = beta_mixture(problem)
+    a, b = problem.concentration
+    evidence = likelihood(problem)
+    with mpmath.workdps(40):
+
+        def integral(power: int, high: float) -> Number:
+            def integrand(theta: Number) -> Number:
+                return theta ** (a - 1 + power) * (1 - theta) ** (b - 1) * evidence(theta)
+
+            return mpmath.quad(integrand, [0, high / 2, high] if high < 1 else [0, 0.25, 0.5, 0.75, 1])
+
+        whole = integral(0, 1)
+        mean = float(integral(1, 1) / whole)
+        second = float(integral(2, 1) / whole)
+        assert mixture.mean == pytest.approx(mean, abs=1e-10)
+        assert sum(mixture.variances) == pytest.approx(second - mean**2, abs=1e-10)
+        for theta in (0.03, 0.3, 0.5, 0.8):
+            assert mixture.cdf(theta) == pytest.approx(float(integral(0, theta) / whole), abs=1e-10)
+            density = float(theta ** (a - 1) * (1 - theta) ** (b - 1) * evidence(mpmath.mpf(theta)) / whole)
+            assert mixture.pdf(np.array([theta]))[0] == pytest.approx(density, rel=1e-10)
+
+
+def enumerated(problem: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
+    """All counts and their weights, without windows, panels or rules."""
+    (a, b), n = problem.concentration, problem.total.n
+    s = np.arange(n + 1)
+    terms = log_gamma_ratio(s + 1, a - 1) + log_gamma_ratio(n - s + 1, b - 1)
+    for observed, count in zip(problem.observed, (s, n - s), strict=True):
+        if observed is not None:
+            terms = terms + problem.noise.log_pmf(observed - count)
+    return s, normalized(terms)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        known(1000, 100.0, (300, None)),
+        known(1000, 100.0, (1500, None), (0.5, 0.5)),
+        known(1000, 2.0, (900, None), (1e6, 1e6)),
+        known(200_000, 2000.0, (1000, None), (0.3, 1.0)),
+        known(1_000_000, 200.0, (300_000, None), (2.0, 5.0)),
+        known(1_000_000, 1000.0, (200_000, None), (1e5, 1e5)),
+        known(1_000_000, 5e4, (-20_000, 999_000), (3.0, 0.2)),
+    ],
+)
+def test_panels_and_windows_lose_nothing(problem: NoisyCounts) -> None:
+    mixture = beta_mixture(problem)
+    (a, b), n = problem.concentration, problem.total.n
+    s, weights = enumerated(problem)
+    assert mixture.mean == pytest.approx(float(weights @ ((a + s) / (a + b + n))), rel=1e-11)
+    for probability in (0.001, 0.05, 0.5, 0.95):
+        theta = mixture.quantile(probability)
+        assert float(weights @ special.betainc(a + s, b + n - s, theta)) == pytest.approx(probability, abs=1e-10)
+
+
+@pytest.mark.parametrize("exponent", range(7, 21))
+def test_the_summation_rule_is_exact_for_polynomials_and_positive(exponent: int) -> None:
+    size = 1 << exponent
+    offsets, weights = _rule(size)
+    assert len(set(offsets.tolist())) == len(offsets)
+    assert weights.min() > 0
+    x = np.arange(size) / (size - 1)
+    for degree in range(16):
+        assert weights @ (offsets / (size - 1)) ** degree == pytest.approx(float((x**degree).sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "scale"), [(10**8, 1.0), (10**8, 100.0), (10**8, 1e4), (10**8, 1e6), (10**8, 1e8)])
+def test_a_hundred_million_records_take_well_under_a_second(n: int, scale: float) -> None:
+    started = time.process_time()
+    posterior = beta_mixture(known(n, scale, (3 * 10**7, None))).posterior(4000, np.random.default_rng(1))
+    assert time.process_time() - started < 5.0  # measured 0.1 to 0.5 s; the limit only catches another order of growth
+    theta = posterior.marginals[0]
+    assert theta.quantiles["q05"] < theta.mean < theta.quantiles["q95"]
+
+
+def test_the_likelihood_in_closed_form_gives_the_same_posterior_at_a_hundred_million() -> None:
+    """sum_s Binomial(s; n, theta) r^|y - s| is two tilted binomial tails: an oracle that shares no code."""
+    n, scale, y = 10**8, 5000.0, 3 * 10**7
+    mixture = beta_mixture(known(n, scale, (y, None)))
+    r = np.exp(-1.0 / scale)
+    sd = np.sqrt(sum(mixture.variances))
+    theta = mixture.mean + sd * np.linspace(-14, 14, 40_001)
+    log_down, log_up = np.log1p(theta * (1 / r - 1)), np.log1p(theta * (r - 1))
+    lower = stats.binom.logcdf(y, n, theta / r / np.exp(log_down)) + n * log_down + y * np.log(r)
+    upper = stats.binom.logsf(y, n, theta * r / np.exp(log_up)) + n * log_up - y * np.log(r)
+    weight = normalized(np.logaddexp(lower, upper))
+    assert mixture.mean == pytest.approx(float(weight @ theta), rel=1e-9)
+    assert sd == pytest.approx(float(np.sqrt(weight @ (theta - mixture.mean) ** 2)), rel=1e-6)
+
+
+def test_draws_follow_the_mixture() -> None:
+    mixture = beta_mixture(known(30, 6.0, (12, None)))
+    draws = mixture.draw(20_000, np.random.default_rng(5))
+    assert stats.kstest([mixture.cdf(theta) for theta in draws[:3000]], "uniform").pvalue > 1e-9
+    assert draws.mean() == pytest.approx(mixture.mean, abs=6 * draws.std() / np.sqrt(len(draws)))
+
+
+def test_both_categories_are_summarized_consistently() -> None:
+    mixture = beta_mixture(known(50, 3.0, (20, None), (2.0, 5.0)))
+    posterior = mixture.posterior(100, np.random.default_rng(0))
+    success, failure = posterior.marginals
+    assert success.mean + failure.mean == pytest.approx(1.0)
+    assert failure.quantiles["q05"] == pytest.approx(1.0 - success.quantiles["q95"])
+    assert success.sd**2 == pytest.approx(success.sd_data**2 + success.sd_noise**2)
+    np.testing.assert_allclose(posterior.draws.sum(axis=1), 1.0)
+
+
+def test_no_records_give_the_prior_back() -> None:
+    mixture = beta_mixture(known(0, 1.0, (3, None), (2.0, 3.0)))
+    assert mixture.mean == pytest.approx(0.4)
+    assert mixture.quantile(0.5) == pytest.approx(float(stats.beta.ppf(0.5, 2, 3)), abs=1e-12)

@@ -1,0 +1,189 @@
+"""Exact draws of latent counts (plane, convolution) against brute force, and the chain against both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.contracts import NoisyCounts, Total
+from dpbayes_cli.inference import plane
+from dpbayes_cli.inference.convolution import affordable_draws, draw_convolution
+from dpbayes_cli.inference.plane import draw_plane
+from dpbayes_cli.inference.solve import _chain, infer
+from dpbayes_cli.numeric import log_gamma_ratio
+from dpbayes_cli.privacy.noise import DiscreteLaplace
+from tests.inference.references import enumerate_posterior, mean_theta
+from tests.statistical import assert_follows, assert_means
+
+DRAWS = 60_000
+
+
+def problem(
+    kind: str, n: int, scale: float, observed: tuple[int, ...], prior: tuple[float, ...] | None = None
+) -> NoisyCounts:
+    total = Total(kind, n)  # type: ignore[arg-type]
+    return NoisyCounts(prior or (1.0,) * len(observed), observed, DiscreteLaplace(scale), total)
+
+
+def assert_exact(counts: np.ndarray, exact: dict[tuple[int, ...], float], base: int) -> None:
+    """Chi-square of joint counts, each vector coded as one integer."""
+    powers = base ** np.arange(counts.shape[1])
+    codes = {int(np.dot(powers, cell)): probability for cell, probability in exact.items()}
+    support = np.array(sorted(codes))
+    assert_follows(counts @ powers, support, np.array([codes[int(code)] for code in support]))
+
+
+SMALL_PLANES = [
+    problem("at-most", 10, 2.0, (4, 5)),
+    problem("at-most", 10, 200.0, (-120, 300), (2.0, 0.5)),
+    problem("at-most", 14, 1.0, (20, -3), (0.2, 0.2)),
+    problem("unbounded", 0, 1.0, (3, 2), (1.0, 4.0)),
+]
+
+
+@pytest.mark.parametrize("case", SMALL_PLANES)
+def test_plane_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
+    counts = draw_plane(case, DRAWS, np.random.default_rng(11))
+    assert counts is not None
+    assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)
+
+
+@pytest.mark.parametrize("case", SMALL_PLANES)
+def test_plane_draws_from_coarse_blocks_follow_it_too(case: NoisyCounts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plane, "_UNIT_CELLS", 0)
+    counts = draw_plane(case, DRAWS, np.random.default_rng(12))
+    assert counts is not None
+    assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)
+
+
+def test_a_bound_that_is_too_low_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounding the noise at the middle of a block, not at its largest, must fail the test above."""
+    case = problem("at-most", 8000, 800.0, (3000, 3200))
+    monkeypatch.setattr(plane, "_UNIT_CELLS", 0)
+    monkeypatch.setattr(
+        plane, "_axis_bound", lambda k, first, last, p: p.noise.log_pmf((p.observed[k] or 0) - first) - 2.0
+    )
+    counts = draw_plane(case, DRAWS, np.random.default_rng(12))
+    monkeypatch.undo()
+    honest = draw_plane(case, DRAWS, np.random.default_rng(13))
+    assert counts is not None
+    assert honest is not None
+    with pytest.raises(AssertionError, match="standard errors off"):
+        assert_means(counts, list(honest.mean(axis=0)), false_fail=1e-6)
+
+
+SMALL_TOTALS = [
+    problem("known", 12, 2.0, (4, 5, 2)),
+    problem("known", 9, 30.0, (40, -20, 3), (3.0, 0.3, 1.0)),
+    problem("known", 7, 1.5, (1, 2, 2, 1), (1.0, 2.0, 0.5, 1.0)),
+    problem("at-most", 12, 3.0, (5, -3, 9), (1.0, 2.0, 0.5)),
+    problem("at-most", 8, 1.0, (0, 0, 9, 2), (0.1, 0.1, 0.1, 0.1)),
+    problem("unbounded", 0, 0.7, (2, 0, 1)),
+]
+
+
+@pytest.mark.parametrize("case", SMALL_TOTALS)
+def test_convolution_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
+    counts = draw_convolution(case, DRAWS, np.random.default_rng(21))
+    assert counts is not None
+    assert_exact(counts, enumerate_posterior(case, case.total.n or 40), 50)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        problem("at-most", 1000, 20.0, (300, 640)),
+        problem("at-most", 5000, 400.0, (900, 2890), (10.0, 10.0)),
+        problem("at-most", 3000, 20.0, (1500, 300), (30.0, 30.0)),
+        problem("unbounded", 0, 50.0, (900, 0), (0.5, 0.5)),
+    ],
+)
+def test_plane_and_convolution_agree_where_enumeration_is_too_large(case: NoisyCounts) -> None:
+    """Two exact samplers that share no code; the means of the counts and of their squares and product."""
+
+    def moments(counts: np.ndarray) -> np.ndarray:
+        x = counts / 1000.0
+        return np.column_stack([x, x**2, x[:, 0] * x[:, 1]])
+
+    left = draw_plane(case, 40_000, np.random.default_rng(31))
+    right = draw_convolution(case, 40_000, np.random.default_rng(32))
+    assert left is not None
+    assert right is not None
+    assert_means(moments(left) - moments(right), 0.0)
+
+
+def test_a_strong_prior_far_from_the_data_needs_many_tilts_and_gets_them() -> None:
+    """Dirichlet(1000, 1000) against 9000 : 1000 at scale 500: the total's law is far wider than one tilt's."""
+    case = problem("at-most", 10**5, 500.0, (9000, 1000), (1e3, 1e3))
+    counts = draw_convolution(case, 4000, np.random.default_rng(41))
+    assert counts is not None
+    cells = np.arange(0, 30_000, 7)
+    factors = [log_gamma_ratio(cells + 1.0, 999.0) + case.noise.log_pmf(observed - cells) for observed in (9000, 1000)]
+    total = -log_gamma_ratio(np.arange(0, 60_000, 7) + 1.0, 1999.0)
+    top = factors[0][1000] + factors[1][700] + total[1700]
+    mass, first = 0.0, 0.0
+    for i, c in enumerate(cells):
+        row = np.exp(factors[0][i] + factors[1] + total[i : i + len(cells)] - top)
+        mass += row.sum()
+        first += c * row.sum()
+    assert_means(counts[:, 0], first / mass)
+
+
+def test_large_problems_are_left_to_the_chain() -> None:
+    wide = problem("known", 10**6, 2000.0, (300_000, 200_000, 490_000))
+    assert affordable_draws(wide, 4000) < 4000
+    posterior = infer(wide, "noise-aware", 1000, np.random.default_rng(1))
+    assert not posterior.exact
+    assert posterior.diagnostics["r_hat"] <= 1.01
+    assert min(posterior.diagnostics["ess_bulk"], posterior.diagnostics["ess_tail"]) >= 400
+    assert posterior.marginals[0].mean == pytest.approx(0.3033, abs=0.0005)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        problem("known", 12, 2.0, (4, 5, 2), (1.0, 2.0, 0.5)),
+        problem("at-most", 12, 3.0, (5, -3, 9), (1.0, 2.0, 0.5)),
+        problem("unbounded", 0, 0.7, (2, 0, 1)),
+        problem("at-most", 15, 2.0, (4, 9)),
+    ],
+)
+def test_the_chain_has_the_enumerated_posterior(case: NoisyCounts) -> None:
+    """Means of theta within 6 standard errors by the chain's own effective sample size (false-fail about 1e-8)."""
+    posterior = _chain(case, 2000, np.random.default_rng(51))
+    expected = mean_theta(enumerate_posterior(case, case.total.n or 40), case)
+    for marginal, exact in zip(posterior.marginals, expected, strict=True):
+        error = marginal.sd / np.sqrt(posterior.diagnostics["ess_bulk"])
+        assert abs(marginal.mean - exact) < 6 * error
+    assert posterior.warnings == ()
+
+
+def test_a_chain_with_the_wrong_prior_is_caught() -> None:
+    case = problem("known", 12, 2.0, (4, 5, 2), (1.0, 2.0, 0.5))
+    wrong = problem("known", 12, 2.0, (4, 5, 2), (1.0, 1.0, 1.0))
+    posterior = _chain(wrong, 8000, np.random.default_rng(51))
+    expected = mean_theta(enumerate_posterior(case, 12), case)
+    error = posterior.marginals[2].sd / np.sqrt(posterior.diagnostics["ess_bulk"])
+    assert abs(posterior.marginals[2].mean - expected[2]) > 6 * error
+
+
+def test_a_chain_that_cannot_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbayes_cli.inference.solve._MOST_DOUBLINGS", 1)
+    monkeypatch.setattr("dpbayes_cli.inference.solve._LEAST_ESS", 1e9)
+    posterior = _chain(problem("known", 12, 2.0, (4, 5, 2)), 1000, np.random.default_rng(1))
+    assert "not converged" in posterior.warnings[0]
+
+
+def test_a_thousand_categories() -> None:
+    observed = tuple(int(x) for x in np.random.default_rng(1).integers(-3, 30, 1000))
+    posterior = infer(problem("at-most", 20_000, 2.0, observed), "noise-aware", 1000, np.random.default_rng(2))
+    means = np.array([marginal.mean for marginal in posterior.marginals])
+    assert means.sum() == pytest.approx(1.0)
+    assert np.corrcoef(means, observed)[0, 1] > 0.97
+
+
+def test_equal_seeds_give_equal_posteriors() -> None:
+    case = problem("at-most", 100, 3.0, (30, 60))
+    left, right = (infer(case, "noise-aware", 500, np.random.default_rng(7)) for _ in range(2))
+    assert left.marginals == right.marginals
+    np.testing.assert_array_equal(left.draws, right.draws)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from decimal import Decimal, Inexact
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpbayes_cli.numeric import (
+    decimal_text,
+    exact_difference,
+    exact_sum,
+    log_gamma_ratio,
+    normalized,
+    parse_decimal,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", "1"), ("0.10", "0.1"), (".5", "0.5"), ("2.", "2"), ("1e-6", "0.000001"), ("1E3", "1000")]
+)
+def test_decimals_are_parsed_exactly(text: str, value: str) -> None:
+    assert decimal_text(parse_decimal(text)) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "-1",
+        "+1",
+        "nan",
+        "inf",
+        "Infinity",
+        "1_000",
+        "\uff11",
+        "1e",
+        "e5",
+        "1.2.3",
+        "0x1",
+        "1e4000",
+        "9" * 41,
+        "1 2",
+    ],
+)
+def test_what_decimal_would_accept_but_no_budget_should_hold_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the text differs by cause
+        parse_decimal(text)
+
+
+@given(st.lists(st.decimals(min_value=0, max_value=1000, places=12, allow_nan=False), max_size=30))
+def test_sums_are_exact_and_do_not_depend_on_the_order(values: list[Decimal]) -> None:
+    assert exact_sum(values) == exact_sum(reversed(values))
+    assert int(exact_sum(values).scaleb(12)) == sum(int(value.scaleb(12)) for value in values)
+
+
+def test_a_million_tiny_charges_add_up() -> None:
+    total = Decimal(1)
+    for _ in range(1000):
+        total = exact_sum([total, *[Decimal("1e-9")] * 1000])
+    assert total == Decimal("1.001")
+    assert exact_difference(Decimal(3), total) == Decimal("1.999")
+
+
+def test_a_sum_that_would_round_is_refused() -> None:
+    with pytest.raises(Inexact):
+        exact_sum([Decimal("1e600"), Decimal("1e-600")])
+
+
+@given(st.decimals(min_value=0, max_value=10**6, allow_nan=False, allow_infinity=False))
+def test_the_plain_text_of_a_decimal_is_the_decimal(value: Decimal) -> None:
+    text = decimal_text(value)
+    assert Decimal(text) == value
+    assert "E" not in text
+    assert not ("." in text and text.endswith("0"))
+
+
+@pytest.mark.parametrize("shift", [-0.99, -0.5, 1e-3, 0.5, 1.0, 9.0, 1e3, 1e6])
+def test_log_gamma_ratio_agrees_with_arbitrary_precision(shift: float) -> None:
+    points = [x for x in (0.3, 1.0, 1.5, 7.0, 15.9, 16.0, 100.0, 1e4, 1e8, 1e8 + 1) if x + shift > 0]
+    with mpmath.workdps(60):
+        exact = [float(mpmath.loggamma(mpmath.mpf(x) + mpmath.mpf(shift)) - mpmath.loggamma(x)) for x in points]
+    np.testing.assert_allclose(log_gamma_ratio(points, shift), exact, rtol=1e-13, atol=1e-13)
+
+
+def test_log_gamma_ratio_broadcasts_and_is_zero_for_no_shift() -> None:
+    assert log_gamma_ratio([[1.0, 2.0], [3.0, 4.0]], [0.0, 1.0]).shape == (2, 2)
+    assert not log_gamma_ratio([1.0, 50.0], 0.0).any()
+
+
+def test_normalized_weights_add_up_to_one_even_where_exp_would_overflow() -> None:
+    weights = normalized(np.array([1000.0, 1001.0, -np.inf]))
+    assert weights.sum() == pytest.approx(1.0)
+    assert weights[2] == 0.0
