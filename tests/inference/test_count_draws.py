@@ -57,11 +57,14 @@ def test_plane_draws_from_coarse_blocks_follow_it_too(case: NoisyCounts, monkeyp
 
 
 def test_a_bound_that_is_too_low_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounding the noise at the middle of a block, not at its largest, must fail the test above."""
+    """A bound that is too low on one side of the observation distorts the draws, and comparing means shows it."""
     case = problem("at-most", 8000, 800.0, (3000, 3200))
     monkeypatch.setattr(plane, "_UNIT_CELLS", 0)
+    honest_bound = plane._axis_bound
     monkeypatch.setattr(
-        plane, "_axis_bound", lambda k, first, last, p: p.noise.log_pmf((p.observed[k] or 0) - first) - 2.0
+        plane,
+        "_axis_bound",
+        lambda k, first, last, p: honest_bound(k, first, last, p) - 0.5 * (first > (p.observed[k] or 0)),
     )
     counts = draw_plane(case, DRAWS, np.random.default_rng(12))
     monkeypatch.undo()
