@@ -36,9 +36,10 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A part of a spec: typed, frozen, and an unknown key is an error; ``__post_init__`` raises ValueError."""
 
 
-Level = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema={"type": ["string", "number", "boolean"]})
-]
+WRITTEN_FREELY = {"format": "written freely"}
+"""Marks a text that a YAML file may also write as a number or a truth value; the schema of specs allows all three."""
+
+Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=WRITTEN_FREELY)]
 """The text of a valid cell, as a spec declares it; see ``grammar.check_levels``."""
 
 Positive = Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]

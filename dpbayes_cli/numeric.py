@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from decimal import Context, Decimal, Inexact, localcontext
+from decimal import Context, Decimal, Inexact
+from functools import reduce
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,8 +39,7 @@ def parse_decimal(text: str) -> Decimal:
 
 def decimal_text(value: Decimal) -> str:
     """Return the one plain spelling of a decimal: no exponent, no trailing zeros, never '-0'."""
-    with localcontext(_EXACT):
-        text = format(value, "f")
+    text = format(value, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
     return "0" if text in {"", "-0"} else text
@@ -51,8 +51,7 @@ def exact_sum(values: Iterable[Decimal]) -> Decimal:
     Raises:
         decimal.Inexact: the exact sum would need more than 1,000 digits.
     """
-    with localcontext(_EXACT):
-        return sum(values, Decimal(0))
+    return reduce(_EXACT.add, values, Decimal(0))
 
 
 def exact_difference(left: Decimal, right: Decimal) -> Decimal:
@@ -61,8 +60,7 @@ def exact_difference(left: Decimal, right: Decimal) -> Decimal:
     Raises:
         decimal.Inexact: the exact difference would need more than 1,000 digits.
     """
-    with localcontext(_EXACT):
-        return left - right
+    return _EXACT.subtract(left, right)
 
 
 def log_gamma_ratio(x: ArrayLike, shift: ArrayLike) -> Floats:

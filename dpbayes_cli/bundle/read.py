@@ -36,10 +36,13 @@ def read_file(path: Path) -> bytes | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        content = file.read(_LARGEST + 1)
+        with open(descriptor, "rb", closefd=False) as file:  # noqa: PTH123 - a descriptor
+            content = file.read(_LARGEST + 1)
+    finally:
+        os.close(descriptor)
     if len(content) > _LARGEST:
         raise VerificationError(f"{path.name!r} is larger than {_LARGEST >> 20} MiB")
     return content

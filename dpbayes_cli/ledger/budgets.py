@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import decimal_text, exact_difference, exact_sum, parse_decimal
-from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon, compose
+from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,10 @@ class Budget:
 
 def added(charged: Mapping[str, Decimal], guarantee: Guarantee) -> dict[str, Decimal]:
     """Return what was charged with one more guarantee, by basic composition."""
-    one_more = compose([guarantee])
-    return {name: exact_sum([charged[name], one_more[name]]) for name in one_more}
+    return {
+        "epsilon": exact_sum([charged["epsilon"], guarantee.epsilon]),
+        "delta": exact_sum([charged["delta"], guarantee.delta]),
+    }
 
 
 def parse_budget(stored: Mapping[str, str]) -> Budget:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from dpbayes_cli import __version__
 from dpbayes_cli.canonical import digest
@@ -120,9 +121,8 @@ class Ledger:
                     f"the account {name!r} is already open",
                     hint=f"to change its total: dpbayes budget amend {name} --epsilon TOTAL --reason TEXT",
                 )
-            entry = self._open(state.last, name, budget, neighbors, by_default=False)
-            transaction.append(entry)
-            return replay([*transaction.entries()]).accounts[name]
+            self._open(transaction, state, name, budget, neighbors, by_default=False)
+            return state.accounts[name]
 
     def amend(self, name: str, epsilon: Decimal | None, delta: Decimal | None, reason: str) -> Account:
         """Change the total of an account, never below what is spent.
@@ -144,8 +144,8 @@ class Ledger:
                     remaining=texts(account.remaining),
                 )
             fields = {"kind": "amend", "account": name, "budget": budget.serialize(), "reason": reason}
-            transaction.append(next_entry(state.last, {**fields, **self._stamp()}))
-            return replay(transaction.entries()).accounts[name]
+            self._append(transaction, state, fields)
+            return account
 
     def preview(self, charge: Charge) -> Preview:
         """Say without changing anything what ``reserve`` would do.
@@ -176,10 +176,8 @@ class Ledger:
             if known is not None:
                 return Reservation(known, _sealed_payload(transaction, known), False)
             check_fits(account, charge)
-            last = state.last
             if opened:
-                last = self._open(last, account.name, account.budget, account.neighbors, by_default=True)
-                transaction.append(last)
+                self._open(transaction, state, account.name, account.budget, account.neighbors, by_default=True)
             release_id = release_id_of(account.name, label)
             fields = {
                 "kind": "reserved",
@@ -194,9 +192,8 @@ class Ledger:
                 "owner": this_process(),
                 "purpose": charge.purpose,
             }
-            transaction.append(next_entry(last, {**fields, **self._stamp()}))
-            record = replay(transaction.entries()).accounts[account.name].releases[release_id]
-            return Reservation(record, None, opened)
+            self._append(transaction, state, fields)
+            return Reservation(state.accounts[account.name].releases[release_id], None, opened)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
         """Make a payload final: the first one for its id wins, and every caller gets the winner back.
@@ -218,7 +215,7 @@ class Ledger:
                 "release_id": release.release_id,
                 "payload": digest("payload", payload),
             }
-            transaction.append(next_entry(state.last, {**fields, **self._stamp()}))
+            self._append(transaction, state, fields)
             transaction.put_payload(release.release_id, payload)
             return payload
 
@@ -236,11 +233,19 @@ class Ledger:
             if known.stage == "published":
                 return known, state
             fields = {"kind": "published", "account": account, "release_id": release.release_id, "files": dict(files)}
-            transaction.append(next_entry(state.last, {**fields, **self._stamp()}))
-            state = replay(transaction.entries())
+            self._append(transaction, state, fields)
             return state.accounts[account].releases[release.release_id], state
 
-    def _open(self, last: Entry | None, name: str, budget: Budget, neighbors: Neighbors, *, by_default: bool) -> Entry:
+    def _open(
+        self,
+        transaction: Transaction,
+        state: State,
+        name: str,
+        budget: Budget,
+        neighbors: Neighbors,
+        *,
+        by_default: bool,
+    ) -> None:
         fields = {
             "kind": "open",
             "account": name,
@@ -248,7 +253,19 @@ class Ledger:
             "neighbors": str(neighbors),
             "by_default": by_default,
         }
-        return next_entry(last, {**fields, **self._stamp()})
+        self._append(transaction, state, fields)
+
+    def _append(self, transaction: Transaction, state: State, fields: Mapping[str, Any]) -> None:
+        """Append an entry, and let the state follow it.
+
+        Raises:
+            LedgerError: the entry would break the protocol; the transaction is undone.
+        """
+        entry = next_entry(state.last, {**fields, **self._stamp()})
+        state.follow(entry)
+        if state.findings:
+            raise LedgerError(f"refused to write: {state.findings[0]}")
+        transaction.append(entry)
 
     def _stamp(self) -> dict[str, str]:
         return {

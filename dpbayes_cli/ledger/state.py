@@ -100,16 +100,20 @@ class State:
         """The hash of the last entry, or an empty text."""
         return self.last.hash if self.last else ""
 
+    def follow(self, entry: Entry) -> None:
+        """Take in the next entry; one that does not follow the protocol is listed, not believed."""
+        self.last = entry
+        try:
+            _apply(self, entry)
+        except (KeyError, TypeError, ValueError, AttributeError, SpecError) as error:
+            self.findings.append(f"entry {entry.sequence} breaks the protocol: {_reason(error)}")
+
 
 def replay(entries: Iterable[Entry]) -> State:
-    """Replay a chain; what does not follow the protocol is listed, not believed."""
+    """Return what a chain says."""
     state = State()
     for entry in entries:
-        state.last = entry
-        try:
-            _apply(state, entry)
-        except (KeyError, TypeError, ValueError, AttributeError, SpecError) as error:
-            state.findings.append(f"entry {entry.sequence} breaks the protocol: {_reason(error)}")
+        state.follow(entry)
     return state
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.contracts import Model, RecordPolicy, Section
+from dpbayes_cli.contracts import WRITTEN_FREELY, Model, RecordPolicy, Section
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.numeric import decimal_text, parse_decimal
 from dpbayes_cli.privacy.guarantee import check_epsilon
@@ -43,7 +43,7 @@ class PrivacySection(Section, frozen=True, kw_only=True):
 
     epsilon: Annotated[
         str,
-        Meta(description="the privacy parameter to spend, exact", extra_json_schema={"type": ["number", "string"]}),
+        Meta(description="the privacy parameter to spend, exact", extra_json_schema=WRITTEN_FREELY),
     ]
     neighbors: Annotated[
         Neighbors,
@@ -265,5 +265,18 @@ def json_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "dpbayes release spec",
         "oneOf": list(references),
-        "$defs": definitions,
+        "$defs": _freely(definitions),
     }
+
+
+def _freely(schema: Any) -> Any:
+    """Let the texts that are marked so be written as numbers and truth values, as YAML tools would parse them."""
+    if isinstance(schema, list):
+        return [_freely(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _freely(value) for key, value in schema.items()}
+    if result.items() >= WRITTEN_FREELY.items():
+        result = {key: value for key, value in result.items() if key not in WRITTEN_FREELY}
+        result["type"] = ["string", "number", "boolean"]
+    return result

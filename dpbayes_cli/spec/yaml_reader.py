@@ -94,7 +94,7 @@ class _Builder:
         if self._nodes > _MOST_NODES:
             raise _refused(event, f"more than {_MOST_NODES} values")
         if kind == "ScalarEvent":
-            plain = event.style is None
+            plain = event.implicit[0]
             return None if plain and event.value in _NULLS else str(event.value)
         if kind == "SequenceStartEvent":
             return self._sequence(depth)

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import jsonschema
+import pyarrow.parquet as pq
+import pytest
+
+from dpbayes_cli import bundle
+from dpbayes_cli.bundle.document import json_schema, parse_document
+from dpbayes_cli.bundle.report import report_markdown
+from dpbayes_cli.errors import VerificationError
+from tests.conftest import SAMPLE_DATA, Cli
+
+SCHEMA = Path(bundle.__file__).parent / "release.schema.json"
+
+
+def test_the_shipped_schema_is_that_of_the_code() -> None:
+    assert json.loads(SCHEMA.read_text()) == json_schema()
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--model", "beta-bernoulli", "--eps", "1"],
+        ["--model", "beta-bernoulli", "--eps", "0.5", "--on-invalid", "impute:0", "--samples-format", "csv"],
+        ["--model", "beta-bernoulli", "--eps", "0.5", "--neighbors", "add-remove", "--inference", "naive"],
+        ["--model", "dirichlet-categorical", "--eps", "2", "--categories", "0,1,2", "--samples", "10"],
+    ],
+)
+def test_every_file_of_a_bundle_says_the_same(arguments: list[str], dpbayes: Cli) -> None:
+    printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments, "--out", "out", "--json").json
+    content = Path("out/release.json").read_bytes()
+    document = json.loads(content)
+    jsonschema.validate(document, json_schema())
+    for key in ("release_id", "account", "model", "mechanism", "statistics", "guarantee", "posterior"):
+        assert document[key] == printed[key]
+    with Path("out/statistics.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["name"], int(row["value"]), float(row["noise_scale"])) for row in rows] == [
+        (item["name"], item["value"], item["noise_scale"]) for item in document["statistics"]
+    ]
+    form = document["inference"]["samples_format"]
+    if form == "parquet":
+        table = pq.read_table("out/samples.parquet")
+        names, length = table.column_names, table.num_rows
+    else:
+        with Path("out/samples.csv").open() as file:
+            lines = list(csv.reader(file))
+        names, length = lines[0], len(lines) - 1
+    assert names == list(document["posterior"])
+    assert length == document["inference"]["samples"]
+    parsed = parse_document(content)
+    assert parsed.pretty() == content
+    assert parse_document(parsed.payload()) == parsed
+    report = Path("out/report.md").read_text()
+    assert f"`{document['release_id']}`" in report
+    for assumption in document["assumptions"]:
+        assert assumption in report
+    assert (document["n_records"] is None) == ("add-remove" in arguments)
+
+
+def test_the_number_of_records_is_nowhere_under_add_remove(dpbayes: Cli, place: Path) -> None:
+    data = place / "d.csv"
+    data.write_text("x\n" + "1\n" * 7913 + "0\n" * 10)
+    done = dpbayes(
+        "release", data, "--model", "beta-bernoulli", "--eps", "0.01", "--neighbors", "add-remove", "--out", "o"
+    )
+    assert done.code == 0
+    for text in (done.out, done.err, *(path.read_text(errors="replace") for path in Path("o").iterdir())):
+        assert "7923" not in text
+        assert "7,923" not in text
+
+
+def test_posterior_keys_keep_the_order_of_the_spec(dpbayes: Cli) -> None:
+    arguments = [
+        "--model",
+        "dirichlet-categorical",
+        "--eps",
+        "1",
+        "--categories",
+        "1,0,zz,aa",
+        "--out",
+        "out",
+        "--json",
+    ]
+    printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments).json
+    assert list(printed["posterior"]) == ["theta[1]", "theta[0]", "theta[zz]", "theta[aa]"]
+    assert list(json.loads(Path("out/release.json").read_text())["posterior"]) == list(printed["posterior"])
+    again = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments).json
+    assert list(again["posterior"]) == list(printed["posterior"])
+
+
+def test_labels_cannot_break_the_report(dpbayes: Cli) -> None:
+    labels = "1|2,<script>,*bold*,`code`,[link](x),=cmd"
+    question = ["--model", "dirichlet-categorical", "--eps", "1", "--categories", labels]
+    done = dpbayes("release", SAMPLE_DATA / "relapse.csv", *question, "--out", "out")
+    assert done.code == 0
+    report = Path("out/report.md").read_text()
+    assert "<script>" not in report
+    rows = [line for line in report.splitlines() if line.startswith("| count")]
+    assert len(rows) == 6
+    assert all(row.replace("\\|", "").count("|") == 4 for row in rows)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"schema_version": 2}',
+        b'{"schema_version": "1"}',
+        b"\xff",
+        b"[" * 100_000,
+        b'{"schema_version": 1}',
+    ],
+)
+def test_what_is_no_document_is_refused(content: bytes) -> None:
+    with pytest.raises(VerificationError):
+        parse_document(content)
+
+
+def test_the_width_of_the_posterior_is_split_honestly(dpbayes: Cli) -> None:
+    dpbayes("release", SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "0.02", "--out", "out")
+    document = parse_document(Path("out/release.json").read_bytes())
+    width, theta = document.width["theta"], document.posterior["theta"]
+    assert width.sd_data**2 + width.sd_noise**2 == pytest.approx(theta.sd**2)
+    assert width.sd_noise > width.sd_data  # at epsilon 0.02 and 1,000 records privacy dominates
+    assert b"because of privacy" in report_markdown(document, "note")

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.bundle import write
+from dpbayes_cli.bundle.read import read_file
+from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
+from dpbayes_cli.errors import OutputError
+
+
+def make(target: Path) -> None:
+    with new_directory(target) as directory:
+        write_new(directory / "a.txt", b"content")
+        (directory / "b.txt").write_bytes(b"written by somebody else's library")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o777])
+def test_a_bundle_is_for_its_owner_alone_under_any_umask(mask: int, place: Path) -> None:
+    os.umask(mask)
+    try:
+        make(place / "out")
+    finally:
+        os.umask(0o022)
+    assert mode(place / "out") == 0o700
+    assert {mode(path) for path in (place / "out").iterdir()} == {0o600}
+    assert [path.name for path in place.iterdir()] == ["out"]
+
+
+def occupy(target: Path, what: str) -> None:
+    if what == "file":
+        target.write_text("precious")
+    elif what == "directory":
+        target.mkdir()
+        (target / "precious").touch()
+    elif what == "empty directory":
+        target.mkdir()
+    elif what == "fifo":
+        os.mkfifo(target)
+    elif what == "link to a directory":
+        (target.parent / "elsewhere").mkdir()
+        target.symlink_to(target.parent / "elsewhere")
+    else:
+        target.symlink_to(target.parent / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "what", ["file", "directory", "empty directory", "fifo", "link to a directory", "dangling link"]
+)
+def test_nothing_is_ever_replaced_or_followed(what: str, place: Path) -> None:
+    target = place / "out"
+    occupy(target, what)
+    before = sorted(str(path) for path in place.rglob("*"))
+    with pytest.raises(OutputError, match="exists already"):
+        check_target(target)
+    with pytest.raises(OutputError):
+        make(target)
+    assert sorted(str(path) for path in place.rglob("*")) == before
+
+
+@pytest.mark.parametrize("what", ["file", "directory", "empty directory"])
+def test_a_file_system_without_renameat2_is_as_careful(what: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write.sys, "platform", "other")
+    make(place / "fine")
+    assert (place / "fine" / "a.txt").read_bytes() == b"content"
+    occupy(place / "out", what)
+    with pytest.raises(OutputError):
+        make(place / "out")
+
+
+def test_a_block_that_fails_leaves_nothing(place: Path) -> None:
+    def fail() -> None:
+        with new_directory(place / "out") as directory:
+            write_new(directory / "a.txt", b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert list(place.iterdir()) == []
+
+
+def test_scratch_space_is_gone_afterwards(place: Path) -> None:
+    with scratch_directory(place / "out") as directory:
+        write_new(directory / "a.txt", b"x")
+    assert list(place.iterdir()) == []
+
+
+def test_what_a_dead_writer_left_is_removed_and_what_a_living_one_holds_is_not(place: Path) -> None:
+    dead, living = place / ".out.999999999-ab.partial", place / f".out.{os.getpid()}-cd.partial"
+    other = place / ".out2.999999999-ab.partial"
+    for path in (dead, living, other):
+        path.mkdir()
+    make(place / "out")
+    assert not dead.exists()
+    assert living.exists()
+    assert other.exists()
+
+
+def test_a_link_inside_the_directory_is_not_followed(place: Path) -> None:
+    victim = place / "victim"
+    victim.write_text("precious")
+    victim.chmod(0o644)
+    with pytest.raises(OutputError), new_directory(place / "out") as directory:
+        (directory / "x").symlink_to(victim)
+    assert mode(victim) == 0o644
+    (place / "y").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        write_new(place / "y", b"overwritten")
+    assert victim.read_text() == "precious"
+
+
+def test_a_missing_parent_is_refused_before_anything_is_made(place: Path) -> None:
+    with pytest.raises(OutputError, match="No such file"):
+        check_target(place / "no" / "such" / "out")
+
+
+def test_reading_follows_no_link_and_waits_for_no_pipe(place: Path) -> None:
+    (place / "f").write_bytes(b"x")
+    (place / "l").symlink_to(place / "f")
+    os.mkfifo(place / "p")
+    assert read_file(place / "f") == b"x"
+    assert read_file(place / "l") is None
+    assert read_file(place / "p") is None
+    assert read_file(place / "nothing") is None
+    assert read_file(place) is None

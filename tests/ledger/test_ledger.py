@@ -1,0 +1,372 @@
+"""The ledger's protocol: one charge an id, one payload, nothing refunded, nothing believed that does not verify."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbayes_cli.errors import BudgetError, LedgerError
+from dpbayes_cli.ledger import charging
+from dpbayes_cli.ledger.budgets import Budget
+from dpbayes_cli.ledger.chain import next_entry
+from dpbayes_cli.ledger.charging import Charge, release_id_of
+from dpbayes_cli.ledger.ledger import Ledger, default_path
+from dpbayes_cli.ledger.owner import is_running, this_process
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.privacy.guarantee import PureDP
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+
+def charge(epsilon: str = "1", **changes: Any) -> Charge:
+    base = Charge(
+        account="clinic",
+        label=None,
+        fresh=False,
+        same_data=False,
+        open_account=True,
+        request={"model": "m", "epsilon": epsilon},
+        request_digest=f"request-{epsilon}",
+        question_digest=f"question-{epsilon}",
+        source="/data/clinic.csv",
+        guarantee=PureDP(Decimal(epsilon)),
+        neighbors=Neighbors.REPLACE_ONE,
+    )
+    return replace(base, **changes)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "books" / "ledger.sqlite"
+
+
+@pytest.fixture
+def ledger(path: Path) -> Ledger:
+    return Ledger(SqliteStorage(path), clock=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+
+def test_a_release_walks_reserved_sealed_published(ledger: Ledger) -> None:
+    reservation = ledger.reserve(charge())
+    assert reservation.opened
+    assert reservation.payload is None
+    assert reservation.release.stage == "reserved"
+    assert ledger.seal(reservation.release, "clinic", b"payload") == b"payload"
+    record, state = ledger.publish(reservation.release, "clinic", {"release.json": "d"})
+    assert record.stage == "published"
+    assert state.accounts["clinic"].remaining == {"epsilon": Decimal(2)}
+    assert ledger.findings()[0] == []
+
+
+def test_the_same_request_is_charged_once(ledger: Ledger) -> None:
+    first = ledger.reserve(charge())
+    again = ledger.reserve(charge())
+    assert again.release.release_id == first.release.release_id
+    assert not again.opened
+    ledger.seal(first.release, "clinic", b"one")
+    assert ledger.reserve(charge()).payload == b"one"
+    assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(1)}
+
+
+def test_the_first_payload_wins_and_the_loser_gets_it_back(ledger: Ledger) -> None:
+    release = ledger.reserve(charge()).release
+    assert ledger.seal(release, "clinic", b"winner") == b"winner"
+    assert ledger.seal(release, "clinic", b"loser") == b"winner"
+
+
+def test_publishing_twice_keeps_the_first_record(ledger: Ledger) -> None:
+    release = ledger.reserve(charge()).release
+    ledger.seal(release, "clinic", b"x")
+    ledger.publish(release, "clinic", {"a": "1"})
+    record, _ = ledger.publish(release, "clinic", {"a": "2"})
+    assert record.published == {"a": "1"}
+
+
+def test_a_step_cannot_be_skipped(ledger: Ledger) -> None:
+    release = ledger.reserve(charge()).release
+    with pytest.raises(LedgerError, match="never sealed"):
+        ledger.publish(release, "clinic", {})
+    with pytest.raises(LedgerError, match="never charged"):
+        ledger.seal(replace(release, release_id="0" * 16), "clinic", b"x")
+
+
+def test_asking_for_too_much_changes_nothing_and_says_how_much_is_missing(ledger: Ledger, path: Path) -> None:
+    ledger.reserve(charge("2"))
+    before = path.read_bytes()
+    with pytest.raises(BudgetError) as refused:
+        ledger.reserve(charge("1.5"))
+    assert path.read_bytes() == before
+    assert refused.value.requested == {"epsilon": "1.5"}
+    assert refused.value.remaining == {"epsilon": "1"}
+    assert refused.value.missing == {"epsilon": "0.5"}
+    assert [release_id for release_id, _ in refused.value.spent_by] == [release_id_of("clinic", "request request-2")]
+
+
+def test_a_reservation_counts_although_nothing_came_of_it(ledger: Ledger) -> None:
+    ledger.reserve(charge("2.5"))
+    with pytest.raises(BudgetError):
+        ledger.reserve(charge("1"))
+
+
+def test_a_label_belongs_to_one_request(ledger: Ledger) -> None:
+    ledger.reserve(charge("1", label="2026-01-01"))
+    with pytest.raises(BudgetError, match="another request"):
+        ledger.reserve(charge("0.5", label="2026-01-01"))
+    assert ledger.reserve(charge("1", label="2026-01-02")).payload is None
+    assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(2)}
+
+
+def test_another_source_needs_a_word(ledger: Ledger) -> None:
+    ledger.reserve(charge("1"))
+    moved = charge("1", source="/new/clinic.csv")
+    with pytest.raises(BudgetError, match="another source") as refused:
+        ledger.reserve(moved)
+    assert all(word in refused.value.hint for word in ("--same-data", "--fresh", "--release-id"))
+    assert ledger.reserve(replace(moved, same_data=True)).release.source == "/data/clinic.csv"
+    ledger.reserve(replace(moved, fresh=True))
+    ledger.reserve(replace(moved, label="moved"))
+    assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(3)}
+
+
+def test_a_label_that_was_stated_says_which_release_is_meant(ledger: Ledger) -> None:
+    first = ledger.reserve(charge("1", label="q1")).release
+    assert ledger.reserve(charge("1", label="q1", source="/elsewhere.csv")).release == first
+
+
+def test_what_is_free_is_not_sold_again(ledger: Ledger) -> None:
+    ledger.reserve(charge("1"))
+    other_prior = charge("1", request_digest="with-another-prior")
+    with pytest.raises(BudgetError, match="paid for this question"):
+        ledger.reserve(other_prior)
+    ledger.reserve(replace(other_prior, fresh=True))
+    assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(2)}
+
+
+def test_fresh_pays_again_but_finishes_its_own_dead_reservation_first(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ledger.reserve(charge("0.5", fresh=True)).release
+    second = ledger.reserve(charge("0.5", fresh=True)).release
+    assert first.release_id != second.release_id  # this process is alive: its reservation is not abandoned
+    monkeypatch.setattr(charging, "is_running", lambda owner: False)
+    assert ledger.reserve(charge("0.5", fresh=True)).release.release_id == first.release_id
+    for release in (first, second):
+        ledger.seal(release, "clinic", b"x")
+        ledger.publish(release, "clinic", {})
+    third = ledger.reserve(charge("0.5", fresh=True)).release
+    assert third.release_id not in {first.release_id, second.release_id}
+    assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal("1.5")}
+
+
+def test_a_process_that_ended_is_known_to_have_ended() -> None:
+    assert is_running(this_process())
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    while stat_of(child.pid) not in {"Z", ""}:
+        pass
+    assert not is_running({**this_process(), "pid": str(child.pid), "start": "1"})
+    child.wait()
+    assert not is_running({**this_process(), "pid": str(child.pid)})
+    assert not is_running({**this_process(), "start": "12345"})
+    assert not is_running({**this_process(), "boot": "an earlier one"})
+    assert is_running({**this_process(), "host": "elsewhere", "pid": "1"})
+
+
+def stat_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def test_an_unknown_account_is_opened_only_if_that_is_allowed(ledger: Ledger) -> None:
+    with pytest.raises(BudgetError, match="no account 'clinic'") as refused:
+        ledger.reserve(charge(open_account=False))
+    assert "dpbayes budget open clinic --epsilon 3" in refused.value.hint
+    assert ledger.reserve(charge()).opened
+    account = ledger.state().accounts["clinic"]
+    assert account.by_default
+    assert account.budget == Budget(Decimal(3))
+
+
+def test_an_account_keeps_one_relation(ledger: Ledger) -> None:
+    ledger.reserve(charge("1"))
+    with pytest.raises(BudgetError, match="kept under replace-one"):
+        ledger.reserve(charge("0.5", neighbors=Neighbors.ADD_REMOVE))
+
+
+def test_opening_amending_and_their_limits(ledger: Ledger) -> None:
+    ledger.open_account("clinic", Budget(Decimal(1)), Neighbors.REPLACE_ONE)
+    with pytest.raises(BudgetError, match="already open"):
+        ledger.open_account("clinic", Budget(Decimal(2)), Neighbors.REPLACE_ONE)
+    ledger.reserve(charge("0.75"))
+    with pytest.raises(BudgetError, match="has spent more"):
+        ledger.amend("clinic", Decimal("0.5"), None, "less")
+    account = ledger.amend("clinic", Decimal("0.75"), None, "to the last drop")
+    assert account.remaining == {"epsilon": Decimal(0)}
+    assert ledger.amend("clinic", Decimal(5), None, "more").remaining == {"epsilon": Decimal("4.25")}
+    with pytest.raises(BudgetError, match="delta cannot be added"):
+        ledger.amend("clinic", None, Decimal("1e-6"), "why")
+    with pytest.raises(BudgetError, match="no account"):
+        ledger.amend("other", Decimal(5), None, "why")
+
+
+def test_a_preview_changes_nothing_and_tells_the_truth(ledger: Ledger, path: Path) -> None:
+    assert ledger.preview(charge("1")).opened
+    assert not path.exists()
+    ledger.reserve(charge("1"))
+    before = path.read_bytes()
+    assert ledger.preview(charge("1")).known is not None
+    assert ledger.preview(charge("0.5")).remaining == {"epsilon": Decimal("1.5")}
+    with pytest.raises(BudgetError):
+        ledger.preview(charge("2.5"))
+    assert path.read_bytes() == before
+
+
+def tamper(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.fixture
+def used(ledger: Ledger) -> Ledger:
+    for epsilon in ("1", "0.5"):
+        release = ledger.reserve(charge(epsilon)).release
+        ledger.seal(release, "clinic", b"payload of " + epsilon.encode())
+        ledger.publish(release, "clinic", {"f": "d"})
+    return ledger
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        """UPDATE entries SET body = replace(body, '"epsilon":"1"', '"epsilon":"0"') WHERE sequence = 2""",
+        "UPDATE entries SET hash = replace(hash, 'a', 'b') WHERE sequence = 3",
+        "DELETE FROM entries WHERE sequence = 2",
+        "UPDATE entries SET sequence = sequence + 100 WHERE sequence >= 3",
+        "INSERT INTO entries SELECT sequence + 50, body, hash FROM entries WHERE sequence = 2",
+        """UPDATE entries SET body = '{"kind": ' WHERE sequence = 4""",
+        "UPDATE entries SET body = '[]' WHERE sequence = 4",
+    ],
+)
+def test_tampering_is_found_and_stops_every_release(statement: str, used: Ledger, path: Path) -> None:
+    tamper(path, statement)
+    assert used.findings()[0]
+    with pytest.raises(LedgerError, match="does not verify"):
+        used.reserve(charge("0.1"))
+    with pytest.raises(LedgerError, match="does not verify"):
+        used.state()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE payloads SET payload = (SELECT payload FROM payloads ORDER BY release_id LIMIT 1)",
+        "DELETE FROM payloads WHERE rowid = 1",
+        "UPDATE payloads SET payload = x'00' WHERE rowid = 1",
+        "INSERT INTO payloads VALUES ('0000000000000000', x'789c030000000001')",
+    ],
+)
+def test_an_exchanged_payload_is_found(statement: str, used: Ledger, path: Path) -> None:
+    tamper(path, statement)
+    assert used.findings()[0]
+
+
+def test_an_exchanged_payload_is_never_shown(used: Ledger, path: Path) -> None:
+    tamper(path, "UPDATE payloads SET payload = (SELECT payload FROM payloads ORDER BY rowid DESC LIMIT 1)")
+    with pytest.raises(LedgerError, match="not the one that was sealed"):
+        used.reserve(charge("1"))
+    assert used.reserve(charge("0.5")).payload == b"payload of 0.5"
+
+
+def test_a_rewritten_chain_that_breaks_the_protocol_is_found(used: Ledger, path: Path) -> None:
+    """Even one who can recompute all hashes cannot charge more than the budget or skip a step unnoticed."""
+    entries = used.entries()
+    last = entries[-1]
+    forged = next_entry(
+        last, {**entries[1].fields, "release_id": "f" * 16, "guarantee": {"kind": "pure", "epsilon": "9"}}
+    )
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (forged.sequence, forged.body, forged.hash))
+    connection.close()
+    assert any("does not fit the budget" in finding for finding in used.findings()[0])
+
+
+def test_the_file_is_for_its_owner_alone(used: Ledger, path: Path) -> None:
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+def test_the_settings_that_make_a_commit_durable(path: Path) -> None:
+    path.parent.mkdir()
+    opened = SqliteStorage(path)._connect()
+    assert opened.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert opened.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+    opened.close()
+
+
+def test_what_is_no_ledger_is_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b"important notes, not a database\n" * 100)
+    before = path.read_bytes()
+    with pytest.raises(LedgerError):
+        Ledger(SqliteStorage(path)).reserve(charge())
+    assert path.read_bytes() == before
+    path.unlink()
+    tamper(path, "CREATE TABLE mine (x)")
+    with pytest.raises(LedgerError, match="not a dpbayes ledger"):
+        Ledger(SqliteStorage(path)).reserve(charge())
+
+
+def test_a_newer_ledger_is_refused(used: Ledger, path: Path) -> None:
+    tamper(path, "PRAGMA user_version = 2")
+    with pytest.raises(LedgerError, match="schema version 2"):
+        used.reserve(charge("0.1"))
+
+
+def test_there_is_nothing_to_show_where_there_is_no_ledger(ledger: Ledger) -> None:
+    assert ledger.state().accounts == {}
+    with pytest.raises(LedgerError, match="no ledger"):
+        ledger.entries()
+
+
+def test_the_default_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPBAYES_LEDGER", "/x/y.sqlite")
+    assert default_path() == Path("/x/y.sqlite")
+    monkeypatch.delenv("DPBAYES_LEDGER")
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert default_path() == Path("/state/dpbayes/ledger.sqlite")
+
+
+def test_history_records_who_when_and_why(ledger: Ledger) -> None:
+    ledger.reserve(charge(purpose="quarterly report"))
+    fields = ledger.entries()[-1].fields
+    assert fields["time"] == "2026-01-02T03:04:05Z"
+    assert fields["purpose"] == "quarterly report"
+    assert fields["user"]
+    assert fields["version"]
+    assert fields["owner"]["pid"] == str(os.getpid())
+
+
+def test_ids_come_from_account_and_label_alone() -> None:
+    assert release_id_of("clinic", "2026-01-01") == "77ea50ee3bbce062"
+    assert release_id_of("a", "bc") != release_id_of("ab", "c")
+
+
+@pytest.mark.parametrize("count", [300])
+def test_many_small_charges_are_not_lost(ledger: Ledger, count: int) -> None:
+    ledger.open_account("clinic", Budget(Decimal("1.0000003")), Neighbors.REPLACE_ONE)
+    ledger.reserve(charge("1"))
+    for i in range(count):
+        ledger.reserve(charge("1e-9", label=f"n{i}"))
+    with pytest.raises(BudgetError):
+        ledger.reserve(charge("1e-9", label="one too many"))
+    assert ledger.state().accounts["clinic"].remaining == {"epsilon": Decimal(0)}

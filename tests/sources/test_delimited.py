@@ -1,0 +1,248 @@
+"""Delimited files: against a record-by-record reference, and every malformed thing with its one defined outcome."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.contracts import RecordPolicy, Statistics
+from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.sources import delimited, lines
+from dpbayes_cli.sources.delimited import DelimitedSource
+from dpbayes_cli.sources.location import Location, locate
+from dpbayes_cli.sources.records import Dialect
+from tests.sources.reference import count
+
+DROP = RecordPolicy(Neighbors.REPLACE_ONE)
+ATOMS = [b"1", b"0", b"yes", b"no", b'"', b'""', b",", b",", b"\n", b"\n", b"\n", b"\r\n", b"\r", b" ", b"\t", b"\x00",
+         b"\xff", b"\xc3\xa9", b'"1"', b'"a,b"', b"a", b"1.0", b"01", b"+1", b"1_000", b"1e400", b"NaN", b"\x02", b"\\",
+         b"#", b"'", b"\xe2\x80\xa8", b"\xef\xbb\xbf", "\uff11".encode(), b"-1", b"NULL", b"\\N", b"NA"]  # fmt: skip
+
+
+def model(*levels: str) -> DirichletCategorical:
+    return DirichletCategorical(levels, (1.0,) * len(levels))
+
+
+def read(
+    path: Path | str,
+    levels: tuple[str, ...],
+    column: str | None = None,
+    dialect: Dialect | None = None,
+    policy: RecordPolicy = DROP,
+) -> Statistics:
+    subject = model(*levels)
+    source = DelimitedSource(locate(str(path)), dialect or Dialect())
+    try:
+        source.check(subject.columns[0], column)
+        return source.statistics(subject.statistic(policy), policy)
+    finally:
+        source.close()
+
+
+def write(path: Path, content: bytes | str) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_files_agree_with_the_reference(seed: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(lines, "BLOCK", rng.choice([3, 7, 64, 1 << 20]))
+    width, delimiter = rng.choice([1, 1, 2, 3]), rng.choice([",", ";", "\t"])
+    header = delimiter.join("abc"[:width]).encode() + rng.choice([b"\n", b"\r\n"])
+    body = b"".join(rng.choice(ATOMS) for _ in range(rng.choice([0, 3, 30, 400])))
+    levels = rng.choice([("1", "0"), ("1", "0", "yes", "\u00e9", "a,b", "-1", '"', "no")])
+    if rng.random() < 0.3:
+        levels = (*(f"l{i}" for i in range(60)), *levels)
+    dialect, index = Dialect(delimiter=delimiter), rng.randrange(width)
+    path = write(place / "f.csv", header + body)
+    got = read(path, levels, "abc"[index], dialect)
+    assert (list(got.values), got.n_records) == count(header + body, dialect, index, width, levels)
+
+
+def test_one_stray_quote_changes_one_record_and_not_five_hundred(place: Path) -> None:
+    rows = ["a,yes"] * 250 + ["b,no"] * 250
+    clean = read(write(place / "clean.csv", "k,v\n" + "\n".join(rows) + "\n"), ("yes", "no"), "v")
+    for spoiled in ('"a,yes', 'a,"yes', 'a,y"es', '"'):
+        rows[100] = spoiled
+        got = read(write(place / "spoiled.csv", "k,v\n" + "\n".join(rows) + "\n"), ("yes", "no"), "v")
+        assert got.n_records == clean.n_records
+        assert got.values == (clean.values[0] - 1, clean.values[1])
+
+
+def test_changing_one_record_changes_the_statistic_by_at_most_the_sensitivity(place: Path) -> None:
+    """Record-locality end to end: every replacement of one line by any other moves the counts by at most 2."""
+    base = [b"a,1", b"b,0", b"c,1", b'"d",0', b"e,"]
+    variants = [
+        b"a,1",
+        b"a,0",
+        b"",
+        b'"',
+        b'"a,1\r',
+        b"\xff\xfe,1",
+        b"a,1,1",
+        b"\x00",
+        b'a,"1"',
+        b"a,1\r",
+        b",",
+        b"a\r1",
+    ]
+    for position in (0, 2, 4):
+        got = []
+        for variant in variants:
+            records = [*base[:position], variant, *base[position + 1 :]]
+            got.append(read(write(place / "f.csv", b"k,v\n" + b"\n".join(records) + b"\n"), ("1", "0"), "v"))
+        assert {statistics.n_records for statistics in got} == {5}
+        for left, right in itertools.combinations(got, 2):
+            assert sum(abs(x - y) for x, y in zip(left.values, right.values, strict=True)) <= 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "level"),
+    [("1", 0), (" 1 ", 0), ("1.0", 0), ("+1", 0), ("01", 0), ('"1"', 0), ('" 1 "', 0), ("1.", 0), ("0", 1), ("0.00", 1),
+     ("NaN", None), ("inf", None), ("-inf", None), ("1_000", None), ("1e400", None), ("1e0", None), ("\uff11", None),
+     ("", None), ("true", None), ("yes", None), ("2", None), ("-1", None), ("'1'", None), ("1 1", None), ("=1", None),
+     ("NULL", None), ("\\N", None), ("1;0", None), ("\ufeff1", None), ("#1", None)],
+)  # fmt: skip
+def test_every_spelling_has_one_outcome(cell: str, level: int | None, place: Path) -> None:
+    got = read(write(place / "f.csv", f"x,y\n{cell},z\n"), ("1", "0"), "x")
+    assert got.n_records == 1
+    assert got.values == (int(level == 0), int(level == 1))
+    alone = read(write(place / "g.csv", f"x\n{cell}\n"), ("1", "0"))
+    assert alone == got
+
+
+@pytest.mark.parametrize("row", ["1", "1,2,3", "", ",,", "1,2,"])
+def test_ragged_rows_are_invalid_records(row: str, place: Path) -> None:
+    got = read(write(place / "f.csv", f"x,y\n{row}\n1,z\n"), ("1", "0"), "x")
+    assert got == Statistics((1, 0), 2)
+
+
+def test_imputed_values_count_as_the_stated_level(place: Path) -> None:
+    path = write(place / "f.csv", "x\n1\n\nNA\nmaybe\n0\n")
+    policy = RecordPolicy(Neighbors.REPLACE_ONE, "0")
+    assert read(path, ("1", "0"), policy=policy) == Statistics((1, 4), 5)
+
+
+def test_a_value_to_impute_must_be_in_the_domain(place: Path) -> None:
+    with pytest.raises(SpecError, match="not in the domain"):
+        read(write(place / "f.csv", "x\n1\n"), ("1", "0"), policy=RecordPolicy(Neighbors.REPLACE_ONE, "2"))
+
+
+def test_the_header_may_be_quoted_marked_and_windows_like(place: Path) -> None:
+    path = write(place / "f.csv", b'\xef\xbb\xbf"a, b", c \r\n1,0\r\n0,1\r\n')
+    assert read(path, ("1", "0"), "c") == Statistics((1, 1), 2)
+    assert read(path, ("1", "0"), "a, b") == Statistics((1, 1), 2)
+
+
+def test_gzip_is_read_by_its_name(place: Path) -> None:
+    path = place / "f.csv.gz"
+    path.write_bytes(gzip.compress(b"x\n1\n") + gzip.compress(b"0\n1\n"))
+    assert read(path, ("1", "0")) == Statistics((2, 1), 3)
+
+
+@pytest.mark.parametrize("content", [b"not gzip at all", gzip.compress(b"x\n" + b"1\n" * 10_000)[:-20], b""])
+def test_a_damaged_gzip_file_is_refused_without_details(content: bytes, place: Path) -> None:
+    with pytest.raises(SourceError) as refused:
+        read(write(place / "f.csv.gz", content), ("1", "0"))
+    assert "gzip" in refused.value.message or "empty" in refused.value.message
+
+
+def test_a_glob_adds_its_files_up(place: Path) -> None:
+    for name in "abc":
+        write(place / f"part-{name}.csv", "x,y\n1,0\n0,0\n")
+    assert read(str(place / "part-*.csv"), ("1", "0"), "x") == Statistics((3, 3), 6)
+
+
+def test_files_with_different_headers_are_not_one_data_set(place: Path) -> None:
+    write(place / "a.csv", "x,y\n1,0\n")
+    write(place / "b.csv", "y,x\n1,0\n")
+    with pytest.raises(SourceError, match="different headers"):
+        read(str(place / "*.csv"), ("1", "0"), "x")
+
+
+def test_no_header(place: Path) -> None:
+    path = write(place / "f.csv", "1,a\n0,b\n")
+    assert read(path, ("1", "0"), "v", Dialect(header=False, names=("v", "w"))) == Statistics((1, 1), 2)
+
+
+def test_quoted_newlines_are_one_record_only_when_asked_for(place: Path) -> None:
+    path = write(place / "f.csv", 'x,y\n1,"a\nb"\n0,c\n')
+    assert read(path, ("1", "0"), "x", Dialect(quoted_newlines=True)) == Statistics((1, 1), 2)
+    assert read(path, ("1", "0"), "x") == Statistics((0, 1), 3)
+
+
+def test_a_header_alone_is_an_empty_data_set(place: Path) -> None:
+    assert read(write(place / "f.csv", "x\n"), ("1", "0")) == Statistics((0, 0), 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "says"),
+    [
+        (b"", None, "empty"),
+        (b"a,b\n1,2\n", None, "more than one column"),
+        (b"a,b\n1,2\n", "c", "no column 'c'"),
+        (b"a,a\n1,2\n", "a", "more than once"),
+        (b'"a\n1\n', None, "malformed"),
+        (b"\xff\n1\n", None, "malformed"),
+    ],
+)
+def test_unusable_headers_are_refused_without_being_quoted(
+    content: bytes, column: str | None, says: str, place: Path
+) -> None:
+    secret = b"person-0042"
+    content = content.replace(b"b", secret)
+    with pytest.raises(SourceError, match=says) as refused:
+        read(write(place / "f.csv", content), ("1", "0"), column)
+    assert "person" not in refused.value.message + refused.value.hint
+
+
+def test_a_stream_is_read_once_header_and_all(place: Path) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"x,y\n1,0\n0,0\n1,1\n")
+    os.close(writer)
+    subject = model("1", "0")
+    source = DelimitedSource(Location(f"/dev/fd/{reader}", (Path(f"/dev/fd/{reader}"),)), Dialect())
+    source.check(subject.columns[0], "x")
+    assert source.count_records() is None
+    assert source.statistics(subject.statistic(DROP), DROP) == Statistics((2, 1), 3)
+    source.close()
+    os.close(reader)
+
+
+def test_records_are_counted_without_the_engine(place: Path) -> None:
+    path = write(place / "f.csv", "x\n1\n\n0\n")
+    assert DelimitedSource(locate(str(path)), Dialect()).count_records() == 3
+
+
+def test_an_engine_that_loses_a_record_is_not_believed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(place / "f.csv", "x\n1\n0\n")
+    monkeypatch.setattr(delimited, "counting_query", lambda relation, *rest: f"SELECT 0, count(*) - 1 FROM {relation}")
+    with pytest.raises(SourceError, match="lost count"):
+        read(path, ("1", "0"))
+
+
+def test_many_columns(place: Path) -> None:
+    for width in (255, 256, 257, 5000):
+        header = ",".join(f"c{i}" for i in range(width))
+        row = ",".join("1" if i == width - 1 else "0" for i in range(width))
+        path = write(place / "wide.csv", f"{header}\n{row}\n{row},0\n")
+        assert read(path, ("1", "0"), f"c{width - 1}") == Statistics((1, 0), 2)
+
+
+def test_order_and_partition_change_nothing(place: Path) -> None:
+    rng = random.Random(3)
+    records = [rng.choice(["1", "0", "", "x", '"1"']) for _ in range(500)]
+    whole = read(write(place / "whole.csv", "x\n" + "\n".join(records) + "\n"), ("1", "0"))
+    rng.shuffle(records)
+    (place / "parts").mkdir()
+    for i in range(0, 500, 125):
+        write(place / "parts" / f"{i}.csv", "x\n" + "\n".join(records[i : i + 125]) + "\n")
+    assert read(str(place / "parts" / "*.csv"), ("1", "0")) == whole

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpbayes_cli.contracts import RecordPolicy, Statistics
+from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.parquet import ParquetSource
+
+DROP = RecordPolicy(Neighbors.REPLACE_ONE)
+COIN = BetaBernoulli("1", "0", 1.0, 1.0)
+
+
+def read(path: Path | str, column: str | None = None, model: BetaBernoulli = COIN) -> Statistics:
+    source = ParquetSource(locate(str(path)))
+    source.check(model.columns[0], column)
+    got = source.statistics(model.statistic(DROP), DROP)
+    assert source.count_records() == got.n_records
+    return got
+
+
+def write(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, 0, 1, None], pa.int64()),
+        pa.array([1, 0, 1, 7], pa.uint8()),
+        pa.array([1.0, 0.0, 1.0, float("nan")]),
+        pa.array([1.0, 0.0, 1.0, float("inf")], pa.float32()),
+        pa.array(["1", "0", "1.0", "1_000"]),
+        pa.array(["1", "0", "1", None]).dictionary_encode(),
+        pa.array([1, 0, 1, None]).cast(pa.decimal128(25, 2)),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_every_type_is_read_as_text(values: pa.Array, place: Path) -> None:
+    assert read(write(place / "f.parquet", x=values)) == Statistics((2, 1), 4)
+
+
+def test_booleans_are_the_texts_true_and_false(place: Path) -> None:
+    path = write(place / "f.parquet", x=pa.array([True, False, True, None]))
+    assert read(path, model=BetaBernoulli("true", "false", 1.0, 1.0)) == Statistics((2, 1), 4)
+    with pytest.raises(SpecError, match="boolean"):
+        read(path)
+
+
+def test_text_that_is_not_utf8_is_an_invalid_record(place: Path) -> None:
+    raw = pa.array([b"1", b"\xff\xfe", b"0"])
+    text = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
+    assert read(write(place / "f.parquet", x=text)) == Statistics((1, 1), 3)
+
+
+@pytest.mark.parametrize("values", [pa.array([[1], [0]]), pa.array([b"1", b"0"]), pa.array([{"a": 1}, {"a": 0}])])
+def test_types_without_a_text_are_refused(values: pa.Array, place: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be read as text"):
+        read(write(place / "f.parquet", x=values))
+
+
+def test_a_column_must_be_named_where_there_are_several(place: Path) -> None:
+    path = write(place / "f.parquet", x=pa.array([1]), **{'odd "name"; --': pa.array([0])})
+    with pytest.raises(SourceError, match="more than one column"):
+        read(path)
+    assert read(path, 'odd "name"; --') == Statistics((0, 1), 1)
+
+
+def test_a_name_that_looks_like_a_pattern_is_a_name(place: Path) -> None:
+    write(place / "f1.parquet", x=pa.array([0, 0, 0]))
+    path = write(place / "f[1].parquet", x=pa.array([1]))
+    assert read(path) == Statistics((1, 0), 1)
+
+
+def test_files_of_a_glob_add_up_and_must_agree(place: Path) -> None:
+    write(place / "a.parquet", x=pa.array([1, 0]))
+    write(place / "b.parquet", x=pa.array([1, 1]))
+    assert read(str(place / "*.parquet")) == Statistics((3, 1), 4)
+    write(place / "c.parquet", x=pa.array(["1"]))
+    with pytest.raises(SourceError, match="different schemas"):
+        read(str(place / "*.parquet"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + b"\x00" * 100 + b"PAR1", b"x\n1\n0\n"])
+def test_what_is_no_parquet_file_is_refused_without_the_engines_text(content: bytes, place: Path) -> None:
+    path = place / "f.parquet"
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match="could not read"):
+        read(path)

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import jsonschema
+import pytest
+
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.registry import mechanism_type, model_names
+from dpbayes_cli.spec.release_spec import build_spec, json_schema
+from dpbayes_cli.spec.template import template
+from dpbayes_cli.spec.yaml_reader import parse_yaml
+
+MINIMAL: dict[str, Any] = {"model": "beta-bernoulli", "privacy": {"epsilon": "1"}}
+
+
+def spec(**changes: Any) -> Any:
+    return build_spec({**MINIMAL, **changes})
+
+
+def test_a_minimal_spec_has_sensible_defaults() -> None:
+    built = spec()
+    assert built.privacy.exact_epsilon == Decimal(1)
+    assert (built.mechanism, built.on_invalid, str(built.privacy.neighbors)) == ("laplace", "drop", "replace-one")
+    assert built.build_model().columns[0].levels == ("1", "0")
+
+
+def test_epsilon_is_exact() -> None:
+    assert spec(privacy={"epsilon": "0.1"}).privacy.exact_epsilon == Decimal("0.1")
+    assert spec(privacy={"epsilon": "1e-3"}).request["privacy"]["epsilon"] == "0.001"
+
+
+@pytest.mark.parametrize(
+    ("document", "where", "hint"),
+    [
+        ({"model": "beta-bernouli", "privacy": {"epsilon": "1"}}, "model", "beta-bernoulli"),
+        ({**MINIMAL, "colum": "x"}, "colum", "column"),
+        ({**MINIMAL, "privacy": {"epsilon": "1", "neighbours": "add-remove"}}, "privacy.neighbours", "neighbors"),
+        ({**MINIMAL, "prior": {"alfa": "1"}}, "prior.alfa", "alpha"),
+        ({**MINIMAL, "domain": {"categories": ["a", "b"]}}, "domain.categories", "allowed: failure, success"),
+        ({**MINIMAL, "mechanism": "laplac"}, "mechanism", "laplace"),
+    ],
+)
+def test_unknown_words_suggest_the_nearest(document: dict[str, Any], where: str, hint: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        mechanism_type(build_spec(document).mechanism)
+    assert refused.value.where == where
+    assert hint in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"privacy": {"epsilon": "0"}}, "allowed: 1e-12"),
+        ({"privacy": {"epsilon": "-1"}}, "not a plain decimal"),
+        ({"privacy": {"epsilon": "1_0"}}, "not a plain decimal"),
+        ({"privacy": {"epsilon": "nan"}}, "not a plain decimal"),
+        ({"privacy": {"epsilon": "1001"}}, "allowed"),
+        ({"privacy": {}}, "missing"),
+        ({"privacy": {"epsilon": "1", "neighbors": "both"}}, "neighbors"),
+        ({"domain": {"success": "yes"}}, "both success and failure"),
+        ({"domain": {"success": "1", "failure": "1.0"}}, "mean the same cell"),
+        ({"domain": {"success": " yes", "failure": "no"}}, "blank"),
+        ({"prior": {"alpha": "0"}}, "prior.alpha"),
+        ({"prior": {"alpha": "nan"}}, "prior.alpha"),
+        ({"prior": {"alpha": "inf"}}, "prior.alpha"),
+        ({"on_invalid": "ignore"}, "impute:VALUE"),
+        ({"on_invalid": "impute:"}, "impute:VALUE"),
+        ({"dataset": "../etc"}, "not a name"),
+        ({"records": "-1"}, "records"),
+        ({"records": "10", "privacy": {"epsilon": "1", "neighbors": "add-remove"}}, "private"),
+        ({"source": {"delimiter": "ab"}}, "delimiter"),
+        ({"source": {"delimiter": "\n"}}, "delimiter"),
+        ({"source": {"delimiter": "x"}}, "delimiter"),
+        ({"source": {"delimiter": '"'}}, "the same"),
+        ({"source": {"columns": ["a"]}}, "header"),
+        ({"source": {"header": "false"}}, "column names"),
+        ({"inference": {"samples": "0"}}, "samples"),
+        ({"inference": {"method": "magic"}}, "method"),
+    ],
+)
+def test_wrong_values_are_refused_with_their_place(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        spec(**changes)
+
+
+def test_a_prior_for_each_category() -> None:
+    document = {
+        "model": "dirichlet-categorical",
+        "privacy": {"epsilon": "1"},
+        "domain": {"categories": ["a", "b", "c"]},
+        "prior": {"concentration": {"b": "2", "a": "1", "c": "0.5"}},
+    }
+    assert build_spec(document).build_model().concentration == (1.0, 2.0, 0.5)  # type: ignore[attr-defined]
+    document["prior"] = {"concentration": {"a": "1", "b": "2"}}
+    with pytest.raises(SpecError, match="no concentration for 'c'"):
+        build_spec(document).build_model()
+    document["prior"] = {"concentration": {"a": "1", "b": "2", "d": "1"}}
+    with pytest.raises(SpecError, match="no category 'd'"):
+        build_spec(document).build_model()
+
+
+def test_the_request_omits_defaults_and_paths() -> None:
+    stated_default = spec(mechanism="laplace", inference={"samples": "4000"}, on_invalid="drop")
+    assert stated_default.request == spec().request == {"model": "beta-bernoulli", "privacy": {"epsilon": "1"}}
+    assert spec(data="x.csv", dataset="d").request == spec().request
+    assert spec(privacy={"epsilon": "1.0"}).request_digest == spec().request_digest
+
+
+def test_known_digests_never_change() -> None:
+    """A release's id hangs on them: a change here would charge old releases again."""
+    assert spec().request_digest == REQUEST_DIGEST
+    assert spec().question_digest == QUESTION_DIGEST
+
+
+def test_what_is_free_does_not_change_the_question() -> None:
+    for free in ({"prior": {"alpha": "2"}}, {"inference": {"samples": "10"}}, {"inference": {"method": "naive"}}):
+        assert spec(**free).question_digest == spec().question_digest
+        assert spec(**free).request_digest != spec().request_digest
+    for priced in ({"privacy": {"epsilon": "2"}}, {"column": "x"}, {"on_invalid": "impute:0"}, {"records": "5"}):
+        assert spec(**priced).question_digest != spec().question_digest
+
+
+@pytest.mark.parametrize("model", model_names())
+def test_a_template_is_a_valid_spec_in_the_schema_too(model: str) -> None:
+    text = template(model)
+    built = build_spec(parse_yaml(text))
+    assert built.model == model
+    jsonschema.validate(parse_yaml(text), json_schema())
+
+
+@pytest.mark.parametrize("model", model_names())
+def test_a_template_with_every_comment_removed_is_the_same_question(model: str) -> None:
+    text = template(model)
+    everything = "\n".join(line.removeprefix("# ") for line in text.splitlines()[1:])
+    assert build_spec(parse_yaml(everything)).request == build_spec(parse_yaml(text)).request
+
+
+def test_the_schema_refuses_what_the_spec_refuses() -> None:
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate({"model": "beta-bernoulli", "privacy": {"epsilon": 1}}, schema)
+    for wrong in ({"model": "beta-bernoulli"}, {**MINIMAL, "extra": 1}, {"model": "nope", "privacy": {"epsilon": 1}}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+def test_a_spec_in_full_builds_the_same_question() -> None:
+    built = spec(column="x", prior={"alpha": "2.5"}, source={"delimiter": "tab"})
+    again = build_spec(built.stated_in_full)
+    assert again.request_digest == built.request_digest
+    assert again.source.delimiter == "\t"
+
+
+REQUEST_DIGEST = "352455156c795ce6862174a537a42fc9df03732673f29f9c1064d6b66043e5d5"
+QUESTION_DIGEST = "83965d14feb3874b1a4d06141869514ba22e48b460c677d5f941edf5a3295bd3"

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
+
+
+def test_scalars_stay_texts() -> None:
+    document = parse_yaml("a: 0.1\nb: no\nc: [1, 0x10, 1_000]\nd:\ne: ~\nf: ''\ng: 2020-01-01\nh: '~'\n")
+    assert document == {
+        "a": "0.1", "b": "no", "c": ["1", "0x10", "1_000"], "d": None, "e": None, "f": "", "g": "2020-01-01", "h": "~",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a: 1\na: 2\n", "appears twice"),
+        ("a: {b: 1, b: 2}\n", "appears twice"),
+        ("a: &x 1\nb: *x\n", "anchors"),
+        ("a: !!python/object:os.system x\n", "tags"),
+        ("a: !custom x\n", "tags"),
+        ("a: !!str 1\n", "tags"),
+        ("a: 1\n---\nb: 2\n", "more than one document"),
+        ("[" * 100_000, "nested"),
+        ("a: " + "{a: " * 50 + "1" + "}" * 50, "nested"),
+        ("- x\n" * 60_000, "values"),
+        ("a: [1, 2\n", "not valid YAML"),
+        ("a: \x00\n", "not valid YAML"),
+        ("[a]: 1\n", "key must be a text"),
+        ("? {a: 1}\n: 1\n", "key must be a text"),
+    ],
+)
+def test_what_a_spec_does_not_need_is_refused_in_under_a_second(text: str, why: str) -> None:
+    started = time.perf_counter()
+    with pytest.raises(SpecError, match=why):
+        parse_yaml(text)
+    assert time.perf_counter() - started < 1.0
+
+
+def test_an_alias_bomb_is_refused_in_under_a_second(place: Path) -> None:
+    levels = ["a: &a [x,x,x,x,x,x,x,x,x]"]
+    levels += [
+        f"{b}: &{b} [*{a},*{a},*{a},*{a},*{a},*{a},*{a},*{a},*{a}]" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    path = place / "bomb.yaml"
+    path.write_text("\n".join(levels))
+    started = time.perf_counter()
+    with pytest.raises(SpecError, match="anchors"):
+        read_spec_file(path)
+    assert time.perf_counter() - started < 1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"x" * (1 << 19), "larger"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"- a\n", "mapping"),
+        (b"", "mapping"),
+        (b"just text", "mapping"),
+    ],
+)
+def test_files_that_are_no_specs(content: bytes, why: str, place: Path) -> None:
+    path = place / "s.yaml"
+    path.write_bytes(content)
+    with pytest.raises(SpecError, match=why):
+        read_spec_file(path)
+
+
+def test_a_missing_file(place: Path) -> None:
+    with pytest.raises(SpecError, match="cannot read"):
+        read_spec_file(place / "nothing.yaml")

@@ -1,0 +1,189 @@
+"""The protocol from data to disk: asked twice, killed half-way, refused, replayed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dpbayes_cli.release as module
+from dpbayes_cli.bundle.document import parse_document
+from tests.conftest import SAMPLE_DATA, Cli
+
+COIN = ["--model", "beta-bernoulli", "--eps", "1"]
+
+
+def snapshot(bundle: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(bundle.iterdir())}
+
+
+def test_asked_twice_it_is_charged_once_and_shows_the_same_bytes(dpbayes: Cli, coin: Path) -> None:
+    first = dpbayes("release", coin, *COIN, "--out", "out", "--json").json
+    before = snapshot(Path("out"))
+    coin.write_bytes(b"")  # a replay does not open the data
+    again = dpbayes("release", coin, *COIN, "--out", "out", "--json")
+    assert again.json["replayed"]
+    assert not first["replayed"]
+    assert {**again.json, "replayed": False} == first
+    assert "not opened" in again.err
+    assert snapshot(Path("out")) == before
+    elsewhere = dpbayes("release", coin, *COIN, "--out", "copy", "--json").json
+    assert elsewhere["remaining"] == {"epsilon": "2"}
+    assert snapshot(Path("copy")) == before
+
+
+def test_the_default_place_is_named_after_the_release(dpbayes: Cli, coin: Path) -> None:
+    printed = dpbayes("release", coin, *COIN, "--json").json
+    assert printed["bundle"] == f"dpbayes-{printed['release_id']}"
+    assert dpbayes("release", coin, *COIN, "--json").json["replayed"]
+
+
+def test_fresh_pays_for_a_new_draw(dpbayes: Cli, coin: Path) -> None:
+    ids = {dpbayes("release", coin, *COIN, "--fresh", "--json").json["release_id"] for _ in range(3)}
+    assert len(ids) == 3
+    assert dpbayes("release", coin, *COIN, "--fresh").code == 5
+
+
+def test_a_release_id_names_a_release(dpbayes: Cli, coin: Path) -> None:
+    first = dpbayes("release", coin, *COIN, "--release-id", "2026-01-01", "--json").json
+    assert (
+        dpbayes("release", coin, *COIN, "--release-id", "2026-01-02", "--json").json["release_id"]
+        != first["release_id"]
+    )
+    assert dpbayes("release", coin, *COIN, "--release-id", "2026-01-01", "--json").json["replayed"]
+    conflict = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "0.5", "--release-id", "2026-01-01")
+    assert (conflict.code, "another request" in conflict.err) == (5, True)
+
+
+def test_another_path_with_the_same_name_must_say_what_is_meant(dpbayes: Cli, coin: Path, place: Path) -> None:
+    dpbayes("release", coin, *COIN, "--out", "out")
+    (place / "february").mkdir()
+    moved = place / "february" / "coin.csv"
+    coin.rename(moved)
+    refused = dpbayes("release", moved, *COIN, "--out", "out2")
+    assert (refused.code, "--same-data" in refused.err) == (5, True)
+    assert dpbayes("release", moved, *COIN, "--out", "out2", "--same-data", "--json").json["replayed"]
+    assert not dpbayes("release", moved, *COIN, "--out", "out3", "--fresh", "--json").json["replayed"]
+
+
+def test_another_prior_is_free_and_not_sold(dpbayes: Cli, coin: Path) -> None:
+    dpbayes("release", coin, *COIN)
+    refused = dpbayes("release", coin, *COIN, "--prior", "alpha=2,beta=2")
+    assert (refused.code, "dpbayes infer" in refused.err) == (5, True)
+
+
+def test_what_is_in_the_way_is_refused_before_the_charge(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
+    Path("out").mkdir()
+    assert dpbayes("release", coin, *COIN, "--out", "out").code == 8
+    assert dpbayes("release", coin, *COIN, "--out", "no/such/place").code == 8
+    assert not ledger_path.exists()
+
+
+def test_a_damaged_bundle_is_noticed_and_can_be_written_again(dpbayes: Cli, coin: Path) -> None:
+    dpbayes("release", coin, *COIN, "--out", "out")
+    good = snapshot(Path("out"))
+    for name in good:
+        damaged = Path("out") / name
+        damaged.write_bytes(good[name][:-1] + b"!")
+        assert dpbayes("release", coin, *COIN, "--out", "out").code == 8
+        damaged.write_bytes(good[name])
+    Path("out/report.md").unlink()
+    assert dpbayes("release", coin, *COIN, "--out", "out").code == 8
+    assert dpbayes("release", coin, *COIN, "--out", "again").code == 0
+    assert snapshot(Path("again")) == good
+
+
+def test_another_release_in_the_way_is_not_taken_for_this_one(dpbayes: Cli, coin: Path) -> None:
+    dpbayes("release", coin, *COIN, "--out", "one")
+    dpbayes("release", coin, *COIN, "--out", "two", "--release-id", "two")
+    assert dpbayes("release", coin, *COIN, "--out", "two").code == 8
+    Path("link").symlink_to("one")
+    assert dpbayes("release", coin, *COIN, "--out", "link").code == 8
+
+
+def test_the_stated_number_of_records_is_checked_before_the_charge(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
+    refused = dpbayes("release", coin, *COIN, "--records", "199")
+    assert (refused.code, "200 records, but 199" in refused.err) == (4, True)
+    assert not ledger_path.exists()
+    assert dpbayes("release", coin, *COIN, "--records", "200").code == 0
+
+
+def test_on_a_stream_it_is_checked_after_it_and_nothing_is_released(dpbayes: Cli, coin: Path) -> None:
+    content = coin.read_bytes()
+    arguments = ["release", "-", *COIN, "--dataset", "coin", "--records", "199", "--out", "out"]
+    refused = dpbayes(*arguments, stdin=content)
+    assert refused.code == 4
+    assert not Path("out").exists()
+    assert dpbayes("budget", "show", "coin", "--json").json["accounts"][0]["remaining"] == {"epsilon": "2"}
+    assert dpbayes(*arguments, stdin=content[: content.index(b"\n") + 1] + b"1\n" * 199).code == 0
+    assert dpbayes("budget", "show", "coin", "--json").json["accounts"][0]["remaining"] == {"epsilon": "2"}
+
+
+def test_standard_input_must_be_named(dpbayes: Cli, coin: Path) -> None:
+    refused = dpbayes("release", "-", *COIN, stdin=coin.read_bytes())
+    assert (refused.code, "--dataset" in refused.err) == (3, True)
+    done = dpbayes("release", "-", *COIN, "--dataset", "coin", "--json", stdin=coin.read_bytes())
+    assert done.json["account"] == "coin"
+
+
+def test_a_dry_run_prices_and_changes_nothing(dpbayes: Cli, coin: Path, ledger_path: Path, place: Path) -> None:
+    coin.write_text("x\n")  # the header is enough
+    priced = dpbayes("release", coin, *COIN, "--dry-run", "--json").json
+    assert priced["guarantee"] == {"kind": "pure", "epsilon": 1.0, "delta": 0.0, "neighbors": "replace-one"}
+    assert [item["noise_scale"] for item in priced["statistics"]] == [2.0, 2.0]
+    assert priced["remaining"] == {"epsilon": "2"}
+    assert not ledger_path.exists()
+    assert sorted(path.name for path in place.iterdir()) == ["coin.csv"]
+    assert dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "3.01", "--dry-run").code == 5
+    real = dpbayes("release", coin, *COIN, "--json").json
+    assert real["release_id"] == priced["release_id"]
+    assert dpbayes("release", coin, *COIN, "--dry-run", "--json").json["already_charged"]
+
+
+def test_the_exact_statistic_is_what_is_noised(dpbayes: Cli, coin: Path) -> None:
+    """At epsilon 1000 the discrete noise is zero (probability of any other value below 1e-200)."""
+    for arguments, values in (
+        (["--eps", "1000"], [60, 135]),
+        (["--eps", "1000", "--on-invalid", "impute:1"], [65]),
+        (["--eps", "1000", "--success", "0", "--failure", "1"], [135, 60]),
+    ):
+        dpbayes("budget", "open", f"c{len(values)}{values[0]}", "--eps", "1000")
+        name = ["--dataset", f"c{len(values)}{values[0]}"]
+        printed = dpbayes("release", coin, "--model", "beta-bernoulli", *arguments, *name, "--json").json
+        assert [item["value"] for item in printed["statistics"]] == values
+
+
+def test_the_posterior_is_where_the_data_are(dpbayes: Cli) -> None:
+    printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *COIN, "--json").json
+    theta = printed["posterior"]["theta"]
+    assert 0.2 < theta["q05"] < theta["q50"] < theta["q95"] < 0.4
+    assert theta["sd"] == pytest.approx(0.0147, abs=0.001)
+
+
+def test_the_receipt_is_the_head_of_the_ledger(dpbayes: Cli, coin: Path) -> None:
+    printed = dpbayes("release", coin, *COIN, "--out", "out", "--json").json
+    head = dpbayes("budget", "verify", "--json").json["head"]
+    assert printed["receipt"] == {"sequence": head["sequence"], "head": head["hash"]}
+    document = parse_document(Path("out/release.json").read_bytes())
+    entries = dpbayes("budget", "export", "--json").json["entries"]
+    charged = entries[document.ledger.sequence - 1]
+    assert charged["hash"] == document.ledger.hash
+    assert json.loads(charged["body"])["release_id"] == document.release_id
+
+
+def test_a_bundle_written_by_a_racing_process_is_recognized(
+    dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the check of the place and the rename another process may finish the same release."""
+    dpbayes("release", coin, *COIN, "--out", "first")
+    render = module._render
+
+    def slow(*arguments: object) -> dict[str, str]:
+        if not Path("out").exists():
+            Path("first").rename("out")
+        return render(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_render", slow)
+    done = dpbayes("release", coin, *COIN, "--out", "out")
+    assert done.code == 0, done.err
