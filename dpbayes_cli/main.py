@@ -31,6 +31,7 @@ COMMANDS = {
     "completion": "Print the completion script of a shell.",
 }
 _TRACE = 2
+_MANY = 20
 _BROKEN_PIPE = 128 + 13
 
 
@@ -47,6 +48,13 @@ class LazyGroup(click.Group):
             return None
         command: click.Command = import_module(f"dpbayes_cli.commands.{cmd_name}").command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a reader that has gone away is no error of ours, but not success either."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise click.exceptions.Exit(_BROKEN_PIPE) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -128,6 +136,8 @@ def _guarded(action: Callable[[], Any]) -> int:
             return 128 + signal.SIGINT
         except BrokenPipeError:
             return _BROKEN_PIPE
+        except SystemExit as leaving:  # Click leaves so after a completion
+            return leaving.code if isinstance(leaving.code, int) else 0
         except Exception as error:  # noqa: BLE001 - the last resort: no text that could hold a cell leaves
             click.echo(f"Error: internal error ({type(error).__name__}{_place(error)})", err=True)
             click.echo("Hint: nothing of the data is in this message; -vv shows where it happened", err=True)
@@ -149,8 +159,10 @@ def _tell(error: DpbayesError) -> None:
             if components:
                 listed = ", ".join(f"{name} {value}" for name, value in components.items())
                 click.echo(f"  {title}: {listed}", err=True)
-        for release_id, what in error.spent_by:
+        for release_id, what in error.spent_by[-_MANY:]:
             click.echo(f"  spent by {release_id}: {what}", err=True)
+        if len(error.spent_by) > _MANY:
+            click.echo(f"  and by {len(error.spent_by) - _MANY} before; see: dpbayes budget history", err=True)
     if isinstance(error, VerificationError):
         for finding in error.findings:
             click.echo(f"  {finding}", err=True)

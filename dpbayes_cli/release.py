@@ -6,7 +6,6 @@ a function of the payload. Killed anywhere, the same call finishes the same rele
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,22 +16,10 @@ from pathlib import Path
 from dpbayes_cli.bundle.analysis import Analysis, analyse
 from dpbayes_cli.bundle.assemble import Parts, assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
-from dpbayes_cli.bundle.files import (
-    RELEASE,
-    REPORT,
-    STATISTICS,
-    analysis_of,
-    samples_name,
-    sampling_seed,
-    statistics_csv,
-    write_samples,
-)
-from dpbayes_cli.bundle.read import read_file
-from dpbayes_cli.bundle.report import report_markdown
-from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
-from dpbayes_cli.canonical import digest
+from dpbayes_cli.bundle.files import sampling_seed
+from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, RecordPolicy, Request, Statistics, expect
-from dpbayes_cli.errors import LedgerError, OutputError, SourceError, SpecError
+from dpbayes_cli.errors import LedgerError, SourceError, SpecError
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.state import ReleaseRecord
@@ -191,8 +178,8 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
     """
     charge = wish.charge(question)
     preview = ledger.preview(charge)
-    _check_place(wish.out or _default_target(preview.release_id), preview.known, ledger)
     answered = preview.known is not None and preview.known.stage != "reserved"
+    check_place(wish.out or _default_target(preview.release_id), sealed=answered)
     source = None if answered else check_source(question)
     try:
         reservation = ledger.reserve(charge)
@@ -217,7 +204,7 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
             source.close()
     document = parse_document(payload)
     target = wish.out or _default_target(record.release_id)
-    digests = _place(document, analysis, target, record, say)
+    digests = place_bundle(document, analysis, target, record.published, say)
     record, state = ledger.publish(record, question.account, digests)
     last = state.last
     if last is None:
@@ -283,73 +270,3 @@ def _check_count(stated: int, counted: int | None) -> None:
 
 def _default_target(release_id: str) -> Path:
     return Path(f"dpbayes-{release_id}")
-
-
-def _check_place(target: Path, known: ReleaseRecord | None, ledger: Ledger) -> None:
-    """Refuse a place that cannot take the bundle, before anything is charged.
-
-    Raises:
-        OutputError: it cannot be written, or something other than this release is there.
-    """
-    if not os.path.lexists(target):
-        check_target(target)
-        return
-    if known is None or known.stage == "reserved":
-        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
-
-
-def _place(
-    document: ReleaseDocument, analysis: Analysis | None, target: Path, record: ReleaseRecord, say: Say
-) -> dict[str, str]:
-    """Write the bundle, or verify the one that is there; return the digests of its files.
-
-    Raises:
-        OutputError: something else is at the target, or the bundle there is damaged.
-    """
-    if not os.path.lexists(target):
-        try:
-            with new_directory(target) as directory:
-                digests = _render(document, analysis, directory)
-            if record.published is not None and digests != record.published:
-                say("rebuilt by another version of the software: samples or report may differ in detail")
-            return digests
-        except OutputError:
-            if not os.path.lexists(target):
-                raise  # otherwise another process was first: is it the same bundle?
-    if record.published is not None:
-        _verify(target, record.published)
-        return record.published
-    with scratch_directory(target) as directory:
-        digests = _render(document, analysis, directory)
-    _verify(target, digests)
-    return digests
-
-
-def _render(document: ReleaseDocument, analysis: Analysis | None, directory: Path) -> dict[str, str]:
-    """Write the files of a bundle into an empty directory of ours; return their digests."""
-    write_new(directory / RELEASE, document.pretty())
-    write_new(directory / STATISTICS, statistics_csv(document))
-    form = document.inference.samples_format
-    write_samples(directory / samples_name(form), analysis or analysis_of(document), form)
-    note = (
-        f"Charged as entry {document.ledger.sequence} of the custodian's ledger, hash `{document.ledger.hash}`. "
-        "`dpbayes budget verify` checks the ledger; an entry with this number and another hash means that it was "
-        "exchanged."
-    )
-    write_new(directory / REPORT, report_markdown(document, note))
-    return {path.name: digest("file", path.read_bytes()) for path in sorted(directory.iterdir())}
-
-
-def _verify(target: Path, digests: dict[str, str]) -> None:
-    """Compare a bundle on disk with what it must be.
-
-    Raises:
-        OutputError: a file is missing or differs.
-    """
-    for name, expected in digests.items():
-        content = None if target.is_symlink() else read_file(target / name)
-        if content is None or digest("file", content) != expected:
-            raise OutputError(
-                f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
-                hint="choose another --out: the release is written there again, without a charge",
-            )

@@ -66,7 +66,7 @@ def dpbayes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def invoke(*arguments: str | Path, stdin: bytes = b"") -> Result:
         monkeypatch.setattr(sys, "argv", ["dpbayes", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))  # type: ignore[arg-type]
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
         capsys.readouterr()
         with pytest.raises(SystemExit) as leaving:
             run()

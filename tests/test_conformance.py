@@ -21,6 +21,7 @@ from dpbayes_cli.contracts import (
     Statistics,
 )
 from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 
@@ -158,6 +159,14 @@ def test_a_plan_spends_what_was_asked_and_releases_what_it_planned(
     assert payload.names == step.statistic.names
     assert payload.noise == step.noise
     assert all(isinstance(value, int) for value in payload.values)
+
+
+@pytest.mark.parametrize(("name", "domain"), INSTANCES)
+def test_a_plan_adds_noise(name: str, domain: dict[str, Any]) -> None:
+    """At epsilon 0.001 a component is released without noise with probability below 1e-3; ten in a row below 1e-30."""
+    plan = Laplace().plan(build(name, domain), Request(RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001")))
+    exact = tuple(100 for _ in plan.steps[0].statistic.names)
+    assert any(Laplace().release(plan, Statistics(exact, 1000)).values != exact for _ in range(10))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import dpbayes_cli.release as module
+from dpbayes_cli.bundle import place as module
 from dpbayes_cli.bundle.document import parse_document
 from tests.conftest import SAMPLE_DATA, Cli
 

@@ -39,7 +39,7 @@ def read_file(path: Path) -> bytes | None:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return None
-        with open(descriptor, "rb", closefd=False) as file:  # noqa: PTH123 - a descriptor
+        with open(descriptor, "rb", closefd=False) as file:
             content = file.read(_LARGEST + 1)
     finally:
         os.close(descriptor)

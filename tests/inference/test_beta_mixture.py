@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -15,7 +16,7 @@ from dpbayes_cli.inference.beta_mixture import _rule, beta_mixture
 from dpbayes_cli.numeric import log_gamma_ratio, normalized
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 
-Number = mpmath.mpf
+Number = Any  # mpmath's numbers have no types
 
 
 def known(

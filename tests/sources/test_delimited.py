@@ -125,6 +125,12 @@ def test_ragged_rows_are_invalid_records(row: str, place: Path) -> None:
     assert got == Statistics((1, 0), 2)
 
 
+@pytest.mark.parametrize("row", ['"1"', '"1","2","3"', '"1",2,', '"1","2""'])
+def test_ragged_rows_with_quotes_are_invalid_records_too(row: str, place: Path) -> None:
+    got = read(write(place / "f.csv", f'x,y\n{row}\n"1",z\n'), ("1", "0"), "x")
+    assert got == Statistics((1, 0), 2)
+
+
 def test_imputed_values_count_as_the_stated_level(place: Path) -> None:
     path = write(place / "f.csv", "x\n1\n\nNA\nmaybe\n0\n")
     policy = RecordPolicy(Neighbors.REPLACE_ONE, "0")

@@ -1,0 +1,112 @@
+"""Put a bundle in its place, or recognise the one that is there: what is on disk is always the whole release."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.files import (
+    RELEASE,
+    REPORT,
+    STATISTICS,
+    analysis_of,
+    samples_name,
+    statistics_csv,
+    write_samples,
+)
+from dpbayes_cli.bundle.read import read_file
+from dpbayes_cli.bundle.report import report_markdown
+from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
+from dpbayes_cli.canonical import digest
+from dpbayes_cli.errors import OutputError
+
+
+def check_place(target: Path, *, sealed: bool) -> None:
+    """Refuse a place that cannot take a bundle, before anything is charged.
+
+    Args:
+        target: the directory to be.
+        sealed: whether the release is sealed already, so that its own bundle may be there.
+
+    Raises:
+        OutputError: it cannot be written, or something other than this release is there.
+    """
+    if not os.path.lexists(target):
+        check_target(target)
+        return
+    if not sealed:
+        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
+
+
+def place_bundle(
+    document: ReleaseDocument,
+    analysis: Analysis | None,
+    target: Path,
+    published: Mapping[str, str] | None,
+    say: Callable[[str], None],
+) -> dict[str, str]:
+    """Write the bundle, or verify the one that is there.
+
+    Args:
+        document: the sealed release.
+        analysis: its posterior where it was just computed; None: it is computed again.
+        target: the directory to be.
+        published: the digests of its files where it was published before.
+        say: where to tell the user what happens.
+
+    Returns:
+        The digests of its files.
+
+    Raises:
+        OutputError: something else is at the target, or the bundle there is damaged.
+    """
+    if not os.path.lexists(target):
+        try:
+            with new_directory(target) as directory:
+                digests = _render(document, analysis, directory)
+            if published is not None and digests != published:
+                say("rebuilt by another version of the software: samples or report may differ in detail")
+            return digests
+        except OutputError:
+            if not os.path.lexists(target):
+                raise  # otherwise another process was first: is it the same bundle?
+    if published is not None:
+        _verify(target, published)
+        return dict(published)
+    with scratch_directory(target) as directory:
+        digests = _render(document, analysis, directory)
+    _verify(target, digests)
+    return digests
+
+
+def _render(document: ReleaseDocument, analysis: Analysis | None, directory: Path) -> dict[str, str]:
+    """Write the files of a bundle into an empty directory of ours; return their digests."""
+    write_new(directory / RELEASE, document.pretty())
+    write_new(directory / STATISTICS, statistics_csv(document))
+    form = document.inference.samples_format
+    write_samples(directory / samples_name(form), analysis or analysis_of(document), form)
+    note = (
+        f"Charged as entry {document.ledger.sequence} of the custodian's ledger, hash `{document.ledger.hash}`. "
+        "`dpbayes budget verify` checks the ledger; an entry with this number and another hash means that it was "
+        "exchanged."
+    )
+    write_new(directory / REPORT, report_markdown(document, note))
+    return {path.name: digest("file", path.read_bytes()) for path in sorted(directory.iterdir())}
+
+
+def _verify(target: Path, digests: Mapping[str, str]) -> None:
+    """Compare a bundle on disk with what it must be.
+
+    Raises:
+        OutputError: a file is missing or differs.
+    """
+    for name, expected in digests.items():
+        content = None if target.is_symlink() else read_file(target / name)
+        if content is None or digest("file", content) != expected:
+            raise OutputError(
+                f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
+                hint="choose another --out: the release is written there again, without a charge",
+            )

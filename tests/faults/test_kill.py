@@ -1,0 +1,89 @@
+"""SIGKILL and SIGTERM at every step of a release, and SIGKILL at every pair of steps."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT, Cli
+
+
+def sweep(kind: str, place: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.faults.harness", kind, str(place)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(f"{kind}: {summary['steps']} steps, {summary['runs']} runs, {summary['losses']} losses")
+    return summary
+
+
+@pytest.mark.parametrize("kind", ["single", "terminate"])
+def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
+    summary = sweep(kind, tmp_path / "faults")
+    assert summary["steps"] >= 40
+    assert summary["violations"] == []
+
+
+@pytest.mark.slow
+def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: Path) -> None:
+    summary = sweep("pairs", tmp_path / "faults")
+    assert summary["violations"] == []
+    assert summary["runs"] == summary["steps"] ** 2
+
+
+def test_publishing_before_sealing_is_caught(tmp_path: Path) -> None:
+    """The planted bug: write the bundle first, seal later. The sweep must see it."""
+    script = tmp_path / "planted.py"
+    script.write_text(
+        """
+import sys
+from pathlib import Path
+import tests.faults.harness as harness
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.bundle.place import place_bundle
+
+def seal_late(self, record, account, payload):
+    from dpbayes_cli.bundle.document import parse_document
+    place_bundle(parse_document(payload), None, Path("out"), None, print)
+    return original(self, record, account, payload)
+
+original = Ledger.seal
+Ledger.seal = seal_late
+summary = harness.sweep(Path(sys.argv[1]), 9, {-9}, pairs=False, patience=1)
+print(summary["losses"])
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script), str(tmp_path / "faults")],
+        cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert int(done.stdout.splitlines()[-1]) > 0
+
+
+def test_a_reader_that_goes_away_leaves_a_finished_release(coin: Path, shell: Cli) -> None:
+    command = f"{sys.executable} -m dpbayes_cli release {coin} --model beta-bernoulli --eps 1 --json --out out"
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | true"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode in {0, 141}
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+    again = shell("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--json", "--out", "out")
+    assert again.json["replayed"]
+    assert again.json["remaining"] == {"epsilon": "2"}
+
+
+def test_closed_standard_streams_do_not_lose_a_release(coin: Path, shell: Cli) -> None:
+    command = f"{sys.executable} -m dpbayes_cli release {coin} --model beta-bernoulli --eps 1 --out out"
+    for closing in ("2>&1 | true", "2> >(true) > >(true)"):
+        subprocess.run(["bash", "-c", f"{command} {closing}"], capture_output=True, check=False)
+    again = shell("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--json", "--out", "out")
+    assert again.json["remaining"] == {"epsilon": "2"}

@@ -1,0 +1,110 @@
+"""The rules of the house: style, types, floors, docstrings."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpbayes_cli
+from tests.conftest import ROOT
+
+PACKAGE = Path(dpbayes_cli.__file__).parent
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages([str(PACKAGE)], "dpbayes_cli.")
+    if not module.name.endswith("__main__")
+)
+TOP_LEVEL = {"pyproject.toml", "README.md", "LICENSE", "dpbayes_cli", "configs", "tests", "sample_data"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ruff", "check", "--no-cache", "."],
+        ["ruff", "format", "--no-cache", "--check", "."],
+        ["mypy", "--no-error-summary"],
+        ["importlinter.cli", "--no-cache"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_the_tools_have_nothing_to_say(command: list[str]) -> None:
+    runner = (
+        [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()", command[1]]
+        if command[0] == "importlinter.cli"
+        else [sys.executable, "-W", "ignore", "-m", *command]
+    )
+    done = subprocess.run(runner, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def public_functions() -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for label, value in vars(module).items():
+            if not label.startswith("_") and getattr(value, "__module__", None) == name and callable(value):
+                found.append((f"{name}.{label}", value))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "subject"), public_functions(), ids=lambda item: item if isinstance(item, str) else ""
+)
+def test_everything_public_says_what_it_is_for(name: str, subject: object) -> None:
+    text = inspect.getdoc(subject)
+    assert text, name
+    assert text.splitlines()[0].rstrip().endswith((".", ":", ","))
+
+
+PRICED = [
+    "dpbayes_cli.privacy.guarantee.PureDP",
+    "dpbayes_cli.privacy.guarantee.ApproximateDP",
+    "dpbayes_cli.privacy.guarantee.compose",
+    "dpbayes_cli.privacy.noise.DiscreteLaplace",
+    "dpbayes_cli.ledger.budgets.Budget",
+    "dpbayes_cli.ledger.ledger.Ledger",
+    "dpbayes_cli.mechanisms.laplace.Laplace",
+    "dpbayes_cli.release.release",
+]
+
+
+@pytest.mark.parametrize("name", PRICED)
+def test_what_touches_privacy_says_how_and_why(name: str) -> None:
+    module, _, label = name.rpartition(".")
+    text = inspect.getdoc(getattr(importlib.import_module(module), label)) or ""
+    assert "Privacy:" in text
+    assert "Source:" in text
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_has_one_subject(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 350
+    assert path.name not in {"utils.py", "helpers.py", "common.py", "misc.py"}
+    assert ast.get_docstring(ast.parse(source)), "a module says what it is"
+
+
+def test_the_top_level_is_what_it_is() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout, so there is no list of files to check")
+    names = {line.split("/")[0] for line in listed.stdout.splitlines()}
+    assert {name for name in names if not name.startswith(".")} == TOP_LEVEL
+
+
+def test_the_sample_data_are_what_their_generator_makes() -> None:
+    sys.path.insert(0, str(ROOT / "sample_data"))
+    try:
+        generate = importlib.import_module("generate")
+    finally:
+        sys.path.pop(0)
+    assert (ROOT / "sample_data" / "relapse.csv").read_bytes() == generate.relapse()
+    assert (ROOT / "sample_data" / "clinic.csv").read_bytes() == generate.clinic()
+    assert (ROOT / "sample_data" / "survey.csv.gz").read_bytes() == generate.compressed(generate.survey())

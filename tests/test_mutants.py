@@ -1,0 +1,132 @@
+"""Planted bugs: a copy of the package with one line changed must fail a named test.
+
+Each mutant is a bug that would break the guarantee, the posterior or the ledger. The test that must catch it is run
+against the changed copy in a process of its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+MUTANTS = {
+    "noise halved": (
+        "privacy/noise.py",
+        "_opendp_laplace(self.scale)(list(values))",
+        "_opendp_laplace(self.scale / 2)(list(values))",
+        "tests/privacy/test_noise.py::test_draws_follow_the_exact_pmf",
+    ),
+    "one draw shared by all components": (
+        "privacy/noise.py",
+        "return [int(value) for value in _opendp_laplace(self.scale)(list(values))]",
+        "z = _opendp_laplace(self.scale)([0])[0]; return [int(value) + z for value in values]",
+        "tests/privacy/test_noise.py::test_components_are_noised_independently",
+    ),
+    "sensitivity halved (binary)": (
+        "models/beta_bernoulli.py",
+        "(successes, failures), 2, Witness(",
+        "(successes, failures), 1, Witness(",
+        "tests/test_conformance.py::test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness",
+    ),
+    "sensitivity halved (categorical)": (
+        "models/dirichlet_categorical.py",
+        "1 if add_remove else 2",
+        "1",
+        "tests/test_conformance.py::test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness",
+    ),
+    "clamp removed: an undeclared value counts": (
+        "sources/statements.py",
+        "THEN NULL ELSE {_cast(normal_form, normal)} END",
+        "THEN NULL ELSE coalesce({_cast(normal_form, normal)}, 0) END",
+        "tests/sources/test_delimited.py::test_every_spelling_has_one_outcome",
+    ),
+    "a malformed record counts": (
+        "sources/records.py",
+        'AND len(regexp_extract_all({line}, {each}, 1)) = {width} "',
+        '"',
+        "tests/sources/test_delimited.py::test_ragged_rows_with_quotes_are_invalid_records_too",
+    ),
+    "a record is lost at the end of a block": (
+        "sources/lines.py",
+        'carry, overlong = _extend(b"", tail, False)',
+        'carry, overlong = b"", False',
+        "tests/sources/test_lines.py::test_how_the_file_is_cut_into_blocks_changes_nothing",
+    ),
+    "published before it is sealed": (
+        "ledger/ledger.py",
+        'if known is None or known.stage == "reserved":',
+        "if known is None:",
+        "tests/ledger/test_ledger.py::test_a_step_cannot_be_skipped",
+    ),
+    "a charge that is not counted": (
+        "ledger/state.py",
+        "account.charged = added(account.charged, guarantee)",
+        "pass",
+        "tests/ledger/test_ledger.py::test_a_reservation_counts_although_nothing_came_of_it",
+    ),
+    "a budget compared in floats": (
+        "ledger/budgets.py",
+        "missing = {name: exact_difference(after[name], total) for name, total in totals.items()}",
+        "missing = {name: Decimal(float(after[name]) - float(total)) for name, total in totals.items()}",
+        "tests/ledger/test_budgets.py",
+    ),
+    "the second payload wins": (
+        "ledger/ledger.py",
+        "            if stored is not None:\n                return stored\n",
+        "            if stored is not None:\n                return payload\n",
+        "tests/ledger/test_ledger.py::test_the_first_payload_wins_and_the_loser_gets_it_back",
+    ),
+    "the chain is not checked": (
+        "ledger/ledger.py",
+        "if findings := broken_links(entries) + state.findings:",
+        "if findings := state.findings:",
+        "tests/ledger/test_ledger.py::test_tampering_is_found_and_stops_every_release",
+    ),
+    "the number of records shown under add-remove": (
+        "release.py",
+        "n_records = evidence.n_records if public else None",
+        "n_records = evidence.n_records",
+        "tests/bundle/test_document.py::test_the_number_of_records_is_nowhere_under_add_remove",
+    ),
+    "the exact counts written beside the noisy ones": (
+        "mechanisms/laplace.py",
+        "tuple(noise.release(evidence.values))",
+        "tuple(evidence.values)",
+        "tests/test_conformance.py::test_a_plan_adds_noise",
+    ),
+    "an inference that forgets the noise of one count": (
+        "inference/windows.py",
+        "return problem.noise.log_pmf(observed - counts)",
+        "return problem.noise.log_pmf(observed - counts) * (k == 0)",
+        "tests/inference/test_count_draws.py::test_convolution_draws_follow_the_enumerated_posterior",
+    ),
+    "an engine's text in a message": (
+        "sources/duck.py",
+        "except duckdb.Error:\n        raise SourceError(",
+        "except duckdb.Error as error:\n        raise SourceError(str(error) + ",
+        "tests/test_leaks.py::test_a_crash_in_the_engine_quotes_nothing",
+    ),
+}
+
+
+@pytest.mark.parametrize(("file", "old", "new", "test"), MUTANTS.values(), ids=MUTANTS.keys())
+def test_a_planted_bug_is_caught(file: str, old: str, new: str, test: str, tmp_path: Path) -> None:
+    for name in ("dpbayes_cli", "tests", "sample_data", "configs"):
+        shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path / "copy")
+    subject = tmp_path / "copy" / "dpbayes_cli" / file
+    source = subject.read_text(encoding="utf-8")
+    assert source.count(old) == 1, "the line to change is not there any more"
+    subject.write_text(source.replace(old, new), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-x", "-p", "no:cacheprovider", test],
+        cwd=tmp_path / "copy", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "failed" in done.stdout

@@ -1,0 +1,58 @@
+"""Many processes, one budget."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+
+LOOP = """
+import subprocess, sys
+worker, mode = sys.argv[1], sys.argv[2]
+succeeded = 0
+for attempt in range(100):
+    name = ["--fresh"] if mode == "fresh" else ["--release-id", f"{worker}-{attempt}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dpbayes_cli", "release", "coin.csv", "--model", "beta-bernoulli", "--eps", "0.02",
+         "--samples", "1", "-q", *name, "--out", f"out-{worker}-{attempt}"], capture_output=True)
+    if done.returncode == 5:
+        break
+    assert done.returncode == 0, done.stderr
+    succeeded += 1
+print(succeeded)
+"""
+
+
+@pytest.mark.parametrize("mode", ["named", "fresh"])
+def test_eight_processes_share_a_budget_for_fifty_releases(mode: str, dpbayes: Cli, coin: Path, place: Path) -> None:
+    assert coin.parent == place
+    dpbayes("budget", "open", "coin", "--eps", "1")
+    workers = [
+        subprocess.Popen([sys.executable, "-c", LOOP, str(i), mode], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        for i in range(8)
+    ]
+    results = [worker.communicate(timeout=300) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * 8, results
+    assert sum(int(out) for out, _ in results) == 50
+    assert len(list(place.glob("out-*"))) == 50
+    account = dpbayes("budget", "show", "coin", "--json").json["accounts"][0]
+    assert account["remaining"] == {"epsilon": "0"}
+    assert len(account["releases"]) == 50
+    assert dpbayes("budget", "verify").code == 0
+
+
+def test_racing_for_the_same_release_draws_it_once(coin: Path, place: Path, dpbayes: Cli) -> None:
+    command = [sys.executable, "-m", "dpbayes_cli", "release", coin.name, "--model", "beta-bernoulli", "--eps", "1",
+               "--json", "-q", "--out"]  # fmt: skip
+    racers = [subprocess.Popen([*command, f"out-{i % 3}"], stdout=subprocess.PIPE) for i in range(8)]
+    outputs = [racer.communicate(timeout=120)[0] for racer in racers]
+    assert [racer.returncode for racer in racers] == [0] * 8
+    assert len({output.split(b'"posterior"')[1].split(b'"replayed"')[0] for output in outputs}) == 1
+    bundles = [{path.name: path.read_bytes() for path in bundle.iterdir()} for bundle in sorted(place.glob("out-*"))]
+    assert len(bundles) == 3
+    assert bundles[0] == bundles[1] == bundles[2]
+    assert dpbayes("budget", "show", "coin", "--json").json["accounts"][0]["remaining"] == {"epsilon": "2"}
