@@ -107,9 +107,9 @@ MUTANTS = {
         "tests/inference/test_count_draws.py::test_convolution_draws_follow_the_enumerated_posterior",
     ),
     "an engine's text in a message": (
-        "sources/duck.py",
-        "except duckdb.Error:\n        raise SourceError(",
-        "except duckdb.Error as error:\n        raise SourceError(str(error) + ",
+        "duck.py",
+        "except _duckdb.Error:\n        raise failure from None",
+        "except _duckdb.Error as error:\n        failure.message = str(error)\n        raise failure from None",
         "tests/test_leaks.py::test_a_crash_in_the_engine_quotes_nothing",
     ),
 }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import platform
+import sys
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import metadata
 from typing import Literal, cast
 
-from dpbayes_cli import __version__
+from dpbayes_cli import __version__, duck
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import (
     InferenceReport,
@@ -139,5 +138,13 @@ def _assumptions(parts: Parts, kind: str) -> list[str]:
 
 
 def _software() -> dict[str, str]:
-    packages = {name: metadata.version(name) for name in ("numpy", "opendp", "duckdb")}
-    return {"dpbayes": __version__, "python": platform.python_version(), **packages}
+    import numpy as np
+    from opendp.mod import get_opendp_version
+
+    return {
+        "dpbayes": __version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "numpy": np.__version__,
+        "opendp": get_opendp_version(),
+        "duckdb": duck.version(),
+    }

@@ -12,6 +12,8 @@ from dpbayes_cli.bundle.analysis import Analysis, analyse
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.contracts import Payload
+from dpbayes_cli.duck import cursor
+from dpbayes_cli.errors import OutputError
 from dpbayes_cli.privacy.noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 
@@ -70,10 +72,9 @@ def write_samples(path: Path, analysis: Analysis, form: str) -> None:
             writer.writerow(analysis.parameters)
             writer.writerows(map(repr, row) for row in analysis.samples.tolist())
         return
-    import duckdb
-
     columns = {name: analysis.samples[:, k].copy() for k, name in enumerate(analysis.parameters)}
     target = str(path).replace("'", "''")
-    with duckdb.connect(":memory:", config={"threads": 1, "temp_directory": ""}) as engine:
+    with cursor(OutputError("the samples could not be written")) as engine:
         engine.register("samples", columns)
         engine.execute(f"COPY samples TO '{target}' (FORMAT parquet)")
+        engine.unregister("samples")

@@ -11,13 +11,13 @@ from threading import Thread
 from typing import BinaryIO
 
 from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
-from dpbayes_cli.sources.duck import connection
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, line_settles, split_record
-from dpbayes_cli.sources.source import Source, column_index, impute_code
+from dpbayes_cli.sources.source import Source, column_index, impute_code, unreadable
 from dpbayes_cli.sources.statements import counting_query, evaluate
 
 _READER = (
@@ -74,7 +74,7 @@ class DelimitedSource(Source):
             raise ValueError("check first")
         text = cell_expression("line", self._index, self._width, self._dialect)
         first = "line" if line_settles(self._width, self._dialect, self._column.levels) else None
-        with _piped(self._blocks()) as (reader, tally), connection() as engine:
+        with _piped(self._blocks()) as (reader, tally), cursor(unreadable()) as engine:
             relation = f"read_csv('/dev/fd/{reader}', {_READER})"
             query = counting_query(relation, text, self._column, impute_code(self._column, policy), first)
             counts = Counter(dict(engine.execute(query).fetchall()))

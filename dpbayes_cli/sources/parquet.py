@@ -6,10 +6,10 @@ from collections import Counter
 from contextlib import ExitStack
 
 from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import SourceError, SpecError
-from dpbayes_cli.sources.duck import connection
 from dpbayes_cli.sources.location import Location, opened
-from dpbayes_cli.sources.source import Source, column_index, impute_code
+from dpbayes_cli.sources.source import Source, column_index, impute_code, unreadable
 from dpbayes_cli.sources.statements import counting_query, evaluate
 
 _TEXTUAL = ("VARCHAR", "ENUM", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
@@ -34,7 +34,7 @@ class ParquetSource(Source):
     def check(self, column: Column, name: str | None) -> None:
         """Resolve the column by the schemas, which are public; see ``Source.check``."""
         schemas = []
-        with connection() as engine, ExitStack() as files:
+        with cursor(unreadable()) as engine, ExitStack() as files:
             for path in self._location.paths:
                 relation = _relation(files.enter_context(opened(path)).fileno())
                 rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
@@ -49,7 +49,7 @@ class ParquetSource(Source):
 
     def count_records(self) -> int | None:
         """Count the rows, which each file's footer states."""
-        with connection() as engine, ExitStack() as files:
+        with cursor(unreadable()) as engine, ExitStack() as files:
             relations = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
 
@@ -59,7 +59,7 @@ class ParquetSource(Source):
             raise ValueError("check first")
         quoted = '"' + self._name.replace('"', '""') + '"'
         counts: Counter[int | None] = Counter()
-        with connection() as engine:
+        with cursor(unreadable()) as engine:
             for path in self._location.paths:
                 with opened(path) as file:
                     query = counting_query(

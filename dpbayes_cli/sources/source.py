@@ -11,6 +11,11 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
 
 
+def unreadable() -> SourceError:
+    """Return the error for data that the engine cannot read; why is not said, for the reason might quote a cell."""
+    return SourceError("the engine could not read the data", hint="is the file complete?")
+
+
 class Source(ABC):
     """One data set, read by one engine.
 

@@ -1,0 +1,192 @@
+"""Measurements, printed and not asserted: ``python -m pytest -m benchmark -n 0 -s``.
+
+Each one runs next to what a user would use instead, in the same run, as whole processes, and prints the ratio. Times
+are the median of several runs, memory is the largest resident set.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.contracts import NoisyCounts, Total
+from dpbayes_cli.inference.beta_mixture import beta_mixture
+from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.privacy.noise import DiscreteLaplace
+
+pytestmark = pytest.mark.benchmark
+
+DPBAYES = [sys.executable, "-m", "dpbayes_cli"]
+COUNT = 'import duckdb; print(duckdb.sql("SELECT {what} FROM {source}").fetchall())'
+DUCKDB_ONE = "count(*) FILTER (x = '1'), count(*) FILTER (x = '0')"
+
+
+LAUNCHER = """
+import os, sys, time
+null = os.open(os.devnull, os.O_WRONLY)
+started = time.perf_counter()
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, null, 1)])
+_, status, usage = os.wait4(pid, 0)
+print(time.perf_counter() - started, usage.ru_maxrss / 1024, os.waitstatus_to_exitcode(status))
+"""
+"""Starts a process from a small one: a child's largest resident set includes that of the process that forked it."""
+
+
+def measure(command: list[str], runs: int = 5) -> tuple[float, float]:
+    """Return the median wall time in seconds and the largest resident set in MB of a whole process.
+
+    The ledger is a new one for every run, so that every release is the first of its account.
+    """
+    times, peak = [], 0.0
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory() as directory:
+            environment = {**os.environ, "DPBAYES_LEDGER": f"{directory}/ledger.sqlite"}
+            done = subprocess.run(
+                [sys.executable, "-c", LAUNCHER, *command],
+                cwd=directory, env=environment, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+        seconds, megabytes, code = map(float, done.stdout.split())
+        assert code == 0, done.stderr
+        times.append(seconds)
+        peak = max(peak, megabytes)
+    return statistics.median(times), peak
+
+
+def show(name: str, ours: tuple[float, float], theirs: tuple[float, float], what: str) -> None:
+    print(
+        f"{name}: {ours[0]:.2f} s, {ours[1]:.0f} MB; {what}: {theirs[0]:.2f} s, {theirs[1]:.0f} MB; "
+        f"ratio {ours[0] / theirs[0]:.2f} in time, {ours[1] / theirs[1]:.2f} in memory"
+    )
+
+
+def released(path: Path, *extra: str) -> list[str]:
+    return [*DPBAYES, "release", str(path), "--model", "beta-bernoulli", "--eps", "1", "-q", *extra]
+
+
+def test_start_up(place: Path) -> None:
+    help_, bare = measure([*DPBAYES, "--help"], 21), measure([sys.executable, "-c", "import click"], 21)
+    show("dpbayes --help", help_, bare, "python -c 'import click'")
+
+
+def test_a_thousand_records(place: Path) -> None:
+    path = place / "small.csv"
+    path.write_text("x\n" + "1\n0\n0\n" * 333 + "1\n")
+    alone = measure(
+        [sys.executable, "-c", COUNT.format(what=DUCKDB_ONE, source=f"read_csv('{path}', all_varchar=true)")]
+    )
+    show("1,000 records, one line, no set-up", measure(released(path), 11), alone, "counting in DuckDB alone")
+
+
+def big_csv(path: Path, n: int) -> Path:
+    cells = np.empty((n, 2), np.uint8)
+    cells[:, 0] = 48 + (np.random.default_rng(0).random(n) < 0.3)
+    cells[:, 1] = 10
+    path.write_bytes(b"x\n" + cells.tobytes())
+    return path
+
+
+def test_ten_million_records_of_csv(place: Path) -> None:
+    path = big_csv(place / "big.csv", 10_000_000)
+    source = f"read_csv('{path}', all_varchar=true, header=true)"
+    alone = measure([sys.executable, "-c", COUNT.format(what=DUCKDB_ONE, source=source)])
+    ours = measure(released(path))
+    show("10 million records of CSV", ours, alone, "the same count in DuckDB alone")
+    print(f"  allowed: {2 * alone[0] + 0.4:.2f} s and {1.5 * alone[1] + 60:.0f} MB")
+    pandas = f"""
+import pandas as pd
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_laplace
+from opendp.metrics import l1_distance
+from opendp.mod import enable_features
+enable_features("contrib")
+x = pd.read_csv({str(path)!r})["x"]
+noise = make_laplace(vector_domain(atom_domain(T=int)), l1_distance(T=int), 2.0)
+print(noise([int((x == 1).sum()), int((x == 0).sum())]))
+"""
+    show(
+        "  and",
+        ours,
+        measure([sys.executable, "-c", pandas], 3),
+        "pandas and OpenDP by hand, without posterior or ledger",
+    )
+
+
+def test_three_million_records_of_six_columns(place: Path) -> None:
+    path = place / "six.csv"
+    rng = np.random.default_rng(1)
+    lines = ["a,b,c,d,e,f"] + [",".join(map(str, row)) for row in rng.integers(0, 2, (300_000, 6)).tolist()]
+    head, body = lines[0] + "\n", "\n".join(lines[1:]) + "\n"
+    with path.open("w") as file:
+        file.write(head)
+        for _ in range(10):
+            file.write(body)
+    source = f"read_csv('{path}', all_varchar=true, header=true)"
+    what = "count(*) FILTER (c = '1'), count(*) FILTER (c = '0')"
+    alone = measure([sys.executable, "-c", COUNT.format(what=what, source=source)])
+    ours = measure(released(path, "--column", "c"))
+    show("3 million records of six columns", ours, alone, "the same count in DuckDB alone")
+
+
+def test_ten_million_records_of_parquet(place: Path) -> None:
+    import duckdb
+
+    path = place / "big.parquet"
+    duckdb.sql("SELECT (random() < 0.3)::INTEGER AS x FROM range(10000000)").write_parquet(str(path))
+    what = "count(*) FILTER (x = 1), count(*) FILTER (x = 0)"
+    alone = measure([sys.executable, "-c", COUNT.format(what=what, source=f"'{path}'")])
+    show("10 million records of Parquet", measure(released(path)), alone, "the same count in DuckDB alone")
+
+
+@pytest.mark.parametrize(
+    ("n", "scale"), [(1000, 1.0), (1000, 100.0), (10**6, 10.0), (10**8, 1.0), (10**8, 1e4), (10**8, 1e6)]
+)
+def test_the_exact_mixture(n: int, scale: float) -> None:
+    problem = NoisyCounts((1.0, 1.0), (int(0.3 * n), None), DiscreteLaplace(scale), Total("known", n))
+    started = time.perf_counter()
+    mixture = beta_mixture(problem)
+    mixture.posterior(4000, np.random.default_rng(0))
+    print(
+        f"n = {n:.0e}, noise scale {scale:g}: {len(mixture.weights)} components, {time.perf_counter() - started:.3f} s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "scale"), [(2, 10**3, 2.0), (2, 10**6, 200.0), (10, 10**4, 20.0), (1000, 10**4, 2.0)]
+)
+def test_latent_counts_of_unknown_total(k: int, n: int, scale: float) -> None:
+    problem = NoisyCounts((1.0,) * k, (n // k,) * k, DiscreteLaplace(scale), Total("at-most", n))
+    started = time.perf_counter()
+    posterior = infer(problem, "noise-aware", 4000, np.random.default_rng(0))
+    print(f"K = {k}, n = {n:.0e}, noise scale {scale:g}: {posterior.method}: {time.perf_counter() - started:.2f} s")
+
+
+@pytest.mark.parametrize("entries", [100, 10_000])
+def test_a_transaction_on_a_long_ledger(entries: int, tmp_path: Path) -> None:
+    from decimal import Decimal
+
+    from dpbayes_cli.ledger.budgets import Budget
+    from dpbayes_cli.ledger.ledger import Ledger, _trusted
+    from dpbayes_cli.ledger.sqlite import SqliteStorage
+    from dpbayes_cli.privacy.neighbors import Neighbors
+    from tests.ledger.test_ledger import charge
+
+    storage = SqliteStorage(tmp_path / "long.sqlite")
+    ledger = Ledger(storage)
+    ledger.open_account("clinic", Budget(Decimal(100)), Neighbors.REPLACE_ONE)
+    ledger.reserve(charge("1e-9", label="first"))
+    with storage.writing() as transaction:
+        state = _trusted(transaction)
+        fields = transaction.entries()[-1].fields
+        for i in range(entries):
+            ledger._append(transaction, state, {**fields, "release_id": f"{i:016d}", "label": f"n{i}"})
+    started = time.perf_counter()
+    ledger.reserve(charge("1e-9", label="last"))
+    print(f"one charge on a ledger of {entries} entries: {time.perf_counter() - started:.3f} s")
