@@ -42,8 +42,8 @@ WRITTEN_FREELY = {"format": "written freely"}
 Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=WRITTEN_FREELY)]
 """The text of a valid cell, as a spec declares it; see ``grammar.check_levels``."""
 
-Positive = Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]
-"""A parameter of a prior: positive, finite."""
+Positive = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
+"""A parameter of a prior: positive, and within what the inference is tested for."""
 
 
 @dataclass(frozen=True)

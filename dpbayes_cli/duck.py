@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.errors import DpbayesError
 
 if TYPE_CHECKING:
     import duckdb
+
+
+_PATIENCE = 10.0
+"""Seconds that an interrupted query gets to end."""
 
 
 @lru_cache(maxsize=1)
@@ -41,10 +46,45 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
     import _duckdb
 
     try:
-        with _engine().cursor() as opened:
+        opened = _engine().cursor()
+        try:
             yield opened
+        finally:
+            with suppress(_duckdb.Error):  # an error on closing must not stand for what ended the block
+                opened.close()
     except _duckdb.Error:
         raise failure from None
+
+
+def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], None]) -> list[tuple[Any, ...]]:
+    """Run a query in a thread of its own and return its rows, so that a signal is heard while the engine reads.
+
+    Args:
+        engine: an open cursor.
+        query: the SQL.
+        abort: what ends the query early, called where this thread is interrupted.
+    """
+    rows: list[tuple[Any, ...]] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            rows.extend(engine.execute(query).fetchall())
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            failure.append(error)
+
+    worker = Thread(target=work, name="engine", daemon=True)
+    worker.start()
+    try:
+        while worker.is_alive():
+            worker.join(0.5)
+    except BaseException:
+        abort()
+        worker.join(_PATIENCE)
+        raise
+    if failure:
+        raise failure[0]
+    return rows
 
 
 def version() -> str:

@@ -9,6 +9,8 @@ import gc
 import os
 import signal
 import sys
+import threading
+import warnings
 from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
@@ -19,7 +21,7 @@ import click
 
 from dpbayes_cli import __version__
 from dpbayes_cli.commands import output
-from dpbayes_cli.errors import BudgetError, DpbayesError, Interrupted, VerificationError
+from dpbayes_cli.errors import BudgetError, DpbayesError, Interrupted, OutputError, VerificationError
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
@@ -90,22 +92,43 @@ def run() -> NoReturn:
     """Run the command line and leave with its exit code."""
     os.umask(0o077)
     gc.set_threshold(100_000, 20, 100)  # a short-lived process: collecting while modules load costs 0.02 s
+    warnings.simplefilter("ignore")  # a library's warning could tell something about a draw
     output.reset()
-    signal.signal(signal.SIGTERM, _interrupt)
+    _SIGNALS.clear()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
     code = _guarded(lambda: cli.main(prog_name="dpbayes", standalone_mode=False))
-    code = max(code, _guarded(_flush))
-    if code == _BROKEN_PIPE:
-        _drop_output()
+    code = max(code, _flush())
+    if _SIGNALS and threading.active_count() > 1:
+        os._exit(code)  # a thread that waits for a stalled stream would be waited for
     sys.exit(code)
 
 
+_SIGNALS: list[int] = []
+"""The signal that ended the run; libraries may turn what its handler raises into something else."""
+
+
 def _interrupt(number: int, _frame: FrameType | None) -> None:
+    for other in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(other, signal.SIG_IGN)  # what is being cleaned up is not interrupted again
+    _SIGNALS.append(number)
     raise Interrupted(number)
 
 
-def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
+def _flush() -> int:
+    """Bring the output out; return an exit code. Talk that cannot be written is no failure."""
+    code = 0
+    for stream, lost in ((sys.stderr, 0), (sys.stdout, OutputError.exit_code)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except BrokenPipeError:
+            code = _BROKEN_PIPE
+        except (OSError, ValueError):
+            code = max(code, lost)
+    if code:
+        _drop_output()
+    return code
 
 
 def _drop_output() -> None:
@@ -122,8 +145,7 @@ def _guarded(action: Callable[[], Any]) -> int:
             result = action()
             return result if isinstance(result, int) else 0
         except Interrupted as error:
-            _tell(error)
-            return 128 + error.signal
+            return _interrupted(error.signal)
         except DpbayesError as error:
             _tell(error)
             _trace(error)
@@ -134,24 +156,30 @@ def _guarded(action: Callable[[], Any]) -> int:
             error.show()
             return error.exit_code
         except (KeyboardInterrupt, click.Abort):
-            _tell(Interrupted(signal.SIGINT))
-            return 128 + signal.SIGINT
+            return _interrupted(signal.SIGINT)
         except BrokenPipeError:
             return _BROKEN_PIPE
         except SystemExit as leaving:  # Click leaves so after a completion
             return leaving.code if isinstance(leaving.code, int) else 0
         except Exception as error:  # noqa: BLE001 - the last resort: no text that could hold a cell leaves
-            click.echo(f"Error: internal error ({type(error).__name__}{_place(error)})", err=True)
-            click.echo("Hint: nothing of the data is in this message; -vv shows where it happened", err=True)
+            if _SIGNALS:
+                return _interrupted(_SIGNALS[0])
+            output.talk(f"Error: internal error ({type(error).__name__}{_place(error)})")
+            output.talk("Hint: nothing of the data is in this message; -vv shows where it happened")
             _trace(error)
             return DpbayesError.exit_code
     except BrokenPipeError:
         return _BROKEN_PIPE
 
 
+def _interrupted(number: int) -> int:
+    _tell(Interrupted(number))
+    return 128 + number
+
+
 def _tell(error: DpbayesError) -> None:
     """Print what went wrong and what to do next."""
-    click.echo(f"Error: {error.message}", err=True)
+    output.talk(f"Error: {error.message}")
     if isinstance(error, BudgetError):
         for title, components in (
             ("requested", error.requested),
@@ -160,16 +188,16 @@ def _tell(error: DpbayesError) -> None:
         ):
             if components:
                 listed = ", ".join(f"{name} {value}" for name, value in components.items())
-                click.echo(f"  {title}: {listed}", err=True)
+                output.talk(f"  {title}: {listed}")
         for release_id, what in error.spent_by[-_MANY:]:
-            click.echo(f"  spent by {release_id}: {what}", err=True)
+            output.talk(f"  spent by {release_id}: {what}")
         if len(error.spent_by) > _MANY:
-            click.echo(f"  and by {len(error.spent_by) - _MANY} before; see: dpbayes budget history", err=True)
+            output.talk(f"  and by {len(error.spent_by) - _MANY} before; see: dpbayes budget history")
     if isinstance(error, VerificationError):
         for finding in error.findings:
-            click.echo(f"  {finding}", err=True)
+            output.talk(f"  {finding}")
     if error.hint:
-        click.echo(f"Hint: {error.hint}", err=True)
+        output.talk(f"Hint: {error.hint}")
 
 
 def _trace(error: BaseException) -> None:
@@ -178,11 +206,11 @@ def _trace(error: BaseException) -> None:
         return
     current: BaseException | None = error
     while current is not None:
-        click.echo(f"{type(current).__name__} at:", err=True)
+        output.talk(f"{type(current).__name__} at:")
         trace = current.__traceback__
         while trace is not None:
             code = trace.tb_frame.f_code
-            click.echo(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}", err=True)
+            output.talk(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}")
             trace = trace.tb_next
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 

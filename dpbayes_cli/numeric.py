@@ -45,6 +45,11 @@ def decimal_text(value: Decimal) -> str:
     return "0" if text in {"", "-0"} else text
 
 
+def float_text(value: float) -> str:
+    """Return the shortest plain spelling of a float that reads back as the same float."""
+    return decimal_text(Decimal(repr(value)))
+
+
 def exact_sum(values: Iterable[Decimal]) -> Decimal:
     """Add decimals without any rounding.
 

@@ -1,7 +1,7 @@
 """The only way from data to disk: reserve, compute, seal, publish.
 
-A charge is durable before a record is read, a payload is final before a byte of it is written, and what is written is
-a function of the payload. Killed anywhere, the same call finishes the same release.
+A charge is durable before a record is read, a draw is final before anything is computed from it, and what is written is
+a function of the draw. Killed anywhere, the same call finishes the same release.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from decimal import Decimal
 from pathlib import Path
 
 from dpbayes_cli.bundle.analysis import Analysis, analyse
-from dpbayes_cli.bundle.assemble import Parts, assemble
-from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
-from dpbayes_cli.bundle.files import sampling_seed
+from dpbayes_cli.bundle.assemble import Parts, assemble, sealed_draw
+from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
+from dpbayes_cli.bundle.files import released_of, sampling_seed
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, RecordPolicy, Request, Statistics, expect
 from dpbayes_cli.errors import LedgerError, SourceError, SpecError
@@ -29,7 +29,7 @@ from dpbayes_cli.registry import check_serves, mechanism_type
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
-from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
 
 Say = Callable[[str], None]
 
@@ -112,8 +112,8 @@ class Outcome:
     head: str
 
 
-def prepare(spec: ReleaseSpec, location: Location) -> Question:
-    """Price a question; sees public inputs only.
+def price(spec: ReleaseSpec) -> tuple[Model, Mechanism, Plan]:
+    """Build and price what a spec asks for, without any data.
 
     Raises:
         SpecError: the question is wrong, or no guarantee can be given for it.
@@ -121,17 +121,31 @@ def prepare(spec: ReleaseSpec, location: Location) -> Question:
     model = spec.build_model()
     kind = mechanism_type(spec.mechanism)
     check_serves(kind, type(model))
-    mechanism = kind()
     for column in model.columns:
         impute_code(column, spec.policy)
+    mechanism = kind()
+    return model, mechanism, mechanism.plan(model, Request(spec.policy, spec.privacy.exact_epsilon))
+
+
+def prepare(spec: ReleaseSpec, location: Location) -> Question:
+    """Price a question; sees public inputs only.
+
+    Raises:
+        SpecError: the question is wrong, or no guarantee can be given for it.
+    """
+    model, mechanism, plan = price(spec)
     account = spec.dataset or location.dataset
+    if spec.dataset is None and account is not None:
+        try:
+            check_name(account)
+        except ValueError as error:
+            raise SpecError(str(error), where="dataset", hint="name the account with --dataset NAME") from None
     if account is None:
         raise SpecError(
             "the data set has no name: it is read from a stream or from several files",
             where="dataset",
             hint="state it with --dataset NAME: it names the account that pays",
         )
-    plan = mechanism.plan(model, Request(spec.policy, spec.privacy.exact_epsilon))
     return Question(spec, location, account, model, mechanism, plan)
 
 
@@ -189,23 +203,25 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
                 f"opened account {question.account!r} with the default total of epsilon 3 under "
                 f"{question.spec.privacy.neighbors} neighbours; to state another: dpbayes budget open or amend"
             )
-        payload, analysis = reservation.payload, None
-        replayed = payload is not None
-        if payload is None:
+        sealed = reservation.payload
+        replayed = sealed is not None
+        if sealed is None:
             source = source or check_source(question)
             say(f"charged epsilon {decimal_text(record.guarantee.epsilon)} to account {question.account!r}")
-            drawn, analysis = _compute(question, record, source)
-            payload = ledger.seal(record, question.account, drawn)
-            analysis = analysis if payload == drawn else None  # another process was first: its draw is the release
+            drawn = _draw(question, source)
+            sealed = ledger.seal(record, question.account, drawn)  # another process may have been first
         else:
             say(f"release {record.release_id} was drawn on {record.time}: shown again, the data were not opened")
     finally:
         if source is not None:
             source.close()
-    document = parse_document(payload)
+    if reservation.document is not None:
+        document, analysis = parse_document(reservation.document), None
+    else:
+        document, analysis = _described(question, record, sealed)
     target = wish.out or _default_target(record.release_id)
     digests = place_bundle(document, analysis, target, record.published, say)
-    record, state = ledger.publish(record, question.account, digests)
+    record, state = ledger.publish(record, question.account, digests, document.payload())
     last = state.last
     if last is None:
         raise LedgerError("the ledger is empty after a release")
@@ -228,8 +244,8 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
     return {**counted, "invalid": evidence.n_records - sum(evidence.values), "records": evidence.n_records}
 
 
-def _compute(question: Question, record: ReleaseRecord, source: Source) -> tuple[bytes, Analysis]:
-    """Read the data, privatize, infer; return the payload. Exact statistics do not outlive this call."""
+def _draw(question: Question, source: Source) -> bytes:
+    """Read the data and privatize; return what is to be sealed. Exact statistics do not outlive this call."""
     (step,) = question.plan.steps
     spec = question.spec
     with closing(source):
@@ -237,33 +253,37 @@ def _compute(question: Question, record: ReleaseRecord, source: Source) -> tuple
     public = spec.privacy.neighbors is Neighbors.REPLACE_ONE
     n_records = evidence.n_records if public else None
     if spec.records is not None:
-        _check_count(spec.records, n_records)
+        _check_count(spec.records, n_records, "; the charge stands, and the same command with the right number uses it")
     payload = question.mechanism.release(question.plan, evidence)
-    analysis = analyse(spec, payload, n_records, sampling_seed(record.release_id, payload))
+    return sealed_draw(datetime.now(UTC), source.record_unit, n_records, payload).payload()
+
+
+def _described(question: Question, record: ReleaseRecord, sealed: bytes) -> tuple[ReleaseDocument, Analysis]:
+    """Analyse a sealed draw; a function of it and of what is public."""
+    draw = parse_draw(sealed)
+    released = released_of(draw)
+    analysis = analyse(question.spec, released, draw.n_records, sampling_seed(record.release_id, released))
     document = assemble(
         Parts(
             release_id=record.release_id,
             account=question.account,
-            created=datetime.now(UTC),
-            spec=spec,
+            draw=draw,
+            spec=question.spec,
             model=question.model,
             mechanism=type(question.mechanism),
             plan=question.plan,
-            record_unit=source.record_unit,
-            n_records=n_records,
-            payload=payload,
             analysis=analysis,
             ledger_sequence=record.sequence,
             ledger_hash=record.hash,
         )
     )
-    return document.payload(), analysis
+    return document, analysis
 
 
-def _check_count(stated: int, counted: int | None) -> None:
+def _check_count(stated: int, counted: int | None, charged: str = "") -> None:
     if counted is not None and counted != stated:
         raise SourceError(
-            f"the data hold {counted} records, but {stated} were stated; nothing is released",
+            f"the data hold {counted} records, but {stated} were stated; nothing is released{charged}",
             hint="state the public number of records, or leave it out",
         )
 

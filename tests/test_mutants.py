@@ -56,7 +56,7 @@ MUTANTS = {
         "sources/lines.py",
         'carry, overlong = _extend(b"", tail, False)',
         'carry, overlong = b"", False',
-        "tests/sources/test_lines.py::test_how_the_file_is_cut_into_blocks_changes_nothing",
+        "tests/sources/test_lines.py",
     ),
     "published before it is sealed": (
         "ledger/ledger.py",
@@ -75,6 +75,13 @@ MUTANTS = {
         "missing = {name: exact_difference(after[name], total) for name, total in totals.items()}",
         "missing = {name: Decimal(float(after[name]) - float(total)) for name, total in totals.items()}",
         "tests/ledger/test_budgets.py",
+    ),
+    "computed from before it is sealed": (
+        "release.py",
+        "            sealed = ledger.seal(record, question.account, drawn)",
+        "            _described(question, record, drawn)\n"
+        "            sealed = ledger.seal(record, question.account, drawn)",
+        "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
     ),
     "the second payload wins": (
         "ledger/ledger.py",

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_cli import release as release_module
 from dpbayes_cli.bundle import place as module
 from dpbayes_cli.bundle.document import parse_document
+from dpbayes_cli.contracts import Payload, Plan, Statistics
+from dpbayes_cli.mechanisms.laplace import Laplace
 from tests.conftest import SAMPLE_DATA, Cli
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
@@ -31,6 +34,31 @@ def test_asked_twice_it_is_charged_once_and_shows_the_same_bytes(dpbayes: Cli, c
     elsewhere = dpbayes("release", coin, *COIN, "--out", "copy", "--json").json
     assert elsewhere["remaining"] == {"epsilon": "2"}
     assert snapshot(Path("copy")) == before
+
+
+def test_a_failed_analysis_does_not_draw_again(
+    dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch, ledger_path: Path
+) -> None:
+    """Nothing may depend on a draw before it is sealed: each failure would tell something about a new draw."""
+    released: list[tuple[int, ...]] = []
+    release = Laplace.release
+
+    def noted(self: Laplace, plan: Plan, evidence: Statistics) -> Payload:
+        payload = release(self, plan, evidence)
+        released.append(payload.values)
+        return payload
+
+    def failing(*arguments: object) -> None:
+        raise ArithmeticError("no posterior")
+
+    monkeypatch.setattr(Laplace, "release", noted)
+    with monkeypatch.context() as broken:
+        broken.setattr(release_module, "analyse", failing)
+        for _ in range(3):
+            assert dpbayes("release", coin, *COIN, "--out", "out").code == 1
+    printed = dpbayes("release", coin, *COIN, "--out", "out", "--json").json
+    assert released == [tuple(item["value"] for item in printed["statistics"])]
+    assert printed["remaining"] == {"epsilon": "2"}
 
 
 def test_the_default_place_is_named_after_the_release(dpbayes: Cli, coin: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from typing import Literal, cast
 
 from dpbayes_cli import __version__, duck
@@ -17,6 +19,7 @@ from dpbayes_cli.bundle.document import (
     ReleasedGuarantee,
     ReleaseDocument,
     ReleasedStatistic,
+    SealedDraw,
     Width,
 )
 from dpbayes_cli.contracts import Mechanism, Model, Payload, Plan
@@ -31,17 +34,25 @@ class Parts:
 
     release_id: str
     account: str
-    created: datetime
+    draw: SealedDraw
     spec: ReleaseSpec
     model: Model
     mechanism: type[Mechanism]
     plan: Plan
-    record_unit: str
-    n_records: int | None
-    payload: Payload
     analysis: Analysis
     ledger_sequence: int
     ledger_hash: str
+
+
+def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payload: Payload) -> SealedDraw:
+    """Return what is sealed of a mechanism's output."""
+    return SealedDraw(
+        created=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        record_unit=record_unit,
+        n_records=n_records,
+        statistics=[ReleasedStatistic(**described) for described in payload.described()],
+        noise=Noise(**payload.noise.serialize()),
+    )
 
 
 def assemble(parts: Parts) -> ReleaseDocument:
@@ -52,15 +63,15 @@ def assemble(parts: Parts) -> ReleaseDocument:
     return ReleaseDocument(
         release_id=parts.release_id,
         account=parts.account,
-        created=parts.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created=parts.draw.created,
         model=parts.model.name,
         mechanism=parts.mechanism.name,
         spec=spec.stated_in_full,
-        record_unit=parts.record_unit,
-        privacy_unit=f"one record ({parts.record_unit})",
-        n_records=parts.n_records,
-        statistics=[ReleasedStatistic(**described) for described in parts.payload.described()],
-        noise=Noise(**parts.payload.noise.serialize()),
+        record_unit=parts.draw.record_unit,
+        privacy_unit=f"one record ({parts.draw.record_unit})",
+        n_records=parts.draw.n_records,
+        statistics=parts.draw.statistics,
+        noise=parts.draw.noise,
         sensitivity_l1=step.statistic.sensitivity_l1,
         guarantee=guarantee_part(parts.plan, spec.privacy.neighbors),
         posterior={name: summary(marginal) for name, marginal in named},
@@ -78,10 +89,16 @@ def guarantee_part(plan: Plan, neighbors: Neighbors) -> ReleasedGuarantee:
     """Return the guarantee of a plan as the document states it."""
     return ReleasedGuarantee(
         kind=cast(Literal["pure", "approximate"], plan.guarantee.kind),
-        epsilon=float(plan.guarantee.epsilon),
-        delta=float(plan.guarantee.delta),
+        epsilon=_not_below(plan.guarantee.epsilon),
+        delta=_not_below(plan.guarantee.delta),
         neighbors=neighbors,
     )
+
+
+def _not_below(value: Decimal) -> float:
+    """Return the nearest float whose shortest decimal form, which is what JSON shows, does not understate a price."""
+    near = float(value)
+    return near if Decimal(repr(near)) >= value else math.nextafter(near, math.inf)
 
 
 def summary(marginal: Marginal) -> ParameterSummary:
@@ -109,10 +126,11 @@ def _assumptions(parts: Parts, kind: str) -> list[str]:
     """Return what the guarantee and the posterior rest on, one sentence each."""
     spec = parts.spec
     neighbors = spec.privacy.neighbors
+    unit = parts.draw.record_unit
     relation = {
-        Neighbors.REPLACE_ONE: f"Neighbouring data sets differ in the content of one {parts.record_unit}; "
+        Neighbors.REPLACE_ONE: f"Neighbouring data sets differ in the content of one {unit}; "
         "the number of records is public.",
-        Neighbors.ADD_REMOVE: f"Neighbouring data sets differ by one {parts.record_unit} more or fewer; the number of "
+        Neighbors.ADD_REMOVE: f"Neighbouring data sets differ by one {unit} more or fewer; the number of "
         "records is private, and nothing in this bundle depends on it but through the noisy statistics.",
     }[neighbors]
     if spec.policy.complete:
@@ -125,8 +143,10 @@ def _assumptions(parts: Parts, kind: str) -> list[str]:
             "Missing, malformed and undeclared values contributed nothing; how many there were is private. The "
             "posterior averages over the number of valid records, uniform a priori."
         )
+    lines = ["A line ends at a line feed; what follows the last one is a record unless it is empty."]
     return [
         relation,
+        *(lines if unit == "physical line" else []),
         "Each person has at most one record. Whoever has k records is protected k times less: k epsilon.",
         f"The guarantee is {kind} differential privacy of this one release; the account's ledger adds up all of them.",
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",

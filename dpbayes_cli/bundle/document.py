@@ -1,4 +1,4 @@
-"""The release document: everything that is known about a release in public, and the payload that the ledger seals.
+"""The release document: everything that is known about a release in public, and the draw that the ledger seals.
 
 ``release.json`` is this document; its JSON Schema is shipped beside this file. Other programs read it, so a key never
 changes its meaning; new keys come with a new ``schema_version``.
@@ -24,7 +24,12 @@ class ReleasedStatistic(_Part, frozen=True, kw_only=True):
 
     name: str
     value: Annotated[
-        int, Meta(description="the exact count plus noise; may be negative or above the number of records")
+        int,
+        Meta(
+            ge=-(2**62),
+            le=2**62,
+            description="the exact count plus noise; may be negative or above the number of records",
+        ),
     ]
     noise_scale: Annotated[float, Meta(description="scale of the noise, in counts")]
 
@@ -42,7 +47,9 @@ class Noise(_Part, frozen=True, kw_only=True):
     """The exact law of the noise on every statistic, independent for each."""
 
     law: Literal["discrete-laplace"]
-    scale: Annotated[float, Meta(gt=0.0, description="P(z) is proportional to exp(-|z| / scale) on the integers")]
+    scale: Annotated[
+        float, Meta(gt=0.0, le=1e15, description="P(z) is proportional to exp(-|z| / scale) on the integers")
+    ]
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
@@ -82,6 +89,25 @@ class LedgerReference(_Part, frozen=True, kw_only=True):
     hash: str
 
 
+class SealedDraw(_Part, frozen=True, kw_only=True):
+    """What the ledger seals: the privatized values, before anything is computed from them.
+
+    Privacy: nothing that depends on a draw may run before it is sealed. A failure, a kill or a wait in between would
+        tell something about a draw that nobody has paid for, and the next attempt would draw again.
+    """
+
+    schema_version: Literal[1] = 1
+    created: str
+    record_unit: str
+    n_records: int | None
+    statistics: list[ReleasedStatistic]
+    noise: Noise
+
+    def payload(self) -> bytes:
+        """Return the bytes that are sealed."""
+        return msgspec.json.encode(self)
+
+
 class ReleaseDocument(_Part, frozen=True, kw_only=True):
     """Everything public about a release."""
 
@@ -94,7 +120,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     spec: Annotated[dict[str, Any], Meta(description="the question in full, defaults included, without paths")]
     record_unit: Annotated[str, Meta(description="what one record of the source is")]
     privacy_unit: Annotated[str, Meta(description="what neighbouring data sets differ in")]
-    n_records: Annotated[int | None, Meta(description="the public number of records; null where it is private")]
+    n_records: Annotated[
+        Annotated[int, Meta(ge=0, le=2**62)] | None,
+        Meta(description="the public number of records; null where it is private"),
+    ]
     statistics: list[ReleasedStatistic]
     noise: Noise
     sensitivity_l1: int
@@ -109,7 +138,7 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     software: dict[str, str]
 
     def payload(self) -> bytes:
-        """Return the bytes that are sealed: compact JSON, parameters in the order of the model."""
+        """Return compact JSON, parameters in the order of the model: what the ledger keeps of a published release."""
         return msgspec.json.encode(self)
 
     def pretty(self) -> bytes:
@@ -143,6 +172,18 @@ def parse_document(content: bytes) -> ReleaseDocument:
         return msgspec.json.decode(content, type=ReleaseDocument)
     except (msgspec.DecodeError, RecursionError) as error:
         raise VerificationError("release.json is not a valid release document", findings=[str(error)]) from None
+
+
+def parse_draw(content: bytes) -> SealedDraw:
+    """Read a sealed draw.
+
+    Raises:
+        VerificationError: it is not one.
+    """
+    try:
+        return msgspec.json.decode(content, type=SealedDraw)
+    except (msgspec.DecodeError, RecursionError):
+        raise VerificationError("the sealed draw cannot be read by this version of dpbayes") from None
 
 
 def json_schema() -> dict[str, Any]:

@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 
 from dpbayes_cli.bundle.analysis import Analysis, analyse
-from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.contracts import Payload
+from dpbayes_cli.contracts import BoundedStatistics, Payload, expect
 from dpbayes_cli.duck import cursor
-from dpbayes_cli.errors import OutputError
+from dpbayes_cli.errors import DpbayesError, OutputError, VerificationError
+from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 
@@ -21,11 +22,26 @@ RELEASE, STATISTICS, REPORT = "release.json", "statistics.csv", "report.md"
 
 
 def spec_of(document: ReleaseDocument) -> ReleaseSpec:
-    """Return the spec that a release answered."""
-    return build_spec(document.spec)
+    """Return the spec that a release answered.
+
+    Raises:
+        VerificationError: the document does not hold one, or other statistics than the spec asks for.
+    """
+    try:
+        spec = build_spec(document.spec)
+        model = expect(spec.build_model(), BoundedStatistics)
+    except (DpbayesError, TypeError, ValueError) as error:
+        raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
+    names = [statistic.name for statistic in document.statistics]
+    public = spec.policy.neighbors is Neighbors.REPLACE_ONE
+    if canonical_json(spec.stated_in_full) != canonical_json(document.spec):
+        raise VerificationError("release.json does not hold its spec in full")
+    if names != list(model.statistic(spec.policy).names) or public != (document.n_records is not None):
+        raise VerificationError("release.json does not hold the statistics of its spec")
+    return spec
 
 
-def released_of(document: ReleaseDocument) -> Payload:
+def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
     """Return the privatized statistics of a release."""
     return Payload(
         tuple(statistic.name for statistic in document.statistics),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.numeric import float_text
 
 _MANY = 40
 """Longer tables are cut; the files hold the rest."""
@@ -45,17 +46,18 @@ def _question(document: ReleaseDocument) -> str:
 
 def _guarantee(document: ReleaseDocument) -> str:
     guarantee = document.guarantee
+    epsilon, delta = float_text(guarantee.epsilon), float_text(guarantee.delta)
     neighbors = {
         "replace-one": "the content of one record, the number of records being the same",
         "add-remove": "the presence of one record",
     }[guarantee.neighbors]
     return (
         "## The guarantee\n\n"
-        f"**{guarantee.epsilon:g}-differential privacy** ({guarantee.kind}, delta = {guarantee.delta:g}, "
+        f"**{epsilon}-differential privacy** ({guarantee.kind}, delta = {delta}, "
         f"{guarantee.neighbors} neighbours).\n\n"
         f"Whoever sees this bundle, with whatever else they know and however much they compute, can hardly tell two "
         f"data sets apart that differ in {neighbors}: any conclusion they draw was at most "
-        f"exp({guarantee.epsilon:g}) = {_factor(guarantee.epsilon)} times as likely with one as with the other. "
+        f"exp({epsilon}) = {_factor(guarantee.epsilon)} times as likely with one as with the other. "
         f"The privacy unit is {document.privacy_unit}."
     )
 

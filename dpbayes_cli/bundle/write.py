@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import glob
 import os
 import secrets
 import shutil
@@ -26,8 +27,14 @@ def check_target(target: Path) -> None:
     Raises:
         OutputError: something is there already, or its directory is missing or not writable.
     """
+    try:
+        str(target).encode("utf-8")
+    except UnicodeEncodeError:
+        raise OutputError(f"the name {str(target)!r} is not UTF-8", hint="choose another --out") from None
     if os.path.lexists(target):
         raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
+    if os.path.lexists(target.absolute().parent / "release.json"):
+        raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
     probe = _beside(target)
     try:
         probe.mkdir(mode=0o700)
@@ -87,7 +94,7 @@ def _beside(target: Path) -> Path:
 
 def _remove_dead(target: Path) -> None:
     """Remove what a killed writer of the same target left behind."""
-    for path in target.absolute().parent.glob(f".{target.name}.*{_PARTIAL}"):
+    for path in target.absolute().parent.glob(f".{glob.escape(target.name)}.*{_PARTIAL}"):
         pid = path.name.removeprefix(f".{target.name}.").partition("-")[0]
         with suppress(OSError):
             if pid.isdigit() and not _runs(int(pid)) and path.lstat().st_uid == os.getuid():

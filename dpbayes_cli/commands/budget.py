@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dpbayes_cli.commands.options import ledger_option, open_ledger
-from dpbayes_cli.commands.output import emit_json, emit_table, output_options, say
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
@@ -72,6 +72,8 @@ def open_(
 
     try:
         check_name(account)
+        if neighbors not in {*Neighbors}:
+            raise ValueError(f"--neighbors is {neighbors!r}: replace-one or add-remove")
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
@@ -97,8 +99,8 @@ def amend(
     """Change the total of ACCOUNT, never below what is spent."""
     if epsilon is None and delta is None:
         raise click.UsageError("state the new total with --epsilon or --delta")
-    if not reason.strip():
-        raise click.UsageError("--reason must say something")
+    if not reason.strip() or reason != printable(reason):
+        raise click.UsageError("--reason must say something, without control characters")
     _print_account(open_ledger(ledger_path).amend(account, epsilon, delta, reason), as_json=as_json)
 
 
@@ -183,7 +185,7 @@ def verify(ledger_path: Path | None, as_json: bool) -> None:
     if findings:
         raise VerificationError(f"the ledger {ledger.location!r} does not verify", findings=findings)
     if not as_json:
-        click.echo(f"{_head(state)['sequence']} entries verified, head {_head(state)['hash']}")
+        emit(f"{_head(state)['sequence']} entries verified, head {_head(state)['hash']}")
     say("edits, deletions and reordering would have shown; a ledger cut short shows only against a receipt")
 
 
@@ -202,7 +204,7 @@ def export(ledger_path: Path | None, as_json: bool) -> None:
         emit_json({"ledger": ledger.location, "head": _head(state), "entries": entries})
         return
     for entry in entries:
-        click.echo(json.dumps(entry))
+        emit(json.dumps(entry))
 
 
 def _amount(row: dict[str, Any]) -> str:
@@ -228,7 +230,7 @@ def _print_account(account: Account, *, as_json: bool) -> None:
     if as_json:
         emit_json(described)
         return
-    click.echo(
+    emit(
         f"account {account.name}: {_components(described['budget'])} under {account.neighbors} neighbours, "
         f"remaining {_components(described['remaining'])}"
     )

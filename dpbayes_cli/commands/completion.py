@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dpbayes_cli.commands.output import emit
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -19,4 +21,4 @@ def command(shell: str) -> None:
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell!r}")
     root = click.get_current_context().find_root().command
-    click.echo(kind(root, {}, "dpbayes", "_DPBAYES_COMPLETE").source())
+    emit(kind(root, {}, "dpbayes", "_DPBAYES_COMPLETE").source())

@@ -6,7 +6,7 @@ import dataclasses
 
 import click
 
-from dpbayes_cli.commands.output import emit_json, output_options
+from dpbayes_cli.commands.output import emit, emit_json, output_options
 
 
 @click.command("explain")
@@ -29,9 +29,9 @@ def command(name: str, as_json: bool) -> None:
     if as_json:
         emit_json({"name": name, "kind": kind, "summary": summary, **dataclasses.asdict(card)})
         return
-    click.echo(f"{name} ({kind}): {summary}")
+    emit(f"{name} ({kind}): {summary}")
     for field in dataclasses.fields(card):
-        click.echo()
-        click.echo(f"{field.name.replace('_', ' ').capitalize()}:")
+        emit("")
+        emit(f"{field.name.replace('_', ' ').capitalize()}:")
         text = click.wrap_text(getattr(card, field.name), width=100, initial_indent="  ", subsequent_indent="  ")
-        click.echo(text)
+        emit(text)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpbayes_cli.commands.options import INFERENCE_KEYS, merged, question_options, stated
-from dpbayes_cli.commands.output import emit_json, output_options, say
+from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 
 
 @click.command("infer")
@@ -32,7 +32,7 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
 
     from dpbayes_cli.bundle.analysis import analyse
     from dpbayes_cli.bundle.assemble import inference_report, summary
-    from dpbayes_cli.bundle.files import released_of, samples_name, sampling_seed, write_samples
+    from dpbayes_cli.bundle.files import released_of, samples_name, sampling_seed, spec_of, write_samples
     from dpbayes_cli.bundle.read import read_document
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
     from dpbayes_cli.commands.posterior_table import posterior_lines
@@ -42,6 +42,7 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     if out is not None:
         check_target(out)
     overrides = stated(flags)
+    spec_of(document)
     spec = build_spec({**merged(document.spec, overrides), "prior": overrides.get("prior", document.spec["prior"])})
     released = released_of(document)
     used_seed = sampling_seed(document.release_id, released) if seed is None else seed
@@ -72,5 +73,5 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
         emit_json(result)
         return
     for line in posterior_lines(posterior, report.warnings):
-        click.echo(line)
+        emit(line)
     say(f"{report.method}: {report.how}; no charge")

@@ -116,8 +116,8 @@ def ledger_option(function: Command) -> Command:
 
 def open_ledger(path: Path | None) -> Ledger:
     """Return the ledger that a command works on."""
-    from dpbayes_cli.ledger.ledger import Ledger, default_path
-    from dpbayes_cli.ledger.sqlite import SqliteStorage
+    from dpbayes_cli.ledger.ledger import Ledger
+    from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
 
     return Ledger(SqliteStorage(path or default_path()))
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import click
+
+from dpbayes_cli.errors import OutputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -46,26 +50,56 @@ def _quieter(_context: click.Context, _parameter: click.Parameter, value: bool) 
         _LEVEL[0] = -1
 
 
+def talk(message: str) -> None:
+    """Write to stderr; that nobody can read it is no failure, for the release is on disk or not regardless."""
+    with suppress(OSError, ValueError, AttributeError):
+        click.echo(message, err=True)
+
+
 def say(message: str) -> None:
     """Tell the user something on stderr, unless told to be quiet."""
     if verbosity() >= 0:
-        click.echo(message, err=True)
+        talk(message)
 
 
 def detail(message: str) -> None:
     """Tell the user something on stderr that only ``-v`` asks for."""
     if verbosity() >= 1:
-        click.echo(message, err=True)
+        talk(message)
+
+
+def emit(text: str, *, nl: bool = True) -> None:
+    """Print a part of the result.
+
+    Raises:
+        OutputError: standard output cannot be written.
+    """
+    try:
+        click.echo(text, nl=nl)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is closed"
+        raise OutputError(f"the result cannot be written to standard output: {reason}") from None
 
 
 def emit_json(document: Any) -> None:
     """Print the result as one JSON document."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    emit(json.dumps(document, indent=2))
+
+
+def printable(text: str) -> str:
+    """Return a text whose control characters, which could fake a line or steer a terminal, are written as escapes."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table as the result: fitted to a terminal, else as wide as its texts."""
-    if sys.stdout.isatty():
+    rows = [[printable(cell) for cell in row] for row in rows]
+    if sys.stdout is not None and sys.stdout.isatty():
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -79,4 +113,4 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         return
     widths = [max([len(column), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     for row in [columns, *rows]:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        emit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.options import ledger_option, merged, open_ledger, question_options, stated
-from dpbayes_cli.commands.output import detail, emit_json, output_options, say
+from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.ledger import Ledger
@@ -60,6 +60,8 @@ def command(
 
     if release_id is not None and not _LABEL.fullmatch(release_id):
         raise click.UsageError("--release-id takes letters, digits, '.', '_', ':' and '-', at most 128")
+    if purpose != printable(purpose):
+        raise click.UsageError("--purpose holds a control character")
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
     spec, location = _question(data, spec_path, stated(flags))
@@ -136,9 +138,9 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
         emit_json(document)
         return
     price = "nothing: it is charged already" if preview.known else f"epsilon {question.plan.guarantee.epsilon:f}"
-    click.echo(f"would cost {price}, from account {question.account}{' (to be opened)' if preview.opened else ''}")
-    click.echo(f"noise scale {step.noise.scale:.6g} counts on {len(step.statistic.names)} statistics")
-    click.echo(f"would remain: {_components(document['remaining'])}")
+    emit(f"would cost {price}, from account {question.account}{' (to be opened)' if preview.opened else ''}")
+    emit(f"noise scale {step.noise.scale:.6g} counts on {len(step.statistic.names)} statistics")
+    emit(f"would remain: {_components(document['remaining'])}")
 
 
 def _document(outcome: Outcome) -> dict[str, Any]:
@@ -165,18 +167,20 @@ def _show(outcome: Outcome) -> None:
     """Print the result for a person."""
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import texts
+    from dpbayes_cli.numeric import float_text
 
     document = outcome.document
     guarantee = document.guarantee
-    click.echo(f"release   {document.release_id}")
-    click.echo(f"bundle    {outcome.bundle}")
-    click.echo(
-        f"guarantee epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}, {guarantee.neighbors} ({guarantee.kind})"
+    emit(f"release   {document.release_id}")
+    emit(f"bundle    {outcome.bundle}")
+    emit(
+        f"guarantee epsilon {float_text(guarantee.epsilon)}, delta {float_text(guarantee.delta)}, "
+        f"{guarantee.neighbors} ({guarantee.kind})"
     )
     for line in posterior_lines(document.posterior, document.inference.warnings):
-        click.echo(line)
-    click.echo(f"remaining {_components(texts(outcome.remaining))} in account {document.account}")
-    click.echo(f"receipt   entry {outcome.sequence}, head {outcome.head}")
+        emit(line)
+    emit(f"remaining {_components(texts(outcome.remaining))} in account {document.account}")
+    emit(f"receipt   entry {outcome.sequence}, head {outcome.head}")
 
 
 def _components(remaining: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dpbayes_cli.commands.output import emit_json, output_options
+from dpbayes_cli.commands.output import emit, emit_json, output_options
 
 
 @click.group("spec")
@@ -21,7 +21,7 @@ def init(model: str) -> None:
     """Print a commented spec for MODEL, to be redirected into a file."""
     from dpbayes_cli.spec.template import template
 
-    click.echo(template(model), nl=False)
+    emit(template(model), nl=False)
 
 
 @command.command("check")
@@ -34,25 +34,25 @@ def init(model: str) -> None:
 @output_options
 def check(file: Path, against: str | None, as_json: bool) -> None:
     """Check FILE and print the question that it states, every default filled in."""
+    from dpbayes_cli.release import count_valid, price
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.yaml_reader import read_spec_file
 
     spec = build_spec(read_spec_file(file))
-    spec.build_model()
+    price(spec)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     if against is not None:
-        from dpbayes_cli.release import count_valid
         from dpbayes_cli.sources.location import locate
 
         result["NOT PRIVATE"] = count_valid(spec, locate(against))
     if as_json:
         emit_json(result)
         return
-    click.echo(f"{file}: a valid spec of {spec.model}")
+    emit(f"{file}: a valid spec of {spec.model}")
     if against is not None:
-        click.echo("NOT PRIVATE: exact counts of the data, to be shown to nobody who may not see the data")
+        emit("NOT PRIVATE: exact counts of the data, to be shown to nobody who may not see the data")
         for name, count in result["NOT PRIVATE"].items():
-            click.echo(f"  {name}: {count}")
+            emit(f"  {name}: {count}")
 
 
 @command.command("schema")

@@ -139,6 +139,7 @@ def _layers(
 ) -> list[_Layer] | None:
     """Cover the totals that matter, from a guess outwards; None where that takes too many tilts."""
     least, guess, most = span
+    most_layers = min(_MOST_LAYERS, _BUDGET // (8 * sum(map(len, log_factors))))
 
     def reached(layer: _Layer, total: int) -> float:
         return float(layer.log_mass[total - layer.first] + total_term(np.array(total), problem))
@@ -148,7 +149,7 @@ def _layers(
     best = float(np.max(start.log_mass + total_term(support, problem)))
     layers = [start]
     for upwards in (True, False):
-        while len(layers) < _MOST_LAYERS:
+        while len(layers) < most_layers:
             outer = layers[-1] if upwards else layers[0]
             edge = outer.last if upwards else outer.first
             if edge == (most if upwards else least) or reached(outer, edge) < best - _NATS:
@@ -159,7 +160,7 @@ def _layers(
             support = np.arange(layer.first, layer.last + 1)
             best = max(best, float(np.max(layer.log_mass + total_term(support, problem))))
             layers = [*layers, layer] if upwards else [layer, *layers]
-    return layers if len(layers) < _MOST_LAYERS else None
+    return layers if len(layers) < most_layers else None
 
 
 def _clipped(layer: _Layer, least: int, most: int) -> _Layer:
@@ -196,7 +197,8 @@ def _tilt(log_factors: list[Floats], low: Integers, target: int) -> float:
     for k, log_factor in enumerate(log_factors):
         padded[k, : len(log_factor)] = log_factor
     offsets = np.arange(width)
-    bottom, top = -60.0, 60.0
+    steepest = max(float(np.abs(np.diff(log_factor)).max(initial=0.0)) for log_factor in log_factors)
+    bottom, top = -60.0 - steepest, 60.0 + steepest  # where the noise is tiny one count costs hundreds of nats
     middle = 0.0
     for _ in range(60):
         tilted = padded + middle * offsets

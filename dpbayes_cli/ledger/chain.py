@@ -42,7 +42,7 @@ def next_entry(last: Entry | None, fields: Mapping[str, Any]) -> Entry:
 
 def link(previous: str, body: bytes) -> str:
     """Return the hash of an entry."""
-    return digest("ledger entry", previous.encode("ascii"), body)
+    return digest("ledger entry", previous.encode("utf-8", "surrogatepass"), body)
 
 
 def broken_links(entries: Iterable[Entry]) -> list[str]:

@@ -82,7 +82,7 @@ def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord |
     """
     label = charge.label if charge.label is not None else f"request {charge.request_digest}"
     if charge.fresh:
-        return _fresh_label(account, label)
+        return _fresh_label(account, label, charge.source)
     known = account.releases.get(release_id_of(account.name, label))
     if known is None:
         return label, None
@@ -109,6 +109,12 @@ def check_fits(account: Account, charge: Charge) -> None:
     if charge.label is None and not charge.fresh:
         for known in account.releases.values():
             if known.question_digest == charge.question_digest and known.label.startswith("request "):
+                if known.stage == "reserved":
+                    raise BudgetError(
+                        f"release {known.release_id} has paid for this question already and is not finished; "
+                        "nothing was charged",
+                        hint="give its original command again to finish it; or --fresh to pay for a new draw",
+                    )
                 raise BudgetError(
                     f"release {known.release_id} has paid for this question already; "
                     "another prior, method or number of samples is free; nothing was charged",
@@ -132,7 +138,7 @@ def check_fits(account: Account, charge: Charge) -> None:
     )
 
 
-def _fresh_label(account: Account, base: str) -> tuple[str, ReleaseRecord | None]:
+def _fresh_label(account: Account, base: str, source: str) -> tuple[str, ReleaseRecord | None]:
     """Return the label of a new draw; an unfinished one whose process has died is finished first."""
     number = 1
     while True:
@@ -140,6 +146,6 @@ def _fresh_label(account: Account, base: str) -> tuple[str, ReleaseRecord | None
         known = account.releases.get(release_id_of(account.name, label))
         if known is None:
             return label, None
-        if known.stage != "published" and not is_running(known.owner):
+        if known.stage != "published" and known.source == source and not is_running(known.owner):
             return label, known
         number += 1

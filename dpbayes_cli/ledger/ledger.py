@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from dpbayes_cli import __version__
@@ -29,12 +27,14 @@ class Reservation:
 
     Attributes:
         release: its record.
-        payload: the sealed payload where there is one already.
+        payload: the sealed draw where there is one already.
+        document: the release document where it was published already.
         opened: whether the account was opened for it.
     """
 
     release: ReleaseRecord
     payload: bytes | None
+    document: bytes | None
     opened: bool
 
 
@@ -94,18 +94,17 @@ class Ledger:
             entries = transaction.entries()
             state = replay(entries)
             found = broken_links(entries) + state.findings
-            sealed = {r.release_id: r.sealed for a in state.accounts.values() for r in a.releases.values() if r.sealed}
+            releases = [release for account in state.accounts.values() for release in account.releases.values()]
+            kept = {r.release_id: r.sealed for r in releases if r.sealed}
+            kept |= {_document_key(r.release_id): r.document for r in releases if r.document}
             stored = set(transaction.payload_ids())
-            found += [f"release {missing}: the sealed payload is missing" for missing in sorted(sealed.keys() - stored)]
-            found += [f"release {extra}: a payload that was never sealed" for extra in sorted(stored - sealed.keys())]
-            for release_id in sorted(sealed.keys() & stored):
+            found += [f"release {missing}: the sealed payload is missing" for missing in sorted(kept.keys() - stored)]
+            found += [f"release {extra}: a payload that was never sealed" for extra in sorted(stored - kept.keys())]
+            for key in sorted(kept.keys() & stored):
                 try:
-                    payload = transaction.payload(release_id)
+                    _checked(transaction, key, kept[key])
                 except LedgerError as error:
                     found.append(error.message)
-                    continue
-                if payload is None or digest("payload", payload) != sealed[release_id]:
-                    found.append(f"release {release_id}: the stored payload is not the one that was sealed")
             return found, state
 
     def open_account(self, name: str, budget: Budget, neighbors: Neighbors) -> Account:
@@ -135,7 +134,10 @@ class Ledger:
             account = _account(state, name)
             if delta is not None and account.budget.delta is None:
                 raise BudgetError(f"the account {name!r} has a budget of pure epsilon; a delta cannot be added")
-            budget = Budget(epsilon or account.budget.epsilon, delta or account.budget.delta)
+            budget = Budget(
+                account.budget.epsilon if epsilon is None else epsilon,
+                account.budget.delta if delta is None else delta,
+            )
             left = budget.remaining(account.charged)
             if any(value < 0 for value in left.values()):
                 raise BudgetError(
@@ -174,7 +176,7 @@ class Ledger:
             account, opened = paying_account(state, charge)
             label, known = find_release(account, charge)
             if known is not None:
-                return Reservation(known, _sealed_payload(transaction, known), False)
+                return Reservation(known, _sealed(transaction, known), _document(transaction, known), False)
             check_fits(account, charge)
             if opened:
                 self._open(transaction, state, account.name, account.budget, account.neighbors, by_default=True)
@@ -193,7 +195,7 @@ class Ledger:
                 "purpose": charge.purpose,
             }
             self._append(transaction, state, fields)
-            return Reservation(state.accounts[account.name].releases[release_id], None, opened)
+            return Reservation(state.accounts[account.name].releases[release_id], None, None, opened)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
         """Make a payload final: the first one for its id wins, and every caller gets the winner back.
@@ -206,7 +208,7 @@ class Ledger:
             known = _account(state, account).releases.get(release.release_id)
             if known is None:
                 raise LedgerError(f"release {release.release_id} was never charged")
-            stored = _sealed_payload(transaction, known)
+            stored = _sealed(transaction, known)
             if stored is not None:
                 return stored
             fields = {
@@ -219,8 +221,10 @@ class Ledger:
             transaction.put_payload(release.release_id, payload)
             return payload
 
-    def publish(self, release: ReleaseRecord, account: str, files: Mapping[str, str]) -> tuple[ReleaseRecord, State]:
-        """Record that a release is on disk, with the digests of its files; the first record stays.
+    def publish(
+        self, release: ReleaseRecord, account: str, files: Mapping[str, str], document: bytes
+    ) -> tuple[ReleaseRecord, State]:
+        """Record that a release is on disk: its document and the digests of its files; the first record stays.
 
         Raises:
             LedgerError: the release was never sealed.
@@ -232,8 +236,15 @@ class Ledger:
                 raise LedgerError(f"release {release.release_id} was never sealed")
             if known.stage == "published":
                 return known, state
-            fields = {"kind": "published", "account": account, "release_id": release.release_id, "files": dict(files)}
+            fields = {
+                "kind": "published",
+                "account": account,
+                "release_id": release.release_id,
+                "files": dict(files),
+                "document": digest("payload", document),
+            }
             self._append(transaction, state, fields)
+            transaction.put_payload(_document_key(release.release_id), document)
             return state.accounts[account].releases[release.release_id], state
 
     def _open(
@@ -290,27 +301,34 @@ def _account(state: State, name: str) -> Account:
     return state.accounts[name]
 
 
-def _sealed_payload(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
-    """Return the payload of a sealed release, refused where it is not the one that was sealed."""
-    if release.sealed is None:
+def _sealed(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
+    """Return the sealed draw of a release, refused where it is not the one that was sealed."""
+    return None if release.sealed is None else _checked(transaction, release.release_id, release.sealed)
+
+
+def _document(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
+    """Return the document of a published release, refused where it is another."""
+    if release.document is None:
         return None
-    payload = transaction.payload(release.release_id)
-    if payload is None or digest("payload", payload) != release.sealed:
-        raise LedgerError(f"the payload of release {release.release_id} is not the one that was sealed")
+    return _checked(transaction, _document_key(release.release_id), release.document)
+
+
+def _document_key(release_id: str) -> str:
+    return f"{release_id}/document"
+
+
+def _checked(transaction: Transaction, key: str, expected: str) -> bytes:
+    payload = transaction.payload(key)
+    if payload is None or digest("payload", payload) != expected:
+        raise LedgerError(f"the payload of release {key} is not the one that was sealed")
     return payload
 
 
 def _user() -> str:
+    """Return the name of the user who runs this process, not what the environment says."""
+    import pwd
+
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         return str(os.getuid())
-
-
-def default_path() -> Path:
-    """Return the ledger's path: ``$DPBAYES_LEDGER``, else the user's state directory."""
-    stated = os.environ.get("DPBAYES_LEDGER")
-    if stated:
-        return Path(stated)
-    state_home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state_home) / "dpbayes" / "ledger.sqlite"

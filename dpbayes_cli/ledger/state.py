@@ -29,6 +29,7 @@ class ReleaseRecord:
         time, user, version, purpose: who asked, and why.
         sealed: the digest of the sealed payload, or None.
         published: the digests of the published files, or None.
+        document: the digest of the published document, or None.
     """
 
     release_id: str
@@ -47,6 +48,7 @@ class ReleaseRecord:
     purpose: str
     sealed: str | None = None
     published: dict[str, str] | None = None
+    document: str | None = None
 
     @property
     def stage(self) -> str:
@@ -105,7 +107,7 @@ class State:
         self.last = entry
         try:
             _apply(self, entry)
-        except (KeyError, TypeError, ValueError, AttributeError, SpecError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, SpecError) as error:
             self.findings.append(f"entry {entry.sequence} breaks the protocol: {_reason(error)}")
 
 
@@ -127,6 +129,11 @@ def _apply(state: State, entry: Entry) -> None:
     if fields["sequence"] != entry.sequence:
         raise ValueError("its sequence number is another")
     kind, name = fields["kind"], fields["account"]
+    for key in ("kind", "account", "time", "user", "version"):
+        if not isinstance(fields[key], str):
+            raise ValueError(f"its {key} is not a text")
+    if not isinstance(fields.get("purpose", ""), str) or not isinstance(fields.get("reason", ""), str):
+        raise ValueError("its reason is not a text")
     if kind == "open":
         if name in state.accounts:
             raise ValueError("the account is already open")
@@ -172,6 +179,6 @@ def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry
     if kind == "sealed" and known.stage == "reserved":
         account.releases[release_id] = replace(known, sealed=fields["payload"])
     elif kind == "published" and known.stage == "sealed":
-        account.releases[release_id] = replace(known, published=dict(fields["files"]))
+        account.releases[release_id] = replace(known, published=dict(fields["files"]), document=fields["document"])
     else:
         raise ValueError(f"a release that is {known.stage} cannot become {kind}")

@@ -99,19 +99,19 @@ def check_epsilon(epsilon: Decimal) -> None:
     """
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise SpecError(
-            f"epsilon is {decimal_text(epsilon)}; allowed: 1e-12 to {decimal_text(LARGEST_EPSILON)}",
+            f"epsilon is {epsilon:g}; allowed: 1e-12 to {decimal_text(LARGEST_EPSILON)}",
             where="privacy.epsilon",
         )
 
 
 def check_delta(delta: Decimal) -> None:
-    """Refuse a delta outside (0, 1).
+    """Refuse a delta that no release should carry.
 
     Raises:
-        SpecError: not strictly between 0 and 1.
+        SpecError: not at least 1e-30 and below 1.
     """
-    if not 0 < delta < 1:
-        raise SpecError(f"delta is {decimal_text(delta)}; allowed: strictly between 0 and 1", where="delta")
+    if not Decimal("1e-30") <= delta < 1:
+        raise SpecError(f"delta is {delta:g}; allowed: 1e-30 and more, below 1", where="delta")
 
 
 def parse_guarantee(stored: Mapping[str, str]) -> Guarantee:

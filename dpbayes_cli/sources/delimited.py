@@ -11,7 +11,7 @@ from threading import Thread
 from typing import BinaryIO
 
 from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
-from dpbayes_cli.duck import cursor
+from dpbayes_cli.duck import cursor, fetch
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
@@ -74,13 +74,13 @@ class DelimitedSource(Source):
             raise ValueError("check first")
         text = cell_expression("line", self._index, self._width, self._dialect)
         first = "line" if line_settles(self._width, self._dialect, self._column.levels) else None
-        with _piped(self._blocks()) as (reader, tally), cursor(unreadable()) as engine:
-            relation = f"read_csv('/dev/fd/{reader}', {_READER})"
+        with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
+            relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
             query = counting_query(relation, text, self._column, impute_code(self._column, policy), first)
-            counts = Counter(dict(engine.execute(query).fetchall()))
-        if counts.total() != tally.records:
+            counts = Counter(dict(fetch(engine, query, pipe.cut)))
+        if counts.total() != pipe.records:
             raise SourceError("the engine lost count of the records; nothing is released")
-        return Statistics(evaluate(statistic, self._column.role, counts), tally.records)
+        return Statistics(evaluate(statistic, self._column.role, counts), pipe.records)
 
     def close(self) -> None:
         """Close a stream that is still open."""
@@ -105,67 +105,81 @@ class DelimitedSource(Source):
         """Yield the sanitized records of all files in order."""
         quote = self._dialect.quote.encode("ascii") if self._dialect.quoted_newlines else b""
         if self._stream is not None:
-            fresh = not self._dialect.header
-            yield from record_blocks(self._stream, skip_header=False, at_start=fresh, quote=quote)
+            yield from record_blocks(self._stream, skip_header=False, quote=quote)
             return
         for path in self._location.paths:
             with opened(path) as stream:
                 yield from record_blocks(stream, skip_header=self._dialect.header, quote=quote)
 
 
-class _Tally:
-    """What the feeding thread saw: the number of records, and the error that stopped it."""
+class _Pipe:
+    """A pipe that a thread feeds.
+
+    Attributes:
+        reader: the descriptor of its reading end.
+        records: the number of records fed so far.
+        error: what stopped the feeder, or None.
+    """
 
     def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+        with suppress(OSError, AttributeError):
+            fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self.records = 0
         self.error: Exception | None = None
+        self._done = False
 
-
-@contextmanager
-def _piped(blocks: Iterator[bytes]) -> Iterator[tuple[int, _Tally]]:
-    """Feed blocks into a pipe from a thread; yield its reading end.
-
-    Raises:
-        SourceError: the blocks could not be read to their end; this wins over what the engine made of it.
-    """
-    reader, writer = os.pipe()
-    with suppress(OSError, AttributeError):
-        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    tally = _Tally()
-
-    def feed() -> None:
+    def feed(self, blocks: Iterator[bytes]) -> None:
+        """Write all blocks, then close the writing end."""
         try:
-            with open(writer, "wb", buffering=0) as sink:  # noqa: PTH123 - a descriptor
+            with open(self._writer, "wb", buffering=0) as sink:  # noqa: PTH123 - a descriptor
                 for block in blocks:
-                    tally.records += block.count(b"\n")
+                    self.records += block.count(b"\n")
                     rest = memoryview(block)
                     while rest:
                         rest = rest[sink.write(rest) :]
         except BrokenPipeError:
             pass  # the engine stopped reading and says why
         except Exception as error:  # noqa: BLE001 - carried to the thread that waits
-            tally.error = error
+            self.error = error
+        finally:
+            self._done = True
 
-    feeder = Thread(target=feed, name="feeder", daemon=True)
+    def cut(self) -> None:
+        """End the stream for its reader, whatever the feeder waits for; the descriptor stays taken."""
+        if not self._done:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._writer)
+            os.close(null)
+
+    def check(self) -> None:
+        """Raise what stopped the feeder, without any text of a third party."""
+        if isinstance(self.error, DpbayesError):
+            raise self.error
+        if self.error is not None:
+            raise SourceError("the data could not be read to their end") from None
+
+
+@contextmanager
+def _piped(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
+    """Feed blocks into a pipe from a thread.
+
+    Raises:
+        SourceError: the blocks could not be read to their end; this wins over what the engine made of it.
+    """
+    pipe = _Pipe()
+    feeder = Thread(target=pipe.feed, args=(blocks,), name="feeder", daemon=True)
     feeder.start()
     try:
-        yield reader, tally
+        yield pipe
     except SourceError:
-        os.close(reader)
+        os.close(pipe.reader)
         feeder.join()
-        _raise(tally)
+        pipe.check()
         raise
     except BaseException:
-        os.close(reader)
+        os.close(pipe.reader)
         raise
-    os.close(reader)
+    os.close(pipe.reader)
     feeder.join()
-    _raise(tally)
-
-
-def _raise(tally: _Tally) -> None:
-    """Raise what stopped the feeder, without any text of a third party."""
-    if isinstance(tally.error, DpbayesError):
-        raise tally.error
-    if tally.error is not None:
-        raise SourceError("the data could not be read to their end") from None
+    pipe.check()

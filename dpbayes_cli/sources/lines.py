@@ -34,10 +34,11 @@ def first_line(stream: BinaryIO) -> bytes | None:
     return line.removeprefix(_BOM).removesuffix(b"\n").removesuffix(b"\r")
 
 
-def record_blocks(stream: BinaryIO, *, skip_header: bool, at_start: bool = True, quote: bytes = b"") -> Iterator[bytes]:
+def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") -> Iterator[bytes]:
     """Yield blocks of whole sanitized records, each record ended by one line feed.
 
-    A line feed ends a record; a carriage return before it belongs to the ending. Control bytes and byte-order marks
+    A line feed ends a record; a carriage return before it belongs to the ending. One byte-order mark at the beginning
+    of any record is removed (files that begin with one are often joined). Control bytes and other byte-order marks
     become ``INVALID``, bytes that are not UTF-8 become U+FFFD, a record longer than ``LONGEST_RECORD`` becomes
     ``INVALID`` alone. The number of records yielded is the number of physical lines (a last line without a line feed
     counts, an empty remainder does not). Memory is bounded by the block and the longest record.
@@ -45,16 +46,12 @@ def record_blocks(stream: BinaryIO, *, skip_header: bool, at_start: bool = True,
     Args:
         stream: binary, buffered.
         skip_header: whether the first line is a header and not a record.
-        at_start: whether the stream is at the beginning of a file, where a byte-order mark may stand.
         quote: where one byte is given, records are parsed and not physical: a line feed between an odd and the next
             quote of the file belongs to its record, as ``INVALID``.
     """
     carry = b""
     overlong = quoted = False
     while block := stream.read(BLOCK):
-        if at_start:
-            block = block.removeprefix(_BOM)
-            at_start = False
         if quote:
             block, quoted = _hide_quoted_newlines(block, quote, quoted)
         head, newline, tail = block.rpartition(b"\n")
@@ -110,7 +107,9 @@ def _sanitized(lines: bytes) -> bytes:
             position = end + 1
     if b"\r" in lines:
         lines = lines.replace(b"\r\n", b"\n")
-    lines = lines.translate(_TABLE).replace(_BOM, INVALID)
+    lines = lines.translate(_TABLE)
+    if _BOM in lines:
+        lines = lines.removeprefix(_BOM).replace(b"\n" + _BOM, b"\n").replace(_BOM, INVALID)
     try:
         lines.decode("utf-8")
     except UnicodeDecodeError:

@@ -25,11 +25,13 @@ class Location:
 
     Attributes:
         text: what the user wrote.
-        paths: the files that it names, sorted; empty for standard input.
+        paths: the files that it names, sorted, each once; empty for standard input.
+        pattern: whether it was a pattern.
     """
 
     text: str
     paths: tuple[Path, ...]
+    pattern: bool = False
 
     @property
     def identity(self) -> str:
@@ -52,8 +54,10 @@ class Location:
     @property
     def dataset(self) -> str | None:
         """The name of the data set that one regular file implies: its stem; None where it must be stated."""
-        if len(self.paths) != 1 or self.is_stream or _is_pattern(self.text):
+        if len(self.paths) != 1 or self.is_stream or self.pattern:
             return None
+        if self.paths[0].absolute().parts[1:2] in {("dev",), ("proc",)}:
+            return None  # the name of a descriptor says nothing about the data
         return self.paths[0].name.split(".")[0] or None
 
 
@@ -63,19 +67,30 @@ def locate(text: str) -> Location:
     Raises:
         SourceError: a remote address, nothing there, a directory, or no permission.
     """
-    if text == STDIN:
-        return Location(text, ())
+    if text in {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
+        return Location(STDIN, ())
     if "://" in text:
         raise SourceError("remote sources are not supported", hint="copy the file, or pipe it into '-'")
-    if Path(text).exists() or not _is_pattern(text):
-        paths = [Path(text)]
-    else:
-        paths = [Path(name) for name in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207 - any pattern
+    if "\0" in text:
+        raise SourceError("the path of the data holds a NUL character")
+    pattern = not os.path.lexists(text) and _is_pattern(text)
+    paths = [Path(n) for n in sorted(glob.glob(text, recursive=True))] if pattern else [Path(text)]  # noqa: PTH207
     if not paths:
         raise SourceError(f"no file matches {text!r}")
     for path in paths:
         _check_readable(path)
-    return Location(text, tuple(paths))
+    if len(paths) > 1 and not all(path.is_file() for path in paths):
+        raise SourceError("several files are named, and one of them is a pipe", hint="name regular files")
+    return Location(text, _distinct(paths), pattern)
+
+
+def _distinct(paths: list[Path]) -> tuple[Path, ...]:
+    """Return each file once: a pattern can reach one file by several names, and a record must not count twice."""
+    found: dict[tuple[int, int], Path] = {}
+    for path in paths:
+        status = path.stat()
+        found.setdefault((status.st_dev, status.st_ino), path)
+    return tuple(found.values())
 
 
 def _is_pattern(text: str) -> bool:
@@ -105,6 +120,8 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
 
     try:
         if path is None:
+            if sys.stdin is None:
+                raise SourceError("standard input is closed")
             yield sys.stdin.buffer
             return
         with path.open("rb") as raw:

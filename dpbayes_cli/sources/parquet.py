@@ -6,13 +6,27 @@ from collections import Counter
 from contextlib import ExitStack
 
 from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
-from dpbayes_cli.duck import cursor
+from dpbayes_cli.duck import cursor, fetch
 from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.source import Source, column_index, impute_code, unreadable
 from dpbayes_cli.sources.statements import counting_query, evaluate
 
-_TEXTUAL = ("VARCHAR", "ENUM", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
+_TEXTUAL = (
+    "VARCHAR",
+    "ENUM",
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "HUGEINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    '"NULL"',
+)
+_EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 _UNSIGNED = tuple(f"U{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
 
 
@@ -68,7 +82,7 @@ class ParquetSource(Source):
                         self._column,
                         impute_code(self._column, policy),
                     )
-                    counts.update(dict(engine.execute(query).fetchall()))
+                    counts.update(dict(fetch(engine, query, engine.interrupt)))
         return Statistics(evaluate(statistic, self._column.role, counts), counts.total())
 
     def close(self) -> None:
@@ -95,5 +109,16 @@ def _check_type(name: str, column: Column) -> None:
                 hint="state them: --success true --failure false",
             )
         return
+    if name in _EXACT_INTEGERS and any(_is_larger(level, _EXACT_INTEGERS[name]) for level in column.levels):
+        raise SpecError(
+            f"the column is of type {name}, which cannot tell integers as large as the declared ones apart",
+            where="domain",
+            hint="write the column as integers or as text",
+        )
     if not name.startswith((*_TEXTUAL, *_UNSIGNED)) or name.endswith("]"):
         raise SourceError(f"a column of type {name} cannot be read as text", hint="cast it to VARCHAR")
+
+
+def _is_larger(level: str, limit: int) -> bool:
+    text = normal_cell(level).removeprefix("-")
+    return text.isdecimal() and text.isascii() and int(text) > limit

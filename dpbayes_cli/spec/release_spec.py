@@ -22,8 +22,8 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _REQUIRED = re.compile(r"Object missing required field `(.*)`")
 _FREE = ("prior", "inference")
 """Sections that change what is made of the privatized statistics, not what is asked of the data."""
-_OUTSIDE = ("data", "dataset")
-"""Keys that say where the data are and whose they are; the account and the ledger record them."""
+_OUTSIDE = ("data", "dataset", "records")
+"""Keys that say where the data are, whose they are and how many there should be: not what is asked of them."""
 
 
 def check_name(name: str) -> None:

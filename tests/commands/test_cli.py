@@ -340,3 +340,69 @@ def test_completion(dpbayes: Cli, shell: Cli, monkeypatch: pytest.MonkeyPatch) -
 
 def test_tables_fit_a_terminal_and_carry_no_color_unless_there_is_one(dpbayes: Cli) -> None:
     assert not re.search("\x1b", dpbayes("models").out)
+
+
+def test_a_budget_cannot_be_amended_to_nothing(dpbayes: Cli) -> None:
+    dpbayes("budget", "open", "d", "--epsilon", "2")
+    assert dpbayes("budget", "amend", "d", "--epsilon", "0", "--reason", "close").code == 3
+    assert dpbayes("budget", "show", "d", "--json").json["accounts"][0]["remaining"] == {"epsilon": "2"}
+
+
+def test_a_purpose_cannot_fake_a_line_of_the_history(dpbayes: Cli, coin: Path) -> None:
+    assert dpbayes("release", coin, *COIN, "--purpose", "x\n99 amend").code == 2
+    assert dpbayes("budget", "open", "d", "--epsilon", "2").code == 0
+    assert dpbayes("budget", "amend", "d", "--epsilon", "3", "--reason", "x\x1b[2J").code == 2
+
+
+def test_the_name_of_a_file_that_is_no_name_of_an_account_must_be_stated(dpbayes: Cli, coin: Path) -> None:
+    named = coin.rename("my data.csv")
+    refused = dpbayes("release", named, *COIN)
+    assert (refused.code, "--dataset" in refused.err) == (3, True)
+
+
+@pytest.mark.parametrize("data", ["x" * 5000, "a\0b"])
+def test_a_path_that_cannot_be_is_a_source_error(data: str, dpbayes: Cli) -> None:
+    assert dpbayes("release", data, *COIN).code == 4
+
+
+def test_a_bundle_is_not_written_into(dpbayes: Cli, coin: Path) -> None:
+    dpbayes("release", coin, *COIN, "--out", "out")
+    assert dpbayes("infer", "out", "--out", "out/again").code == 8
+    Path("link").symlink_to("out")
+    assert dpbayes("release", coin, *COIN, "--fresh", "--out", "link/x").code == 8
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("spec", "prior"), None),
+        (("spec", "model"), "gone"),
+        (("spec", "prior", "alpha"), 5e-324),
+        (("statistics",), []),
+        (("statistics", 0, "value"), 2**70),
+        (("statistics", 0, "name"), "other"),
+        (("n_records",), None),
+        (("n_records",), -1),
+        (("noise", "scale"), 1e308),
+    ],
+)
+def test_a_tampered_bundle_is_a_failed_verification(
+    where: tuple[str | int, ...], value: object, dpbayes: Cli, coin: Path
+) -> None:
+    dpbayes("release", coin, *COIN, "--out", "out")
+    document = json.loads(Path("out/release.json").read_text())
+    inside = document
+    for key in where[:-1]:
+        inside = inside[key]
+    if value is None and where[0] == "spec":
+        del inside[where[-1]]
+    else:
+        inside[where[-1]] = value
+    Path("out/release.json").write_text(json.dumps(document))
+    assert dpbayes("infer", "out").code == 7
+
+
+@pytest.mark.parametrize("wrong", ["mechanism: lapplace", "on_invalid: 'impute:7'"])
+def test_a_spec_that_release_would_refuse_does_not_pass_the_check(wrong: str, dpbayes: Cli) -> None:
+    Path("s.yaml").write_text(f"model: beta-bernoulli\nprivacy: {{epsilon: 1}}\n{wrong}\n")
+    assert dpbayes("spec", "check", "s.yaml").code == 3

@@ -31,7 +31,7 @@ import dpbayes_cli.commands.release
 import dpbayes_cli.inference.plane
 import dpbayes_cli.inference.solve  # noqa: F401 - imported before the fork
 import dpbayes_cli.release as release_module
-from dpbayes_cli.bundle.document import parse_document
+from dpbayes_cli.bundle.document import parse_document, parse_draw
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.main import run
@@ -156,8 +156,8 @@ def examine(directory: Path) -> tuple[list[str], bytes | None, dict[str, bytes],
     if bundle:
         if payload is None:
             wrong.append("a bundle of what was not sealed")
-        elif bundle["release.json"] != parse_document(payload).pretty():
-            wrong.append("the bundle is not the sealed payload")
+        elif parse_document(bundle["release.json"]).statistics != parse_draw(payload).statistics:
+            wrong.append("the bundle is not of the sealed draw")
         if set(bundle) != {"release.json", "statistics.csv", "samples.parquet", "report.md"}:
             wrong.append(f"an incomplete bundle: {sorted(bundle)}")
     if release.stage == "published" and not bundle:

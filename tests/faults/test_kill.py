@@ -40,7 +40,7 @@ def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: P
 
 
 def test_publishing_before_sealing_is_caught(tmp_path: Path) -> None:
-    """The planted bug: write the bundle first, seal later. The sweep must see it."""
+    """The planted bug: write the bundle first, seal when it is published. The sweep must see it."""
     script = tmp_path / "planted.py"
     script.write_text(
         """
@@ -48,15 +48,17 @@ import sys
 from pathlib import Path
 import tests.faults.harness as harness
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.bundle.place import place_bundle
 
-def seal_late(self, record, account, payload):
-    from dpbayes_cli.bundle.document import parse_document
-    place_bundle(parse_document(payload), None, Path("out"), None, print)
-    return original(self, record, account, payload)
+def not_yet(self, record, account, payload):
+    self.late = payload
+    return payload
 
-original = Ledger.seal
-Ledger.seal = seal_late
+def seal_late(self, record, account, files, document):
+    seal(self, record, account, self.late)
+    return publish(self, record, account, files, document)
+
+seal, publish = Ledger.seal, Ledger.publish
+Ledger.seal, Ledger.publish = not_yet, seal_late
 summary = harness.sweep(Path(sys.argv[1]), 9, {-9}, pairs=False, patience=1)
 print(summary["losses"])
 """

@@ -20,9 +20,9 @@ from dpbayes_cli.ledger import charging
 from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.charging import Charge, release_id_of
-from dpbayes_cli.ledger.ledger import Ledger, default_path
+from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.owner import is_running, this_process
-from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
 from dpbayes_cli.privacy.guarantee import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -60,7 +60,7 @@ def test_a_release_walks_reserved_sealed_published(ledger: Ledger) -> None:
     assert reservation.payload is None
     assert reservation.release.stage == "reserved"
     assert ledger.seal(reservation.release, "clinic", b"payload") == b"payload"
-    record, state = ledger.publish(reservation.release, "clinic", {"release.json": "d"})
+    record, state = ledger.publish(reservation.release, "clinic", {"release.json": "d"}, b"document")
     assert record.stage == "published"
     assert state.accounts["clinic"].remaining == {"epsilon": Decimal(2)}
     assert ledger.findings()[0] == []
@@ -85,15 +85,15 @@ def test_the_first_payload_wins_and_the_loser_gets_it_back(ledger: Ledger) -> No
 def test_publishing_twice_keeps_the_first_record(ledger: Ledger) -> None:
     release = ledger.reserve(charge()).release
     ledger.seal(release, "clinic", b"x")
-    ledger.publish(release, "clinic", {"a": "1"})
-    record, _ = ledger.publish(release, "clinic", {"a": "2"})
+    ledger.publish(release, "clinic", {"a": "1"}, b"first")
+    record, _ = ledger.publish(release, "clinic", {"a": "2"}, b"second")
     assert record.published == {"a": "1"}
 
 
 def test_a_step_cannot_be_skipped(ledger: Ledger) -> None:
     release = ledger.reserve(charge()).release
     with pytest.raises(LedgerError, match="never sealed"):
-        ledger.publish(release, "clinic", {})
+        ledger.publish(release, "clinic", {}, b"")
     with pytest.raises(LedgerError, match="never charged"):
         ledger.seal(replace(release, release_id="0" * 16), "clinic", b"x")
 
@@ -160,7 +160,7 @@ def test_fresh_pays_again_but_finishes_its_own_dead_reservation_first(
     assert ledger.reserve(charge("0.5", fresh=True)).release.release_id == first.release_id
     for release in (first, second):
         ledger.seal(release, "clinic", b"x")
-        ledger.publish(release, "clinic", {})
+        ledger.publish(release, "clinic", {}, b"")
     third = ledger.reserve(charge("0.5", fresh=True)).release
     assert third.release_id not in {first.release_id, second.release_id}
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal("1.5")}
@@ -241,7 +241,7 @@ def used(ledger: Ledger) -> Ledger:
     for epsilon in ("1", "0.5"):
         release = ledger.reserve(charge(epsilon)).release
         ledger.seal(release, "clinic", b"payload of " + epsilon.encode())
-        ledger.publish(release, "clinic", {"f": "d"})
+        ledger.publish(release, "clinic", {"f": "d"}, b"document of " + epsilon.encode())
     return ledger
 
 
@@ -281,10 +281,17 @@ def test_an_exchanged_payload_is_found(statement: str, used: Ledger, path: Path)
 
 
 def test_an_exchanged_payload_is_never_shown(used: Ledger, path: Path) -> None:
-    tamper(path, "UPDATE payloads SET payload = (SELECT payload FROM payloads ORDER BY rowid DESC LIMIT 1)")
-    with pytest.raises(LedgerError, match="not the one that was sealed"):
-        used.reserve(charge("1"))
-    assert used.reserve(charge("0.5")).payload == b"payload of 0.5"
+    known = used.reserve(charge("1"))
+    assert (known.payload, known.document) == (b"payload of 1", b"document of 1")
+    for key in (known.release.release_id, f"{known.release.release_id}/document"):
+        tamper(path, "CREATE TABLE kept AS SELECT * FROM payloads")
+        tamper(path, f"UPDATE payloads SET payload = x'789c030000000001' WHERE release_id = '{key}'")
+        with pytest.raises(LedgerError, match="not the one that was sealed"):
+            used.reserve(charge("1"))
+        assert used.reserve(charge("0.5")).payload == b"payload of 0.5"
+        tamper(path, "DELETE FROM payloads")
+        tamper(path, "INSERT INTO payloads SELECT * FROM kept")
+        tamper(path, "DROP TABLE kept")
 
 
 def test_a_rewritten_chain_that_breaks_the_protocol_is_found(used: Ledger, path: Path) -> None:

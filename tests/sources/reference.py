@@ -11,7 +11,7 @@ from dpbayes_cli.sources.records import Dialect, split_record
 
 def physical_lines(content: bytes) -> list[bytes]:
     """Return the lines of a file: each ends at a line feed; an empty remainder is none."""
-    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = content.split(b"\n")
     return lines if lines[-1] else lines[:-1]
 
 
@@ -19,7 +19,7 @@ def level_of(line: bytes, dialect: Dialect, index: int, width: int, levels: Sequ
     """Return the code of the cell's level, or None where the record is invalid."""
     if len(line) > LONGEST_RECORD:
         return None
-    text = line.removesuffix(b"\r").decode("utf-8", "replace")
+    text = line.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r").decode("utf-8", "replace")
     if any((ord(c) < 32 and c != "\t") or c in "\x7f\ufeff" for c in text):
         text = "".join("\x02" if (ord(c) < 32 and c != "\t") or c in "\x7f\ufeff" else c for c in text)
     fields = split_record(text, dialect)

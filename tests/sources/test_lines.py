@@ -54,10 +54,11 @@ def test_what_comes_out_is_harmless_text(content: bytes) -> None:
 
 def test_endings_and_marks() -> None:
     assert read(b"\xef\xbb\xbfa\r\nb\nc\r\n", 1 << 20) == [b"a", b"b", b"c"]
-    assert read(b"a\rb\n\xef\xbb\xbfc\nd\x00e\n", 1 << 20) == [
+    assert read(b"a\rb\n\xef\xbb\xbfc\nd\x00e\nf\xef\xbb\xbf", 1 << 20) == [
         b"a" + INVALID + b"b",
-        INVALID + b"c",
+        b"c",
         b"d" + INVALID + b"e",
+        b"f" + INVALID,
     ]
     assert read(b"a\n\n\nb", 1 << 20) == [b"a", b"", b"", b"b"]
     assert read(b"", 1 << 20) == []

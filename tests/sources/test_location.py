@@ -26,6 +26,30 @@ def test_a_glob_and_a_stream_do_not(place: Path) -> None:
     assert locate("-").is_stream
 
 
+def test_a_file_is_read_once_by_however_many_names(place: Path) -> None:
+    (place / "2024.csv").touch()
+    (place / "latest.csv").symlink_to("2024.csv")
+    os.link("2024.csv", "hard.csv")
+    (place / "sub").mkdir()
+    (place / "sub" / "x.csv").touch()
+    assert len(locate("*.csv").paths) == 1
+    assert len(locate("**/**/*.csv").paths) == 2
+
+
+def test_a_descriptor_names_no_data_set(place: Path) -> None:
+    (place / "clinic.csv").touch()
+    assert locate("/dev/stdin") == locate("-")
+    with (place / "clinic.csv").open() as file:
+        assert locate(f"/dev/fd/{file.fileno()}").dataset is None
+
+
+def test_a_pipe_among_files_is_refused(place: Path) -> None:
+    (place / "a.csv").touch()
+    os.mkfifo(place / "b.csv")
+    with pytest.raises(SourceError, match="pipe"):
+        locate("*.csv")
+
+
 def test_a_pipe_is_a_stream(place: Path) -> None:
     os.mkfifo(place / "pipe")
     assert locate("pipe").is_stream

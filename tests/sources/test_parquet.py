@@ -67,6 +67,18 @@ def test_types_without_a_text_are_refused(values: pa.Array, place: Path) -> None
         read(write(place / "f.parquet", x=values))
 
 
+def test_a_column_without_any_value_holds_invalid_records(place: Path) -> None:
+    """Writers that infer types give it a type of its own, which must not turn one person's cell into an exit code."""
+    assert read(write(place / "f.parquet", x=pa.nulls(3))) == Statistics((0, 0), 3)
+
+
+def test_integers_that_a_float_cannot_hold_are_refused(place: Path) -> None:
+    large = BetaBernoulli("123456789012345678", "5", 1.0, 1.0)
+    assert read(write(place / "i.parquet", x=pa.array([123456789012345678, 5])), model=large) == Statistics((1, 1), 2)
+    with pytest.raises(SpecError, match="DOUBLE"):
+        read(write(place / "d.parquet", x=pa.array([1.2e17, 5.0])), model=large)
+
+
 def test_a_column_must_be_named_where_there_are_several(place: Path) -> None:
     path = write(place / "f.parquet", x=pa.array([1]), **{'odd "name"; --': pa.array([0])})
     with pytest.raises(SourceError, match="more than one column"):

@@ -114,11 +114,16 @@ def test_known_digests_never_change() -> None:
     assert spec().question_digest == QUESTION_DIGEST
 
 
+def test_a_check_is_not_part_of_the_question() -> None:
+    """Corrected after a refusal, the same question is finished and not paid for again."""
+    assert spec(records="5").request_digest == spec().request_digest
+
+
 def test_what_is_free_does_not_change_the_question() -> None:
     for free in ({"prior": {"alpha": "2"}}, {"inference": {"samples": "10"}}, {"inference": {"method": "naive"}}):
         assert spec(**free).question_digest == spec().question_digest
         assert spec(**free).request_digest != spec().request_digest
-    for priced in ({"privacy": {"epsilon": "2"}}, {"column": "x"}, {"on_invalid": "impute:0"}, {"records": "5"}):
+    for priced in ({"privacy": {"epsilon": "2"}}, {"column": "x"}, {"on_invalid": "impute:0"}):
         assert spec(**priced).question_digest != spec().question_digest
 
 
