@@ -20,10 +20,9 @@ from dpbayes_cli.bundle.files import released_of, sampling_seed
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, RecordPolicy, Request, Statistics, expect
 from dpbayes_cli.errors import LedgerError, SourceError, SpecError
-from dpbayes_cli.ledger.charging import Charge
+from dpbayes_cli.ledger.charging import Charge, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.state import ReleaseRecord
-from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import check_serves, mechanism_type
 from dpbayes_cli.sources.location import Location
@@ -207,7 +206,7 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
         replayed = sealed is not None
         if sealed is None:
             source = source or check_source(question)
-            say(f"charged epsilon {decimal_text(record.guarantee.epsilon)} to account {question.account!r}")
+            say(f"charged {price_text(record.guarantee)} to account {question.account!r}")
             drawn = _draw(question, source)
             sealed = ledger.seal(record, question.account, drawn)  # another process may have been first
         else:

@@ -64,9 +64,13 @@ def test_everything_public_says_what_it_is_for(name: str, subject: object) -> No
 
 
 PRICED = [
-    "dpbayes_cli.privacy.guarantee.PureDP",
-    "dpbayes_cli.privacy.guarantee.ApproximateDP",
-    "dpbayes_cli.privacy.guarantee.compose",
+    "dpbayes_cli.privacy.kinds.PureDP",
+    "dpbayes_cli.privacy.kinds.ApproximateDP",
+    "dpbayes_cli.privacy.kinds.BoundedRange",
+    "dpbayes_cli.privacy.kinds.ZeroConcentrated",
+    "dpbayes_cli.privacy.kinds.GaussianDP",
+    "dpbayes_cli.privacy.kinds.RenyiCurve",
+    "dpbayes_cli.privacy.composition.Composition",
     "dpbayes_cli.privacy.noise.DiscreteLaplace",
     "dpbayes_cli.ledger.budgets.Budget",
     "dpbayes_cli.ledger.ledger.Ledger",

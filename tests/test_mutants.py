@@ -66,14 +66,14 @@ MUTANTS = {
     ),
     "a charge that is not counted": (
         "ledger/state.py",
-        "account.charged = added(account.charged, guarantee)",
+        "account.charged = account.budget.added(account.charged, guarantee)",
         "pass",
         "tests/ledger/test_ledger.py::test_a_reservation_counts_although_nothing_came_of_it",
     ),
     "a budget compared in floats": (
         "ledger/budgets.py",
-        "missing = {name: exact_difference(after[name], total) for name, total in totals.items()}",
-        "missing = {name: Decimal(float(after[name]) - float(total)) for name, total in totals.items()}",
+        "over = {name: exact_difference(spent[name], total) for name, total in self.total.items()}",
+        "over = {name: Decimal(float(spent[name]) - float(total)) for name, total in self.total.items()}",
         "tests/ledger/test_budgets.py",
     ),
     "computed from before it is sealed": (

@@ -14,6 +14,7 @@ from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
 
 if TYPE_CHECKING:
+    from dpbayes_cli.ledger.budgets import Budget
     from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
 
 
@@ -35,14 +36,18 @@ class DecimalType(click.ParamType[Decimal]):
             self.fail(f"{value!r}: {error}", param, ctx)
 
 
-def _epsilon_option(*, required: bool) -> Callable[[Command], Command]:
-    return click.option(
-        "--epsilon", "--eps", type=DecimalType(), required=required, metavar="E", help="The total epsilon."
-    )
-
-
-def _delta_option() -> Callable[[Command], Command]:
-    return click.option("--delta", type=DecimalType(), metavar="D", help="The total delta; without it: pure epsilon.")
+def total_options(function: Command) -> Command:
+    """Add the options that state a total."""
+    for flags, metavar, text in reversed(
+        [
+            (("--epsilon", "--eps"), "E", "The total epsilon."),
+            (("--delta",), "D", "The total delta; without it: pure epsilon."),
+            (("--rho",), "R", "The total rho, for an account of zCDP."),
+            (("--rdp",), "V", "The total Renyi divergence, for an account of RDP at --order."),
+        ]
+    ):
+        function = click.option(*flags, type=DecimalType(), metavar=metavar, help=text)(function)
+    return function
 
 
 @click.group("budget")
@@ -56,17 +61,35 @@ def command() -> None:
 
 @command.command("open")
 @click.argument("account")
-@_epsilon_option(required=True)
-@_delta_option()
-@click.option("--neighbors", metavar="RELATION", default="replace-one", show_default=True, help="Or add-remove.")
+@total_options
+@click.option("--order", type=DecimalType(), metavar="L", help="The order (lambda) of an account of RDP.")
+@click.option("--orders", metavar="L,L,...", help="With --delta: the Renyi orders among which delta is divided.")
+@click.option("--basic", is_flag=True, help="With --delta: basic composition alone, no Renyi orders.")
+@click.option("--neighbors", default="replace-one", metavar="RELATION", help="replace-one [default] or add-remove.")
 @ledger_option
 @output_options
 def open_(
-    account: str, epsilon: Decimal, delta: Decimal | None, neighbors: str, ledger_path: Path | None, as_json: bool
+    account: str,
+    epsilon: Decimal | None,
+    delta: Decimal | None,
+    rho: Decimal | None,
+    rdp: Decimal | None,
+    order: Decimal | None,
+    orders: str | None,
+    basic: bool,
+    neighbors: str,
+    ledger_path: Path | None,
+    as_json: bool,
 ) -> None:
-    """Open ACCOUNT with a stated total."""
+    """Open ACCOUNT with a stated total, in one notion of privacy.
+
+    \b
+    dpbayes budget open clinic --epsilon 3                  pure epsilon
+    dpbayes budget open clinic --epsilon 3 --delta 1e-6     (epsilon, delta)
+    dpbayes budget open clinic --rho 0.5                    zCDP
+    dpbayes budget open clinic --rdp 0.5 --order 8          RDP at one order
+    """
     from dpbayes_cli.errors import SpecError
-    from dpbayes_cli.ledger.budgets import Budget
     from dpbayes_cli.privacy.neighbors import Neighbors
     from dpbayes_cli.spec.release_spec import check_name
 
@@ -77,31 +100,70 @@ def open_(
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
-    opened = open_ledger(ledger_path).open_account(account, Budget(epsilon, delta), relation)
-    _print_account(opened, as_json=as_json)
+    budget = _budget(epsilon, delta, rho, rdp, order, orders, basic=basic)
+    _print_account(open_ledger(ledger_path).open_account(account, budget, relation), as_json=as_json)
+
+
+def _budget(
+    epsilon: Decimal | None,
+    delta: Decimal | None,
+    rho: Decimal | None,
+    rdp: Decimal | None,
+    order: Decimal | None,
+    orders: str | None,
+    *,
+    basic: bool,
+) -> Budget:
+    """Return the budget that the options state.
+
+    Raises:
+        click.UsageError: none, or more than one notion.
+    """
+    from dpbayes_cli.ledger.budgets import ApproximateBudget, ConcentratedBudget, PureBudget, RenyiBudget
+    from dpbayes_cli.ledger.union_budget import UnionBudget
+
+    if sum(total is not None for total in (epsilon, rho, rdp)) != 1:
+        raise click.UsageError("state one total: --epsilon E [--delta D], --rho R, or --rdp V --order L")
+    if (rdp is None) != (order is None):
+        raise click.UsageError("--rdp and --order go together")
+    if delta is not None and epsilon is None:
+        raise click.UsageError("--delta goes with --epsilon")
+    if (basic or orders) and (delta is None or (basic and orders)):
+        raise click.UsageError("--orders, or --basic, goes with --delta")
+    if rho is not None:
+        return ConcentratedBudget(rho)
+    if rdp is not None and order is not None:
+        return RenyiBudget(order, rdp)
+    if epsilon is None or delta is None:
+        return PureBudget(epsilon or Decimal(0))
+    if basic:
+        return ApproximateBudget(epsilon, delta)
+    return UnionBudget.divide(epsilon, delta, _orders(orders)) if orders else UnionBudget.divide(epsilon, delta)
+
+
+def _orders(text: str) -> tuple[Decimal, ...]:
+    from dpbayes_cli.numeric import parse_decimal
+
+    try:
+        return tuple(parse_decimal(item) for item in text.split(","))
+    except ValueError:
+        raise click.UsageError(f"{text!r} is not a list of orders separated by commas") from None
 
 
 @command.command("amend")
 @click.argument("account")
-@_epsilon_option(required=False)
-@_delta_option()
+@total_options
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the history.")
 @ledger_option
 @output_options
-def amend(
-    account: str,
-    epsilon: Decimal | None,
-    delta: Decimal | None,
-    reason: str,
-    ledger_path: Path | None,
-    as_json: bool,
-) -> None:
+def amend(account: str, reason: str, ledger_path: Path | None, as_json: bool, **totals: Decimal | None) -> None:
     """Change the total of ACCOUNT, never below what is spent."""
-    if epsilon is None and delta is None:
-        raise click.UsageError("state the new total with --epsilon or --delta")
+    changes = {name: total for name, total in totals.items() if total is not None}
+    if not changes:
+        raise click.UsageError("state the new total: --epsilon, --delta, --rho or --rdp")
     if not reason.strip() or reason != printable(reason):
         raise click.UsageError("--reason must say something, without control characters")
-    _print_account(open_ledger(ledger_path).amend(account, epsilon, delta, reason), as_json=as_json)
+    _print_account(open_ledger(ledger_path).amend(account, changes, reason), as_json=as_json)
 
 
 @command.command("show")
@@ -131,6 +193,12 @@ def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
             for item in accounts
         ],
     )
+    for item in accounts:
+        described = _described(item)
+        allowed = ", ".join(f"{name} {_components(what)}" for name, what in described["allows_next"].items())
+        say(f"{item.name} would let through next, at most one of: {allowed}")
+        if described["routes"]:
+            say(f"{item.name} has left by route: {_components(described['routes'])}")
     say(f"ledger {ledger.location}, {_head(state)['sequence']} entries, head {_head(state)['hash']}")
     say(
         "no anchor is configured: an older copy of the ledger put in its place would go unnoticed; "
@@ -209,8 +277,15 @@ def export(ledger_path: Path | None, as_json: bool) -> None:
 
 def _amount(row: dict[str, Any]) -> str:
     """Return what an entry charges or allows."""
-    amount = row.get("guarantee") or row.get("budget") or {}
-    return _components({name: value for name, value in amount.items() if name != "kind"})
+    if "guarantee" in row:
+        from dpbayes_cli.ledger.charging import price_text
+        from dpbayes_cli.privacy.composition import parse_guarantee
+
+        return price_text(parse_guarantee(row["guarantee"]))
+    amount = row.get("budget") or {}
+    return _components(
+        {name: value for name, value in amount.items() if name in {"epsilon", "delta", "rho", "rdp", "order"}}
+    )
 
 
 def _known(state: State, name: str) -> Account:
@@ -237,6 +312,7 @@ def _print_account(account: Account, *, as_json: bool) -> None:
 
 
 def _described(account: Account) -> dict[str, Any]:
+    from dpbayes_cli.ledger.allowance import allowances, routes_of
     from dpbayes_cli.ledger.budgets import texts
 
     return {
@@ -244,9 +320,12 @@ def _described(account: Account) -> dict[str, Any]:
         "neighbors": str(account.neighbors),
         "opened": account.opened,
         "by_default": account.by_default,
+        "kind": account.budget.kind,
         "budget": texts(account.budget.total),
         "spent": texts(account.spent),
         "remaining": texts(account.remaining),
+        "allows_next": allowances(account),
+        "routes": texts(dict(routes_of(account))),
         "releases": [_release(release) for release in account.releases.values()],
     }
 

@@ -1,85 +1,288 @@
-"""Budgets: the totals that an account may spend, and the filter that decides whether one more release fits."""
+"""Budgets: the totals that an account may spend, and the filter that decides whether one more release fits.
+
+Releases are chosen after seeing earlier ones, so that only rules count which hold for adaptive choices. What is spent
+is kept by lane: ``epsilon`` and ``delta`` of the plain statements, ``rho``, and ``rdp(ORDER)`` for each order that the
+budget knows. Lanes add up in exact decimals; a release without a price in a lane makes it infinite for good.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any, ClassVar
 
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.numeric import decimal_text, exact_difference, exact_sum, parse_decimal
-from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon
+from dpbayes_cli.numeric import decimal_text, exact_difference, exact_sum
+from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_order, check_rho
+
+Lanes = dict[str, Decimal]
+
+
+class Budget(ABC):
+    """A total that an account may spend, in one notion of privacy.
+
+    Privacy: a filter: whatever the order and the adaptive choice of releases, what was let through together keeps the
+        account's promise.
+    Source: mechanisms, the ledger is a filter.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def lanes(self) -> tuple[str, ...]:
+        """The lanes whose sums decide."""
+
+    @property
+    def shape(self) -> object:
+        """What an amendment must not change."""
+        return (self.kind, self.lanes)
+
+    @property
+    @abstractmethod
+    def total(self) -> Lanes:
+        """The totals by component."""
+
+    @abstractmethod
+    def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
+        """Return what was spent, by the components of ``total``; infinite where nothing is promised any more."""
+
+    @abstractmethod
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+
+    @abstractmethod
+    def amended(self, changes: Mapping[str, Decimal]) -> Budget:
+        """Return the budget with other totals.
+
+        Raises:
+            SpecError: it has no such component.
+        """
+
+    def remaining(self, charged: Mapping[str, Decimal]) -> Lanes:
+        """Return what is left by component, never below zero."""
+        spent = self.spent(charged)
+        return {name: max(Decimal(0), exact_difference(total, spent[name])) for name, total in self.total.items()}
+
+    def shortfall(self, charged: Mapping[str, Decimal], requested: Guarantee) -> Lanes:
+        """Return how much is missing for one more release, by component; empty where it fits."""
+        return self.excess(self.added(charged, requested))
+
+    def excess(self, charged: Mapping[str, Decimal]) -> Lanes:
+        """Return by how much the totals are exceeded, by component; empty where they are not."""
+        spent = self.spent(charged)
+        over = {name: exact_difference(spent[name], total) for name, total in self.total.items()}
+        return {name: amount for name, amount in over.items() if amount > 0}
+
+    def requested(self, charged: Mapping[str, Decimal], guarantee: Guarantee) -> Lanes:
+        """Return what one more release would spend, by component."""
+        before, after = self.spent(charged), self.spent(self.added(charged, guarantee))
+        return {
+            name: exact_difference(after[name], before[name]) if before[name].is_finite() else before[name]
+            for name in after
+        }
+
+    def added(self, charged: Mapping[str, Decimal], guarantee: Guarantee) -> Lanes:
+        """Return the lanes after one more release."""
+        return {lane: exact_sum([charged[lane], price]) for lane, price in self._prices(guarantee)}
+
+    def _prices(self, guarantee: Guarantee) -> list[tuple[str, Decimal]]:
+        return [(lane, _price(guarantee, lane)) for lane in self.lanes]
+
+    @property
+    def nothing(self) -> Lanes:
+        """The lanes of an account that has spent nothing."""
+        return {lane: Decimal(0) for lane in self.lanes}
 
 
 @dataclass(frozen=True)
-class Budget:
-    """A total of pure epsilon, or of (epsilon, delta), under basic composition.
+class PureBudget(Budget):
+    """A total of pure epsilon: sum of epsilons <= epsilon, and no delta at all.
 
-    Privacy: a filter: releases may be chosen after seeing earlier ones; sum of epsilons <= epsilon and sum of
-        deltas <= delta hold for every release that was let through, in exact decimals.
+    Privacy: epsilon-DP of everything together.
     Source: Rogers, Roth, Ullman and Vadhan 2016 (basic composition as a filter).
-
-    Attributes:
-        epsilon: the total epsilon.
-        delta: the total delta; None for a budget of pure epsilon, where no delta may be spent.
     """
 
+    kind: ClassVar[str] = "pure"
     epsilon: Decimal
-    delta: Decimal | None = None
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
-        if self.delta is not None:
-            check_delta(self.delta)
 
     @property
-    def total(self) -> dict[str, Decimal]:
-        """The totals by component."""
-        components = {"epsilon": self.epsilon}
-        return components if self.delta is None else {**components, "delta": self.delta}
+    def lanes(self) -> tuple[str, ...]:
+        """The plain statements."""
+        return ("epsilon", "delta")
 
-    def remaining(self, charged: Mapping[str, Decimal]) -> dict[str, Decimal]:
-        """Return what is left by component, after what was charged."""
-        return {name: exact_difference(total, charged[name]) for name, total in self.total.items()}
+    @property
+    def total(self) -> Lanes:
+        """The epsilon."""
+        return {"epsilon": self.epsilon}
 
-    def shortfall(self, charged: Mapping[str, Decimal], requested: Guarantee) -> dict[str, Decimal]:
-        """Return how much is missing for one more release, by component; empty where it fits."""
-        after = added(charged, requested)
-        totals = {"epsilon": self.epsilon, "delta": self.delta or Decimal(0)}
-        missing = {name: exact_difference(after[name], total) for name, total in totals.items()}
-        return {name: amount for name, amount in missing.items() if amount > 0}
+    def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
+        """Return the sum of epsilons; a delta makes it infinite."""
+        return {"epsilon": charged["epsilon"] if charged["delta"] == 0 else Decimal("Infinity")}
 
-    def serialize(self) -> dict[str, str]:
+    def amended(self, changes: Mapping[str, Decimal]) -> Budget:
+        """Return the budget with another epsilon."""
+        check_components(changes, {"epsilon"}, "of pure epsilon")
+        return PureBudget(**changes)
+
+    def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
-        kind = "pure" if self.delta is None else "approximate"
-        return {"kind": kind, **texts(self.total)}
+        return {"kind": self.kind, **texts(self.total)}
 
 
-def added(charged: Mapping[str, Decimal], guarantee: Guarantee) -> dict[str, Decimal]:
-    """Return what was charged with one more guarantee, by basic composition."""
-    return {
-        "epsilon": exact_sum([charged["epsilon"], guarantee.epsilon]),
-        "delta": exact_sum([charged["delta"], guarantee.delta]),
-    }
+@dataclass(frozen=True)
+class ApproximateBudget(Budget):
+    """A total of (epsilon, delta) under basic composition alone.
 
-
-def parse_budget(stored: Mapping[str, str]) -> Budget:
-    """Read back what ``serialize`` wrote.
-
-    Raises:
-        ValueError: an unknown kind or a malformed number.
+    Privacy: sum of epsilons <= epsilon and sum of deltas <= delta: (epsilon, delta)-DP of everything together.
+    Source: Rogers, Roth, Ullman and Vadhan 2016 (basic composition as a filter).
     """
-    kind = stored.get("kind")
-    try:
-        if kind == "pure":
-            return Budget(parse_decimal(stored["epsilon"]))
-        if kind == "approximate":
-            return Budget(parse_decimal(stored["epsilon"]), parse_decimal(stored["delta"]))
-    except (KeyError, SpecError) as error:
-        raise ValueError("malformed budget") from error
-    raise ValueError("unknown kind of budget")
+
+    kind: ClassVar[str] = "approximate"
+    epsilon: Decimal
+    delta: Decimal
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The plain statements."""
+        return ("epsilon", "delta")
+
+    @property
+    def total(self) -> Lanes:
+        """Epsilon and delta."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
+        """Return both sums."""
+        return {"epsilon": charged["epsilon"], "delta": charged["delta"]}
+
+    def amended(self, changes: Mapping[str, Decimal]) -> Budget:
+        """Return the budget with other totals."""
+        check_components(changes, {"epsilon", "delta"}, "of (epsilon, delta)")
+        return ApproximateBudget(**{**self.total, **changes})
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {"kind": self.kind, **texts(self.total)}
+
+
+@dataclass(frozen=True)
+class RenyiBudget(Budget):
+    """A total of Renyi divergence at one order that is fixed when the account is opened.
+
+    Privacy: sum of divergences at the order <= rdp: (order, rdp)-RDP of everything together.
+    Source: Feldman and Zrnic 2021 (one fixed order is a filter).
+    """
+
+    kind: ClassVar[str] = "rdp"
+    order: Decimal
+    rdp: Decimal
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+        check_rho(self.rdp)
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The order, and delta, of which there may be none."""
+        return (lane_of(self.order), "delta")
+
+    @property
+    def total(self) -> Lanes:
+        """The divergence at the order."""
+        return {lane_of(self.order): self.rdp}
+
+    def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
+        """Return the sum; a delta makes it infinite."""
+        lane = lane_of(self.order)
+        return {lane: charged[lane] if charged["delta"] == 0 else Decimal("Infinity")}
+
+    def amended(self, changes: Mapping[str, Decimal]) -> Budget:
+        """Return the budget with another total at the same order."""
+        check_components(changes, {"rdp"}, f"of RDP at order {decimal_text(self.order)}")
+        return RenyiBudget(self.order, changes["rdp"])
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {"kind": self.kind, "order": decimal_text(self.order), "rdp": decimal_text(self.rdp)}
+
+
+@dataclass(frozen=True)
+class ConcentratedBudget(Budget):
+    """A total of zero-concentrated differential privacy.
+
+    Privacy: sum of rho <= rho, and no delta: rho-zCDP of everything together.
+    Source: Whitehouse, Ramdas, Rogers and Wu 2023 (zCDP is a filter).
+    """
+
+    kind: ClassVar[str] = "zcdp"
+    rho: Decimal
+
+    def __post_init__(self) -> None:
+        check_rho(self.rho)
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """Rho, and delta, of which there may be none."""
+        return ("rho", "delta")
+
+    @property
+    def total(self) -> Lanes:
+        """The rho."""
+        return {"rho": self.rho}
+
+    def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
+        """Return the sum; a delta makes it infinite."""
+        return {"rho": charged["rho"] if charged["delta"] == 0 else Decimal("Infinity")}
+
+    def amended(self, changes: Mapping[str, Decimal]) -> Budget:
+        """Return the budget with another rho."""
+        check_components(changes, {"rho"}, "of zCDP")
+        return ConcentratedBudget(**changes)
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {"kind": self.kind, **texts(self.total)}
 
 
 def texts(components: Mapping[str, Decimal]) -> dict[str, str]:
-    """Return components as decimal strings."""
-    return {name: decimal_text(value) for name, value in components.items()}
+    """Return components as decimal strings, ``inf`` for what is infinite."""
+    return {name: decimal_text(value) if value.is_finite() else "inf" for name, value in components.items()}
+
+
+def _price(guarantee: Guarantee, lane: str) -> Decimal:
+    """Return what a guarantee costs in a lane."""
+    if lane == "epsilon":
+        return guarantee.epsilon
+    if lane == "delta":
+        return guarantee.delta
+    if lane == "rho":
+        return guarantee.rho
+    return guarantee.rdp(Decimal(lane.removeprefix("rdp(").removesuffix(")")))
+
+
+def lane_of(order: Decimal) -> str:
+    """Return the lane of a Renyi order."""
+    return f"rdp({decimal_text(order)})"
+
+
+def check_components(changes: Mapping[str, Decimal], allowed: set[str], what: str) -> None:
+    """Refuse an amendment of what a budget does not total.
+
+    Raises:
+        SpecError: an unknown component.
+    """
+    if unknown := changes.keys() - allowed:
+        raise SpecError(
+            f"a budget {what} has no total of {', '.join(sorted(unknown))} to change",
+            hint=f"state {', '.join(sorted(allowed))}",
+        )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import BudgetError
-from dpbayes_cli.ledger.budgets import Budget, texts
+from dpbayes_cli.ledger.budgets import PureBudget, texts
 from dpbayes_cli.ledger.owner import is_running
 from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
 from dpbayes_cli.numeric import decimal_text
@@ -64,7 +65,7 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
                 f"there is no account {charge.account!r}",
                 hint=f"dpbayes budget open {charge.account} --epsilon {decimal_text(DEFAULT_EPSILON)}",
             )
-        return Account(charge.account, Budget(DEFAULT_EPSILON), charge.neighbors, "", True), True
+        return Account(charge.account, PureBudget(DEFAULT_EPSILON), charge.neighbors, "", True), True
     if account.neighbors is not charge.neighbors:
         raise BudgetError(
             f"the account {account.name!r} is kept under {account.neighbors} neighbours; "
@@ -125,17 +126,47 @@ def check_fits(account: Account, charge: Charge) -> None:
         return
     raise BudgetError(
         f"the budget of account {account.name!r} does not allow this release; nothing was charged",
-        requested={"epsilon": decimal_text(charge.guarantee.epsilon), "delta": decimal_text(charge.guarantee.delta)}
-        if charge.guarantee.delta
-        else {"epsilon": decimal_text(charge.guarantee.epsilon)},
+        requested=texts(account.budget.requested(account.charged, charge.guarantee)),
         remaining=texts(account.remaining),
         missing=texts(missing),
         spent_by=[
-            (release.release_id, f"epsilon {decimal_text(release.guarantee.epsilon)} on {release.time}")
+            (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
             for release in account.releases.values()
         ],
-        hint=f"ask for less, or raise the total: dpbayes budget amend {account.name} --epsilon TOTAL --reason TEXT",
+        hint=_way_out(account, charge.guarantee, missing),
     )
+
+
+def price_text(guarantee: Guarantee) -> str:
+    """Return a guarantee in few words."""
+    if guarantee.epsilon.is_finite():
+        delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
+        return f"epsilon {decimal_text(guarantee.epsilon)}{delta}"
+    if guarantee.mu.is_finite():
+        return f"mu {decimal_text(guarantee.mu)}"
+    if guarantee.rho.is_finite():
+        return f"rho {decimal_text(guarantee.rho)}"
+    below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""
+    return f"a Renyi curve{below}"
+
+
+def _way_out(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
+    """Return what the custodian can do about a charge that does not fit."""
+    if all(amount.is_finite() for amount in missing.values()):
+        option, kind = "--epsilon", account.budget.kind
+        option = {"rdp": "--rdp", "zcdp": "--rho"}.get(kind, option)
+        return f"ask for less, or raise the total: dpbayes budget amend {account.name} {option} TOTAL --reason TEXT"
+    if account.budget.kind == PureBudget.kind:
+        opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
+        if account.opened:
+            return f"the account keeps pure epsilon, which {price_text(guarantee)} does not have: use laplace or ops"
+        return f"{price_text(guarantee)} has no pure epsilon, and an account opened by default keeps that: {opening}"
+    if guarantee.order_max.is_finite():
+        return (
+            f"the guarantee is infinite at and above order {decimal_text(guarantee.order_max)}, which this account "
+            "needs; a stronger prior raises that order"
+        )
+    return f"{price_text(guarantee)} has no price in this account"
 
 
 def _fresh_label(account: Account, base: str, source: str) -> tuple[str, ReleaseRecord | None]:

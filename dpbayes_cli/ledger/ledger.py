@@ -12,7 +12,7 @@ from typing import Any
 from dpbayes_cli import __version__
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import BudgetError, LedgerError
-from dpbayes_cli.ledger.budgets import Budget, added, texts
+from dpbayes_cli.ledger.budgets import Budget, texts
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.charging import Charge, check_fits, find_release, paying_account, release_id_of
 from dpbayes_cli.ledger.owner import this_process
@@ -123,23 +123,22 @@ class Ledger:
             self._open(transaction, state, name, budget, neighbors, by_default=False)
             return state.accounts[name]
 
-    def amend(self, name: str, epsilon: Decimal | None, delta: Decimal | None, reason: str) -> Account:
-        """Change the total of an account, never below what is spent.
+    def amend(self, name: str, changes: Mapping[str, Decimal], reason: str) -> Account:
+        """Change the totals of an account, never below what is spent.
+
+        Args:
+            name: the account.
+            changes: new totals by component.
+            reason: why, for the history.
 
         Raises:
-            BudgetError: there is no such account, or more is spent already.
+            BudgetError: there is no such account or component, or more is spent already.
         """
         with self._storage.writing() as transaction:
             state = _trusted(transaction)
             account = _account(state, name)
-            if delta is not None and account.budget.delta is None:
-                raise BudgetError(f"the account {name!r} has a budget of pure epsilon; a delta cannot be added")
-            budget = Budget(
-                account.budget.epsilon if epsilon is None else epsilon,
-                account.budget.delta if delta is None else delta,
-            )
-            left = budget.remaining(account.charged)
-            if any(value < 0 for value in left.values()):
+            budget = account.budget.amended(changes)
+            if budget.excess(account.charged):
                 raise BudgetError(
                     f"the account {name!r} has spent more than that",
                     requested=texts(budget.total),
@@ -162,7 +161,9 @@ class Ledger:
         if known is not None:
             return Preview(release_id, known, account.remaining, False)
         check_fits(account, charge)
-        return Preview(release_id, None, account.budget.remaining(added(account.charged, charge.guarantee)), opened)
+        return Preview(
+            release_id, None, account.budget.remaining(account.budget.added(account.charged, charge.guarantee)), opened
+        )
 
     def reserve(self, charge: Charge) -> Reservation:
         """Charge a release, or find it charged already: one charge for each id, durable on return.

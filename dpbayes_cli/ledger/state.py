@@ -8,9 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.ledger.budgets import Budget, added, parse_budget
+from dpbayes_cli.ledger.budgets import Budget, Lanes
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.privacy.guarantee import Guarantee, compose, parse_guarantee
+from dpbayes_cli.ledger.union_budget import parse_budget
+from dpbayes_cli.privacy.composition import parse_guarantee
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
@@ -60,8 +62,8 @@ class ReleaseRecord:
 class Account:
     """One account: a population, a neighbour relation, a budget and what was spent of it.
 
-    ``charged`` is the exact composition of the guarantees of all releases; a reservation counts from the moment it is
-    made, and for good.
+    ``charged`` is the exact sum of the prices of all releases in the budget's lanes; a reservation counts from the
+    moment it is made, and for good.
     """
 
     name: str
@@ -70,7 +72,10 @@ class Account:
     opened: str
     by_default: bool
     releases: dict[str, ReleaseRecord] = field(default_factory=dict)
-    charged: dict[str, Decimal] = field(default_factory=lambda: compose([]))
+    charged: Lanes = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.charged = self.charged or self.budget.nothing
 
     @property
     def remaining(self) -> dict[str, Decimal]:
@@ -80,7 +85,7 @@ class Account:
     @property
     def spent(self) -> dict[str, Decimal]:
         """What was spent, by component."""
-        return {name: self.charged[name] for name in self.budget.total}
+        return self.budget.spent(self.charged)
 
 
 @dataclass
@@ -144,9 +149,9 @@ def _apply(state: State, entry: Entry) -> None:
     account = state.accounts[name]
     if kind == "amend":
         budget = parse_budget(fields["budget"])
-        if budget.total.keys() != account.budget.total.keys():
+        if budget.shape != account.budget.shape:
             raise ValueError("the kind of the budget changes")
-        if any(left < 0 for left in budget.remaining(account.charged).values()):
+        if budget.excess(account.charged):
             raise ValueError("the budget falls below what is spent")
         account.budget = budget
         return
@@ -172,7 +177,7 @@ def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry
             purpose=fields["purpose"],
             **{key: fields[key] for key in keys},
         )
-        account.charged = added(account.charged, guarantee)
+        account.charged = account.budget.added(account.charged, guarantee)
         return
     if known is None:
         raise ValueError("the release was never charged")

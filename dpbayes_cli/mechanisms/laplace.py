@@ -16,7 +16,7 @@ from dpbayes_cli.contracts import (
     Step,
     expect,
 )
-from dpbayes_cli.privacy.guarantee import PureDP
+from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 
 

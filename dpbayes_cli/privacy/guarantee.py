@@ -1,94 +1,116 @@
-"""Guarantees: what a release promises, how promises add up, and how they are written down for good.
+"""What a guarantee is: a promise that knows its price in every notion of privacy and how to write itself down.
 
 A guarantee is frozen and serialisable, and the meaning of a serialised guarantee never changes: the ledger derives
-every balance from the guarantees it stores. All numbers are exact decimals.
+every balance from the guarantees it stores. All prices are exact decimals, rounded against the spender.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.numeric import decimal_text, exact_sum, parse_decimal
+from dpbayes_cli.numeric import decimal_text
+from dpbayes_cli.privacy.renyi import INFINITE, ORDERS, delta_of_rdp, epsilon_of_rdp, round_up
 
 SMALLEST_EPSILON = Decimal("1e-12")
 LARGEST_EPSILON = Decimal(1000)
 
 
-@runtime_checkable
-class Guarantee(Protocol):
-    """A promise of differential privacy that can price and serialise itself.
+@dataclass(frozen=True)
+class Statement:
+    """An (epsilon, delta) statement and how it was found.
 
-    ``charge`` returns what basic composition adds up, by component; ``serialize`` returns a JSON object of strings.
+    Attributes:
+        epsilon, delta: the statement; epsilon is infinite where none can be made.
+        route: the rule that gave it, e.g. ``rdp(8)``.
+        at_edge: whether the best order was the first or the last of the grid, so that a better one may lie beyond.
+    """
+
+    epsilon: Decimal
+    delta: Decimal
+    route: str
+    at_edge: bool = False
+
+
+class Guarantee(ABC):
+    """A promise of differential privacy under one neighbour relation (which the account and the document state).
+
+    Privacy: every number that it gives is an upper bound on the loss of the mechanism that carries it.
+    Source: mechanisms, guarantees and how they convert.
     """
 
     kind: ClassVar[str]
 
     @property
+    @abstractmethod
     def epsilon(self) -> Decimal:
-        """The epsilon of the (epsilon, delta) statement."""
-        ...
+        """The epsilon of its plain statement: pure, or beside ``delta``; infinite where there is none."""
 
     @property
     def delta(self) -> Decimal:
-        """The delta of the (epsilon, delta) statement."""
-        ...
-
-    def serialize(self) -> dict[str, str]:
-        """Return the stored form."""
-        ...
-
-
-@dataclass(frozen=True)
-class PureDP:
-    """Pure epsilon-differential privacy.
-
-    Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighbouring data sets and all events E; delta = 0.
-    Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1.
-    """
-
-    kind: ClassVar[str] = "pure"
-    epsilon: Decimal
-
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-
-    @property
-    def delta(self) -> Decimal:
-        """Zero: there is no failure probability."""
+        """The delta that stands beside every other price; zero but for (epsilon, delta) guarantees."""
         return Decimal(0)
 
-    def serialize(self) -> dict[str, str]:
-        """Return the stored form."""
-        return {"kind": self.kind, "epsilon": decimal_text(self.epsilon)}
+    @property
+    @abstractmethod
+    def rho(self) -> Decimal:
+        """The zCDP parameter, infinite where there is none."""
 
+    @property
+    def mu(self) -> Decimal:
+        """The parameter of Gaussian differential privacy, infinite where there is none."""
+        return INFINITE
 
-@dataclass(frozen=True)
-class ApproximateDP:
-    """(epsilon, delta)-differential privacy.
+    @property
+    def order_max(self) -> Decimal:
+        """The order (lambda*) at and above which the Renyi divergence is infinite or unknown."""
+        return INFINITE
 
-    Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighbouring data sets and all events E.
-    Source: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006.
-    """
+    @abstractmethod
+    def rdp(self, order: Decimal) -> Decimal:
+        """Return the Renyi divergence at an order > 1, in nats; infinite where there is no bound."""
 
-    kind: ClassVar[str] = "approximate"
-    epsilon: Decimal
-    delta: Decimal
+    @abstractmethod
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form: JSON of texts."""
 
-    def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_delta(self.delta)
+    def statement(self, delta: Decimal) -> Statement:
+        """Return the best (epsilon, delta) statement at a delta, over all valid routes.
 
-    def serialize(self) -> dict[str, str]:
-        """Return the stored form."""
-        return {
-            "kind": self.kind,
-            "epsilon": decimal_text(self.epsilon),
-            "delta": decimal_text(self.delta),
-        }
+        Args:
+            delta: the failure probability to state, 0 for a pure statement.
+        """
+        if delta < self.delta:
+            return Statement(INFINITE, delta, "none")
+        routes = [Statement(self.epsilon, delta, "basic")]
+        left = float(delta - self.delta)
+        if left > 0.0:
+            values = [(order, self.rdp(order)) for order in ORDERS]
+            orders = [
+                Statement(round_up(epsilon_of_rdp(float(order), float(value), left)), delta, f"rdp({order})")
+                for order, value in values
+                if value.is_finite()
+            ]
+            if orders:
+                best = min(orders, key=lambda s: s.epsilon)
+                edge = best in (orders[0], orders[-1])
+                routes.append(Statement(best.epsilon, delta, best.route, edge))
+        return min(routes, key=lambda s: s.epsilon)
+
+    def epsilon_at(self, delta: Decimal) -> Decimal:
+        """Return the epsilon of the best statement at a delta."""
+        return self.statement(delta).epsilon
+
+    def delta_at(self, epsilon: Decimal) -> Decimal:
+        """Return the smallest delta of a statement with this epsilon; 1 where nothing is promised."""
+        if epsilon >= self.epsilon:
+            return self.delta
+        values = [(order, self.rdp(order)) for order in ORDERS]
+        deltas = [round_up(delta_of_rdp(float(o), float(v), float(epsilon))) for o, v in values if v.is_finite()]
+        return min([Decimal(1), *(self.delta + delta for delta in deltas)])
 
 
 def check_epsilon(epsilon: Decimal) -> None:
@@ -114,31 +136,23 @@ def check_delta(delta: Decimal) -> None:
         raise SpecError(f"delta is {delta:g}; allowed: 1e-30 and more, below 1", where="delta")
 
 
-def parse_guarantee(stored: Mapping[str, str]) -> Guarantee:
-    """Read back what ``serialize`` wrote.
+def check_rho(rho: Decimal) -> None:
+    """Refuse a rho that no release should carry.
 
     Raises:
-        ValueError: an unknown kind or a malformed number.
+        SpecError: not within 1e-24 .. 1000.
     """
-    kind = stored.get("kind")
-    if kind == PureDP.kind and set(stored) == {"kind", "epsilon"}:
-        return PureDP(parse_decimal(stored["epsilon"]))
-    if kind == ApproximateDP.kind and set(stored) == {"kind", "epsilon", "delta"}:
-        return ApproximateDP(parse_decimal(stored["epsilon"]), parse_decimal(stored["delta"]))
-    raise ValueError("unknown kind of guarantee")
+    if not Decimal("1e-24") <= rho <= LARGEST_EPSILON:
+        raise SpecError(f"rho is {decimal_text(rho)}; allowed: 1e-24 to 1000", where="privacy.rho")
 
 
-def compose(guarantees: Iterable[Guarantee]) -> dict[str, Decimal]:
-    """Add guarantees by basic composition; sound also when each release is chosen after seeing the earlier ones.
+def check_order(order: Decimal) -> None:
+    """Refuse an order (lambda) outside the orders that curves are stored for.
 
-    Returns:
-        {"epsilon": sum of epsilons, "delta": sum of deltas}, exact.
-
-    Privacy: sum eps_i and sum delta_i bound the sequence, as a filter (adaptively chosen parameters).
-    Source: Rogers, Roth, Ullman and Vadhan 2016 (basic composition as a privacy filter).
+    Raises:
+        SpecError: not within 1.1 .. 1024.
     """
-    listed = list(guarantees)
-    return {
-        "epsilon": exact_sum(g.epsilon for g in listed),
-        "delta": exact_sum(g.delta for g in listed),
-    }
+    if not ORDERS[0] <= order <= ORDERS[-1]:
+        raise SpecError(
+            f"the order is {decimal_text(order)}; allowed: {ORDERS[0]} to {ORDERS[-1]}", where="privacy.order"
+        )

@@ -172,7 +172,7 @@ def test_latent_counts_of_unknown_total(k: int, n: int, scale: float) -> None:
 def test_a_transaction_on_a_long_ledger(entries: int, tmp_path: Path) -> None:
     from decimal import Decimal
 
-    from dpbayes_cli.ledger.budgets import Budget
+    from dpbayes_cli.ledger.budgets import PureBudget
     from dpbayes_cli.ledger.ledger import Ledger, _trusted
     from dpbayes_cli.ledger.sqlite import SqliteStorage
     from dpbayes_cli.privacy.neighbors import Neighbors
@@ -180,7 +180,7 @@ def test_a_transaction_on_a_long_ledger(entries: int, tmp_path: Path) -> None:
 
     storage = SqliteStorage(tmp_path / "long.sqlite")
     ledger = Ledger(storage)
-    ledger.open_account("clinic", Budget(Decimal(100)), Neighbors.REPLACE_ONE)
+    ledger.open_account("clinic", PureBudget(Decimal(100)), Neighbors.REPLACE_ONE)
     ledger.reserve(charge("1e-9", label="first"))
     with storage.writing() as transaction:
         state = _trusted(transaction)

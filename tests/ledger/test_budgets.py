@@ -1,62 +1,223 @@
+"""Budgets as filters: exact, sound for adaptive choices, and never fooled by what has no price."""
+
 from __future__ import annotations
 
+import math
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.ledger.budgets import Budget, added, parse_budget, texts
-from dpbayes_cli.privacy.guarantee import ApproximateDP, PureDP, compose
+from dpbayes_cli.ledger.budgets import (
+    ApproximateBudget,
+    Budget,
+    ConcentratedBudget,
+    Lanes,
+    PureBudget,
+    RenyiBudget,
+    texts,
+)
+from dpbayes_cli.ledger.union_budget import UnionBudget, parse_budget
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.kinds import ApproximateDP, BoundedRange, GaussianDP, PureDP, RenyiCurve, ZeroConcentrated
+from dpbayes_cli.privacy.renyi import epsilon_of_rdp, round_up
 
 amounts = st.decimals(min_value=Decimal("1e-9"), max_value=3, places=9, allow_nan=False)
+ONE, MICRO = Decimal(1), Decimal("1e-6")
+CURVE = RenyiCurve(((Decimal(2), Decimal("0.1")), (Decimal(6), Decimal("0.4"))), Decimal(7))
+BUDGETS: list[Budget] = [
+    PureBudget(Decimal("2.50")),
+    ApproximateBudget(ONE, Decimal("1e-9")),
+    RenyiBudget(Decimal(8), Decimal("0.5")),
+    ConcentratedBudget(Decimal("0.5")),
+    UnionBudget.divide(Decimal(3), MICRO),
+]
+
+
+def charged(budget: Budget, *spent: Guarantee) -> Lanes:
+    lanes = budget.nothing
+    for guarantee in spent:
+        lanes = budget.added(lanes, guarantee)
+    return lanes
 
 
 @given(st.lists(amounts, max_size=12), amounts)
 def test_the_filter_lets_through_exactly_what_fits(spent: list[Decimal], asked: Decimal) -> None:
-    budget = Budget(Decimal(3))
-    charged = compose(PureDP(epsilon) for epsilon in spent)
-    fits = not budget.shortfall(charged, PureDP(asked))
+    budget = PureBudget(Decimal(3))
+    fits = not budget.shortfall(charged(budget, *map(PureDP, spent)), PureDP(asked))
     assert fits == (sum(spent, Decimal(0)) + asked <= 3)
 
 
 def test_a_budget_can_be_spent_to_the_last_digit_and_not_beyond() -> None:
-    budget, tenth = Budget(Decimal(1)), PureDP(Decimal("0.1"))
-    charged = compose([tenth] * 9)
-    assert budget.shortfall(charged, tenth) == {}
-    charged = added(charged, tenth)
-    assert texts(budget.remaining(charged)) == {"epsilon": "0"}
-    assert texts(budget.shortfall(charged, PureDP(Decimal("1e-12")))) == {"epsilon": "0.000000000001"}
-
-
-def test_a_pure_budget_has_no_delta_to_spend() -> None:
-    missing = Budget(Decimal(3)).shortfall(compose([]), ApproximateDP(Decimal(1), Decimal("1e-6")))
-    assert texts(missing) == {"delta": "0.000001"}
+    budget, tenth = PureBudget(ONE), PureDP(Decimal("0.1"))
+    lanes = charged(budget, *[tenth] * 9)
+    assert budget.shortfall(lanes, tenth) == {}
+    lanes = budget.added(lanes, tenth)
+    assert texts(budget.remaining(lanes)) == {"epsilon": "0"}
+    assert texts(budget.shortfall(lanes, PureDP(Decimal("1e-12")))) == {"epsilon": "0.000000000001"}
 
 
 def test_both_components_of_an_approximate_budget_bind() -> None:
-    budget = Budget(Decimal(2), Decimal("1e-6"))
-    one = ApproximateDP(Decimal(1), Decimal("6e-7"))
-    assert budget.shortfall(compose([]), one) == {}
-    assert texts(budget.shortfall(compose([one]), one)) == {"delta": "0.0000002"}
-    assert texts(budget.shortfall(compose([one]), PureDP(Decimal("1.5")))) == {"epsilon": "0.5"}
-
-
-@pytest.mark.parametrize("budget", [Budget(Decimal("2.50")), Budget(Decimal(1), Decimal("1e-9"))])
-def test_a_budget_survives_being_stored(budget: Budget) -> None:
-    assert parse_budget(budget.serialize()) == budget
+    budget = ApproximateBudget(Decimal(2), MICRO)
+    one = ApproximateDP(ONE, Decimal("6e-7"))
+    assert budget.shortfall(budget.nothing, one) == {}
+    assert texts(budget.shortfall(charged(budget, one), one)) == {"delta": "0.0000002"}
+    assert texts(budget.shortfall(charged(budget, one), PureDP(Decimal("1.5")))) == {"epsilon": "0.5"}
 
 
 @pytest.mark.parametrize(
-    "stored", [{}, {"kind": "pure"}, {"kind": "pure", "epsilon": "0"}, {"kind": "zcdp", "rho": "1"}]
+    ("budget", "guarantee"),
+    [
+        (PureBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
+        (PureBudget(ONE), ZeroConcentrated(MICRO)),
+        (PureBudget(ONE), CURVE),
+        (ApproximateBudget(ONE, MICRO), GaussianDP(MICRO)),
+        (RenyiBudget(Decimal(8), ONE), CURVE),
+        (RenyiBudget(Decimal(2), ONE), ApproximateDP(Decimal("0.1"), MICRO)),
+        (ConcentratedBudget(ONE), CURVE),
+        (ConcentratedBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
+        (UnionBudget.divide(ONE, MICRO, (Decimal(8), Decimal(16))), CURVE),
+    ],
 )
-def test_a_damaged_budget_is_not_believed(stored: dict[str, str]) -> None:
+def test_what_has_no_price_in_a_budget_is_refused(budget: Budget, guarantee: Guarantee) -> None:
+    missing = budget.shortfall(budget.nothing, guarantee)
+    assert missing
+    assert not all(amount.is_finite() for amount in missing.values())
+    assert "inf" in texts(missing).values()
+
+
+def test_curves_add_up_at_the_order_of_the_account() -> None:
+    budget = RenyiBudget(Decimal(5), ONE)
+    assert texts(budget.spent(charged(budget, CURVE, CURVE))) == {"rdp(5)": "0.8"}
+    assert texts(budget.shortfall(charged(budget, CURVE, CURVE), CURVE)) == {"rdp(5)": "0.2"}
+    rho = ConcentratedBudget(ONE)
+    spent = charged(rho, PureDP(ONE), BoundedRange(ONE), GaussianDP(ONE), ZeroConcentrated(Decimal("0.1")))
+    assert texts(rho.spent(spent)) == {"rho": "1.225"}  # 1/2 + 1/8 + 1/2 + 0.1
+
+
+def test_many_draws_cost_far_less_than_their_sum() -> None:
+    budget = UnionBudget.divide(Decimal(3), MICRO)
+    lanes = charged(budget, *[BoundedRange(Decimal("0.1"))] * 100)
+    best = min(budget.routes(lanes), key=lambda route: route[1])
+    print(f"100 ops draws at epsilon 0.1 on an (epsilon, 1e-6) account: epsilon {best[1]} by {best[0]}, not 10")
+    assert budget.spent(lanes)["epsilon"] == best[1] < Decimal("2.7")
+
+
+def test_a_million_small_charges_are_not_lost() -> None:
+    for budget in (PureBudget(Decimal(3)), UnionBudget.divide(Decimal(3), MICRO)):
+        lanes = charged(budget, PureDP(ONE))
+        price = {lane: value * 10**6 for lane, value in charged(budget, PureDP(Decimal("1e-9"))).items()}
+        before = lanes["epsilon"]
+        lanes = {lane: lanes[lane] + price[lane] for lane in lanes}  # exact: a sum of a million equal decimals
+        assert lanes["epsilon"] - before >= Decimal("1e-3")
+    lanes = charged(PureBudget(Decimal(3)), PureDP(ONE))
+    for _ in range(10**4):
+        lanes = PureBudget(Decimal(3)).added(lanes, PureDP(Decimal("1e-9")))
+    assert lanes["epsilon"] == ONE + Decimal("1e-5")
+
+
+def bernoulli_divergence(p: float, q: float, order: float) -> float:
+    """The larger Renyi divergence of two Bernoulli laws, over both directions."""
+
+    def one(a: float, b: float) -> float:
+        return math.log(a**order * b ** (1 - order) + (1 - a) ** order * (1 - b) ** (1 - order)) / (order - 1)
+
+    return max(one(p, q), one(q, p))
+
+
+def test_the_best_order_at_the_full_delta_is_unsound_and_the_union_rule_refuses_it() -> None:
+    """Two orders, one rare event: on every path one order fits at delta = 1e-6, yet the true delta is 1.994e-6."""
+    orders, epsilon, delta = (8.0, 32.0), 3.0, 1e-6
+    first, plus, minus = (6.38e-5, 3.69e-5), (0.499999, 0.0416947), (7.976e-6, 3.475e-7)
+    p_plus, p_minus = first[0] * plus[0], (1 - first[0]) * minus[0]
+    q_plus, q_minus = first[1] * plus[1], (1 - first[1]) * minus[1]
+    true_delta = sum(max(0.0, p - math.exp(epsilon) * q) for p, q in ((p_plus, q_plus), (p_minus, q_minus)))
+    assert true_delta == pytest.approx(1.994e-6, rel=1e-3)
+
+    def curve(pair: tuple[float, float]) -> RenyiCurve:
+        return RenyiCurve(tuple((Decimal(o), round_up(bernoulli_divergence(*pair, o))) for o in map(int, orders)))
+
+    budget = UnionBudget.divide(Decimal(3), MICRO, (Decimal(8), Decimal(32)))
+    after_first = charged(budget, curve(first))
+    refused = 0
+    for second in (plus, minus):
+        sums = {o: bernoulli_divergence(*first, o) + bernoulli_divergence(*second, o) for o in orders}
+        assert any(epsilon_of_rdp(o, value, delta) <= epsilon + 5e-3 for o, value in sums.items())  # the unsound rule
+        refused += bool(budget.shortfall(after_first, curve(second)))
+    assert refused >= 1
+
+
+def test_the_parts_of_delta_never_exceed_delta() -> None:
+    for delta in ("1e-6", "3e-7", "0.33"):
+        budget = UnionBudget.divide(ONE, Decimal(delta))
+        assert sum((part for _, part in budget.orders), budget.delta_approx) <= Decimal(delta)
+    with pytest.raises(SpecError, match="exceed"):
+        UnionBudget(ONE, MICRO, ((Decimal(2), MICRO),), MICRO)
+
+
+@pytest.mark.parametrize("order", ["1.5", "8", "256"])
+def test_the_conversion_of_an_order_is_rounded_against_the_spender(order: str) -> None:
+    budget = UnionBudget.divide(ONE, MICRO, (Decimal(order),))
+    lane, spent = budget.routes(charged(budget, ZeroConcentrated(Decimal("0.01"))))[1]
+    exact = epsilon_of_rdp(float(order), float(order) * 0.01, float(budget.orders[0][1]))
+    assert lane == f"rdp({order})"
+    assert float(spent) == pytest.approx(exact, rel=1e-12)
+    assert float(spent) >= exact * (1 - 1e-15)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.kind)
+def test_a_budget_survives_being_stored(budget: Budget) -> None:
+    assert parse_budget(budget.serialize()) == budget
+    assert budget.spent(budget.nothing) == dict.fromkeys(budget.total, Decimal(0))
+    assert budget.remaining(budget.nothing) == budget.total
+    assert set(budget.nothing) == set(budget.lanes)
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.kind)
+def test_an_amendment_keeps_the_notion(budget: Budget) -> None:
+    name = "rdp" if isinstance(budget, RenyiBudget) else next(iter(budget.total))
+    amended = budget.amended({name: Decimal("0.75")})
+    assert amended.shape == budget.shape
+    assert amended != budget
+    with pytest.raises(SpecError, match="no total"):
+        budget.amended({"nothing": ONE})
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [{}, {"kind": "pure"}, {"kind": "pure", "epsilon": "0"}, {"kind": "magic", "rho": "1"}, {"kind": "zcdp"},
+     {"kind": "zcdp", "rho": "x"}, {"kind": "rdp", "order": "1", "rdp": "1"}, {"kind": "renyi", "epsilon": "1"},
+     {"kind": "renyi", "epsilon": "1", "delta": "1e-6", "delta_approx": "0", "orders": {"2": "1e-3"}}],
+)  # fmt: skip
+def test_a_damaged_budget_is_not_believed(stored: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse_budget(stored)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [("0", None), ("1", "0"), ("1", "1")])
-def test_absurd_budgets_are_refused(epsilon: str, delta: str | None) -> None:
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: PureBudget(Decimal(0)),
+        lambda: ApproximateBudget(ONE, Decimal(0)),
+        lambda: ApproximateBudget(ONE, ONE),
+        lambda: RenyiBudget(ONE, ONE),
+        lambda: ConcentratedBudget(Decimal(0)),
+        lambda: UnionBudget.divide(ONE, MICRO, ()),
+        lambda: UnionBudget.divide(ONE, MICRO, (Decimal(2), Decimal(2))),
+    ],
+)
+def test_absurd_budgets_are_refused(build: Any) -> None:
     with pytest.raises(SpecError):
-        Budget(Decimal(epsilon), None if delta is None else Decimal(delta))
+        build()
+
+
+def test_a_delta_that_a_release_brings_has_a_part_of_its_own() -> None:
+    budget = UnionBudget.divide(Decimal(3), MICRO)
+    fitting, larger = ApproximateDP(ONE, Decimal("1e-7")), ApproximateDP(ONE, Decimal("1.01e-7"))
+    assert texts(budget.remaining(budget.nothing)) == {"epsilon": "3", "delta": "0.000001"}
+    assert budget.shortfall(budget.nothing, fitting) == {}
+    assert texts(budget.shortfall(budget.nothing, larger)) == {"delta": "0.000000001"}
+    assert texts(budget.remaining(charged(budget, fitting))) == {"epsilon": "2", "delta": "0"}

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.errors import BudgetError, LedgerError
+from dpbayes_cli.errors import BudgetError, LedgerError, SpecError
 from dpbayes_cli.ledger import charging
-from dpbayes_cli.ledger.budgets import Budget
+from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.charging import Charge, release_id_of
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.owner import is_running, this_process
 from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
-from dpbayes_cli.privacy.guarantee import PureDP
+from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
@@ -193,7 +193,7 @@ def test_an_unknown_account_is_opened_only_if_that_is_allowed(ledger: Ledger) ->
     assert ledger.reserve(charge()).opened
     account = ledger.state().accounts["clinic"]
     assert account.by_default
-    assert account.budget == Budget(Decimal(3))
+    assert account.budget == PureBudget(Decimal(3))
 
 
 def test_an_account_keeps_one_relation(ledger: Ledger) -> None:
@@ -203,19 +203,19 @@ def test_an_account_keeps_one_relation(ledger: Ledger) -> None:
 
 
 def test_opening_amending_and_their_limits(ledger: Ledger) -> None:
-    ledger.open_account("clinic", Budget(Decimal(1)), Neighbors.REPLACE_ONE)
+    ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
     with pytest.raises(BudgetError, match="already open"):
-        ledger.open_account("clinic", Budget(Decimal(2)), Neighbors.REPLACE_ONE)
+        ledger.open_account("clinic", PureBudget(Decimal(2)), Neighbors.REPLACE_ONE)
     ledger.reserve(charge("0.75"))
     with pytest.raises(BudgetError, match="has spent more"):
-        ledger.amend("clinic", Decimal("0.5"), None, "less")
-    account = ledger.amend("clinic", Decimal("0.75"), None, "to the last drop")
+        ledger.amend("clinic", {"epsilon": Decimal("0.5")}, "less")
+    account = ledger.amend("clinic", {"epsilon": Decimal("0.75")}, "to the last drop")
     assert account.remaining == {"epsilon": Decimal(0)}
-    assert ledger.amend("clinic", Decimal(5), None, "more").remaining == {"epsilon": Decimal("4.25")}
-    with pytest.raises(BudgetError, match="delta cannot be added"):
-        ledger.amend("clinic", None, Decimal("1e-6"), "why")
+    assert ledger.amend("clinic", {"epsilon": Decimal(5)}, "more").remaining == {"epsilon": Decimal("4.25")}
+    with pytest.raises(SpecError, match="no total of delta"):
+        ledger.amend("clinic", {"delta": Decimal("1e-6")}, "why")
     with pytest.raises(BudgetError, match="no account"):
-        ledger.amend("other", Decimal(5), None, "why")
+        ledger.amend("other", {"epsilon": Decimal(5)}, "why")
 
 
 def test_a_preview_changes_nothing_and_tells_the_truth(ledger: Ledger, path: Path) -> None:
@@ -370,7 +370,7 @@ def test_ids_come_from_account_and_label_alone() -> None:
 
 @pytest.mark.parametrize("count", [300])
 def test_many_small_charges_are_not_lost(ledger: Ledger, count: int) -> None:
-    ledger.open_account("clinic", Budget(Decimal("1.0000003")), Neighbors.REPLACE_ONE)
+    ledger.open_account("clinic", PureBudget(Decimal("1.0000003")), Neighbors.REPLACE_ONE)
     ledger.reserve(charge("1"))
     for i in range(count):
         ledger.reserve(charge("1e-9", label=f"n{i}"))

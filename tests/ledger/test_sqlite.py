@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.budgets import Budget
+from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -17,7 +17,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 def opened(path: Path) -> Ledger:
     ledger = Ledger(SqliteStorage(path))
-    ledger.open_account("d", Budget(Decimal(1)), Neighbors.REPLACE_ONE)
+    ledger.open_account("d", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
     return ledger
 
 

@@ -1,0 +1,163 @@
+"""The budget of several Renyi orders, each with its own part of delta; and every kind of budget, read back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import cached_property
+from typing import Any, ClassVar
+
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.ledger.budgets import (
+    ApproximateBudget,
+    Budget,
+    ConcentratedBudget,
+    Lanes,
+    PureBudget,
+    RenyiBudget,
+    check_components,
+    lane_of,
+)
+from dpbayes_cli.numeric import decimal_text, exact_difference, exact_sum, parse_decimal
+from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order
+
+DEFAULT_ORDERS = (
+    Decimal("1.5"),
+    *(Decimal(order) for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)),
+)
+"""The orders of an (epsilon, delta) account that states none; each gets the same share of nine tenths of delta."""
+
+_DOWN = Context(prec=40, rounding=ROUND_FLOOR)
+_UP = Context(prec=40, rounding=ROUND_CEILING)
+_SHORT = Context(prec=15, rounding=ROUND_CEILING)
+_SAFE = Decimal("1e-30")
+"""More than the rounding of a few 40-digit operations, at sizes below 1e6."""
+
+
+@dataclass(frozen=True)
+class UnionBudget(Budget):
+    """A total of (epsilon, delta) under several Renyi orders, each with its own fixed part of delta.
+
+    Privacy: delta is divided when the account is opened: delta_l for each order l, delta_approx for the releases' own
+        deltas. Order l fits while the sum of divergences at l stays within what converts to epsilon at delta_l; a
+        release is let through while some order fits, or the sum of epsilons does. Divide an event by the first order
+        that still fits at its end: each piece is an event of that order's own filter, so that the pieces add up to
+        exp(epsilon) Q + sum of delta_l. Choosing the best order at the full delta would be unsound.
+    Source: mechanisms, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
+
+    Attributes:
+        epsilon, delta: the promise.
+        orders: (order, delta_l) pairs, ascending.
+        delta_approx: the part of delta for releases that bring a delta of their own.
+    """
+
+    kind: ClassVar[str] = "renyi"
+    epsilon: Decimal
+    delta: Decimal
+    orders: tuple[tuple[Decimal, Decimal], ...]
+    delta_approx: Decimal
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+        listed = [order for order, _ in self.orders]
+        if not listed or listed != sorted(set(listed)):
+            raise SpecError("the orders ascend, and there is at least one", where="orders")
+        for order, part in self.orders:
+            check_order(order)
+            check_delta(part)
+        if self.delta_approx < 0 or exact_sum([self.delta_approx, *(part for _, part in self.orders)]) > self.delta:
+            raise SpecError("the parts of delta exceed delta", where="orders")
+
+    @classmethod
+    def divide(cls, epsilon: Decimal, delta: Decimal, orders: tuple[Decimal, ...] = DEFAULT_ORDERS) -> UnionBudget:
+        """Return the budget that gives each order the same part of nine tenths of delta, rounded down."""
+        check_delta(delta)
+        short = Context(prec=12, rounding=ROUND_FLOOR)
+        each = short.divide(delta * Decimal("0.9"), Decimal(max(1, len(orders))))
+        return cls(
+            epsilon, delta, tuple((order, each) for order in sorted(orders)), short.multiply(delta, Decimal("0.1"))
+        )
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The plain statements and every order."""
+        return ("epsilon", "delta", *(lane_of(order) for order, _ in self.orders))
+
+    @property
+    def shape(self) -> object:
+        """The kind and the parts of delta."""
+        return (self.kind, self.delta, self.orders, self.delta_approx)
+
+    @property
+    def total(self) -> Lanes:
+        """Epsilon and delta."""
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
+    def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
+        """Return the epsilon of the best route at its own part of delta, and what is taken of delta.
+
+        A release that brings a delta of its own finds that the orders' parts are taken already.
+        """
+        brought = charged["delta"]
+        taken = exact_sum([exact_difference(self.delta, self.delta_approx), brought]) if brought else brought
+        return {"epsilon": min(epsilon for _, epsilon in self.routes(charged)), "delta": taken}
+
+    def routes(self, charged: Mapping[str, Decimal]) -> list[tuple[str, Decimal]]:
+        """Return the epsilon of every route, basic composition first."""
+        renyi = [(lane_of(order), self._epsilon(order, charged[lane_of(order)])) for order, _ in self.orders]
+        return [("basic", charged["epsilon"]), *renyi]
+
+    def _epsilon(self, order: Decimal, value: Decimal) -> Decimal:
+        """Return what a divergence converts to at the order's own part of delta; a filter by ``epsilon``."""
+        if not value or not value.is_finite():
+            return value  # nothing was released, or nothing is promised
+        return max(Decimal(0), _SHORT.plus(_UP.add(value, self._offsets[order])))
+
+    @cached_property
+    def _offsets(self) -> dict[Decimal, Decimal]:
+        """For each order l what its conversion adds, log((l-1)/l) - (log delta_l + log l)/(l-1), rounded up."""
+        offsets = {}
+        for order, part in self.orders:
+            less = _UP.subtract(order, Decimal(1))
+            first = _UP.ln(_UP.divide(less, order))
+            second = _UP.divide(_UP.add(_DOWN.ln(part).copy_negate(), _DOWN.ln(order).copy_negate()), less)
+            offsets[order] = _UP.add(_UP.add(first, second), _SAFE)
+        return offsets
+
+    def amended(self, changes: Mapping[str, Decimal]) -> Budget:
+        """Return the budget with another epsilon; its parts of delta were fixed when it was opened."""
+        check_components(changes, {"epsilon"}, "of (epsilon, delta) whose parts of delta are fixed")
+        return UnionBudget(changes["epsilon"], self.delta, self.orders, self.delta_approx)
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {
+            "kind": self.kind,
+            "epsilon": decimal_text(self.epsilon),
+            "delta": decimal_text(self.delta),
+            "orders": {decimal_text(order): decimal_text(part) for order, part in self.orders},
+            "delta_approx": decimal_text(self.delta_approx),
+        }
+
+
+def parse_budget(stored: Mapping[str, Any]) -> Budget:
+    """Read back what ``serialize`` wrote.
+
+    Raises:
+        ValueError: an unknown kind or a malformed number.
+    """
+    kind, values = stored.get("kind"), {key: value for key, value in stored.items() if key != "kind"}
+    kinds: dict[Any, type[Budget]] = {
+        b.kind: b for b in (PureBudget, ApproximateBudget, RenyiBudget, ConcentratedBudget)
+    }
+    try:
+        if kind == UnionBudget.kind:
+            orders = sorted((parse_decimal(o), parse_decimal(part)) for o, part in values.pop("orders").items())
+            return UnionBudget(orders=tuple(orders), **{key: parse_decimal(text) for key, text in values.items()})
+        if kind in kinds:
+            return kinds[kind](**{key: parse_decimal(text) for key, text in values.items()})
+    except (KeyError, TypeError, AttributeError, SpecError) as error:
+        raise ValueError("malformed budget") from error
+    raise ValueError("unknown kind of budget")

@@ -1,0 +1,276 @@
+"""The kinds of guarantee: pure, (epsilon, delta), bounded range, zCDP, Gaussian DP and a Renyi curve."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import Any, ClassVar
+
+from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.privacy.guarantee import (
+    Guarantee,
+    Statement,
+    check_delta,
+    check_epsilon,
+    check_order,
+    check_rho,
+)
+from dpbayes_cli.privacy.renyi import (
+    INFINITE,
+    bounded_range_rdp,
+    epsilon_of_rho,
+    gaussian_delta,
+    gaussian_epsilon,
+    pure_rdp,
+    round_up,
+)
+
+Points = tuple[tuple[Decimal, Decimal], ...]
+_UP = Context(prec=40, rounding=ROUND_CEILING)
+
+
+@dataclass(frozen=True)
+class PureDP(Guarantee):
+    """Pure epsilon-differential privacy.
+
+    Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighbouring data sets and all events E; delta = 0.
+    Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1.
+    """
+
+    kind: ClassVar[str] = "pure"
+    epsilon: Decimal = Decimal(1)
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+
+    @property
+    def rho(self) -> Decimal:
+        """epsilon^2 / 2 (Bun and Steinke 2016, Proposition 3.3)."""
+        return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(2))
+
+    def rdp(self, order: Decimal) -> Decimal:
+        """Return the divergence of randomized response, the worst case."""
+        return round_up(pure_rdp(float(self.epsilon), float(order)))
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {"kind": self.kind, "epsilon": decimal_text(self.epsilon)}
+
+
+@dataclass(frozen=True)
+class ApproximateDP(Guarantee):
+    """(epsilon, delta)-differential privacy.
+
+    Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighbouring data sets and all events E. Such a
+        mechanism is, but for an event of probability delta, pure epsilon-DP: that curve and delta are its prices.
+    Source: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006; Kairouz, Oh and Viswanath 2015 (the decomposition).
+    """
+
+    kind: ClassVar[str] = "approximate"
+    epsilon: Decimal = Decimal(1)
+    delta: Decimal = Decimal("1e-6")
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        check_delta(self.delta)
+
+    @property
+    def rho(self) -> Decimal:
+        """The rho of its pure part, beside delta."""
+        return PureDP(self.epsilon).rho
+
+    def rdp(self, order: Decimal) -> Decimal:
+        """Return the curve of its pure part, beside delta."""
+        return PureDP(self.epsilon).rdp(order)
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "delta": decimal_text(self.delta)}
+
+
+@dataclass(frozen=True)
+class BoundedRange(Guarantee):
+    """Bounded range: ``parts`` draws, each of range epsilon / parts, as from the exponential mechanism.
+
+    Privacy: log P(A = a) / P(A' = a) varies by at most epsilon / parts over the outcomes a of one draw; together they
+        are pure epsilon-DP. Where the law of the draws is known better, ``points`` hold its Renyi curve (all parts
+        together), and the smaller of both counts.
+    Source: Durfee and Rogers 2019; Cesar and Rogers 2021 (order epsilon^2 / 8).
+
+    Attributes:
+        epsilon: the pure epsilon of all parts.
+        parts: the number of independent draws.
+        points: (order, divergence) pairs in ascending order, possibly none.
+    """
+
+    kind: ClassVar[str] = "bounded-range"
+    epsilon: Decimal = Decimal(1)
+    parts: int = 1
+    points: Points = ()
+
+    def __post_init__(self) -> None:
+        check_epsilon(self.epsilon)
+        _check_points(self.points)
+        if self.parts < 1:
+            raise ValueError("at least one part")
+
+    @property
+    def rho(self) -> Decimal:
+        """parts (epsilon / parts)^2 / 8."""
+        return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(8 * self.parts))
+
+    def rdp(self, order: Decimal) -> Decimal:
+        """Return the smaller of the general bound and the stored curve."""
+        each = float(_UP.divide(self.epsilon, Decimal(self.parts)))
+        return min(round_up(self.parts * bounded_range_rdp(each, float(order))), _on_grid(self.points, order))
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "parts": str(self.parts)}
+        return {**stored, "curve": _texts(self.points)} if self.points else stored
+
+
+@dataclass(frozen=True)
+class ZeroConcentrated(Guarantee):
+    """rho-zero-concentrated differential privacy.
+
+    Privacy: the Renyi divergence of every order > 1 is at most order rho.
+    Source: Bun and Steinke 2016, Definition 1.1.
+    """
+
+    kind: ClassVar[str] = "zcdp"
+    rho: Decimal = Decimal(1)
+
+    def __post_init__(self) -> None:
+        check_rho(self.rho)
+
+    @property
+    def epsilon(self) -> Decimal:
+        """There is no pure epsilon."""
+        return INFINITE
+
+    def rdp(self, order: Decimal) -> Decimal:
+        """Return order rho."""
+        return _UP.multiply(order, self.rho)
+
+    def statement(self, delta: Decimal) -> Statement:
+        """Return the best statement over all orders, on the grid or between."""
+        on_grid = super().statement(delta)
+        free = Statement(round_up(epsilon_of_rho(float(self.rho), float(delta))), delta, "zcdp")
+        return min([free, on_grid], key=lambda s: s.epsilon)
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {"kind": self.kind, "rho": decimal_text(self.rho)}
+
+
+@dataclass(frozen=True)
+class GaussianDP(Guarantee):
+    """mu-Gaussian differential privacy.
+
+    Privacy: telling neighbours apart is no easier than telling N(0, 1) from N(mu, 1); delta(epsilon) is exact.
+    Source: Dong, Roth and Su 2022, Corollary 2.13; order mu^2 / 2 for Renyi divergences.
+    """
+
+    kind: ClassVar[str] = "gdp"
+    mu: Decimal = Decimal(1)
+
+    def __post_init__(self) -> None:
+        check_rho(self.rho)
+
+    @property
+    def epsilon(self) -> Decimal:
+        """There is no pure epsilon."""
+        return INFINITE
+
+    @property
+    def rho(self) -> Decimal:
+        """mu^2 / 2."""
+        return _UP.divide(_UP.multiply(self.mu, self.mu), Decimal(2))
+
+    def rdp(self, order: Decimal) -> Decimal:
+        """Return order mu^2 / 2."""
+        return _UP.multiply(order, self.rho)
+
+    def statement(self, delta: Decimal) -> Statement:
+        """Return the exact statement."""
+        return Statement(round_up(gaussian_epsilon(float(self.mu), float(delta))), delta, "gdp")
+
+    def delta_at(self, epsilon: Decimal) -> Decimal:
+        """Return the exact delta."""
+        return min(Decimal(1), round_up(gaussian_delta(float(self.mu), float(epsilon))))
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        return {"kind": self.kind, "mu": decimal_text(self.mu)}
+
+
+@dataclass(frozen=True)
+class RenyiCurve(Guarantee):
+    """A Renyi curve, finite below an order lambda* and stored on a grid.
+
+    Privacy: the Renyi divergence at a stored order is at most the stored value; divergences grow with the order, so
+        that an order between two stored ones counts as the upper; beyond the last one nothing is promised.
+    Source: Mironov 2017; Geumlek, Song and Chaudhuri 2017 (finite lambda*).
+
+    Attributes:
+        points: (order, divergence) pairs in ascending order, at least one.
+        order_max: lambda*.
+    """
+
+    kind: ClassVar[str] = "rdp"
+    points: Points = ()
+    order_max: Decimal = INFINITE
+
+    def __post_init__(self) -> None:
+        _check_points(self.points)
+        if not self.points:
+            raise ValueError("a curve needs a point")
+        if self.points[-1][0] >= self.order_max:
+            raise ValueError("a curve is infinite at and above its largest order")
+
+    @property
+    def epsilon(self) -> Decimal:
+        """There is no pure epsilon."""
+        return INFINITE
+
+    @property
+    def rho(self) -> Decimal:
+        """Nothing is promised for all orders at once."""
+        return INFINITE
+
+    def rdp(self, order: Decimal) -> Decimal:
+        """Return the value at the next stored order."""
+        return _on_grid(self.points, order)
+
+    def serialize(self) -> dict[str, Any]:
+        """Return the stored form."""
+        stored: dict[str, Any] = {"kind": self.kind, "curve": _texts(self.points)}
+        return {**stored, "order_max": decimal_text(self.order_max)} if self.order_max.is_finite() else stored
+
+
+def _check_points(points: Points) -> None:
+    orders = [order for order, _ in points]
+    if orders != sorted(set(orders)):
+        raise ValueError("the orders of a curve ascend")
+    for order, value in points:
+        check_order(order)
+        if not (value.is_finite() and value >= 0):
+            raise ValueError("a divergence is finite and not negative")
+
+
+def _on_grid(points: Points, order: Decimal) -> Decimal:
+    """Return the value at the first stored order that is not below; infinite where there is none."""
+    index = bisect_left(points, order, key=lambda point: point[0])
+    return points[index][1] if index < len(points) else INFINITE
+
+
+def _texts(points: Points) -> dict[str, str]:
+    return {decimal_text(order): decimal_text(value) for order, value in points}
+
+
+def parse_points(stored: Mapping[str, str]) -> Points:
+    """Read a stored curve."""
+    return tuple(sorted((parse_decimal(order), parse_decimal(value)) for order, value in stored.items()))

@@ -1,0 +1,128 @@
+"""Conversions between notions of privacy, as functions of numbers; every result is rounded against the spender.
+
+Floats are rounded up by a relative 1e-12 and then written with 15 digits, rounded up again. That is far more than the
+rounding of the formulas here (tested against 50-digit arithmetic) and far less than anybody would notice.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context, Decimal
+
+INFINITE = Decimal("Infinity")
+ORDERS: tuple[Decimal, ...] = (
+    *(Decimal(order) / 20 for order in (22, 25, 30, 35, 40, 45, 50, 55, 60, 70, 80, 90)),
+    *(Decimal(order) for order in (5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)),
+    *(Decimal(order) for order in (160, 192, 256, 384, 512, 768, 1024)),
+)
+"""The grid of orders on which curves are stored and minima are sought."""
+
+_UP = Context(prec=15, rounding=ROUND_CEILING)
+
+
+def round_up(value: float) -> Decimal:
+    """Return a short decimal that is not below the real number that a float computation stands for."""
+    if math.isinf(value) or math.isnan(value):
+        return INFINITE
+    return _UP.create_decimal(Decimal(value) * (1 + Decimal("1e-12"))) if value > 0 else Decimal(0)
+
+
+def pure_rdp(epsilon: float, order: float) -> float:
+    """Return the largest Renyi divergence of an order > 1 that pure epsilon-DP allows (randomized response).
+
+    Source: mechanisms, conversion of guarantees; never above epsilon and order epsilon^2 / 2 (Bun and Steinke 2016).
+    """
+    ratio = -math.expm1(-2.0 * (order - 1.0) * epsilon) * math.exp(-epsilon)  # e^-eps - e^-(2 order - 1) eps
+    ratio /= 1.0 + math.exp(-(2.0 * order - 1.0) * epsilon)
+    exact = epsilon - math.log1p(ratio) / (order - 1.0) + 4e-16 * epsilon * order / (order - 1.0)
+    return min(exact, epsilon, order * epsilon**2 / 2.0)
+
+
+def bounded_range_rdp(epsilon: float, order: float) -> float:
+    """Return the Renyi divergence of an order > 1 that epsilon-bounded range allows.
+
+    Source: Cesar and Rogers 2021: order epsilon^2 / 8; bounded range implies pure epsilon-DP.
+    """
+    return min(pure_rdp(epsilon, order), order * epsilon**2 / 8.0)
+
+
+def epsilon_of_rdp(order: float, value: float, delta: float) -> float:
+    """Return the epsilon at delta that a Renyi divergence at one order implies.
+
+    Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+    """
+    if delta <= 0.0:
+        return math.inf
+    return max(0.0, value + math.log1p(-1.0 / order) - (math.log(delta) + math.log(order)) / (order - 1.0))
+
+
+def delta_of_rdp(order: float, value: float, epsilon: float) -> float:
+    """Return the delta at epsilon that a Renyi divergence at one order implies; see ``epsilon_of_rdp``."""
+    if math.isinf(value):
+        return 1.0
+    exponent = (order - 1.0) * (value - epsilon + math.log1p(-1.0 / order)) - math.log(order)
+    return min(1.0, math.exp(exponent)) if exponent < 0.0 else 1.0
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return the exact delta at epsilon of mu-Gaussian differential privacy.
+
+    Source: Dong, Roth and Su 2022, Corollary 2.13, as exp(-a^2 / 2) [erfcx(a) - erfcx(b)] / 2 where that is stable.
+    """
+    from scipy.special import erfcx
+
+    low, high = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
+    root = math.sqrt(2.0)
+    if low > 0.0:
+        return float(0.5 * math.exp(-low * low / 2.0) * (erfcx(low / root) - erfcx(high / root)))
+    second = 0.5 * math.exp(epsilon - high * high / 2.0) * float(erfcx(high / root))
+    return 0.5 * math.erfc(low / root) - second
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Return the smallest epsilon at delta of mu-Gaussian differential privacy, from the safe side of a bisection."""
+    if delta <= 0.0:
+        return math.inf
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
+    while gaussian_delta(mu, high) > delta:
+        low, high = high, 2.0 * high
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
+    return high
+
+
+def rho_of_epsilon(epsilon: float, delta: float) -> float:
+    """Return the largest rho whose (epsilon, delta) statement stays within, from the safe side of a bisection.
+
+    The conversion of zCDP minimizes over a fine grid of orders, so that any order that it finds is valid.
+    """
+    low, high = 0.0, max(1.0, epsilon) * 4.0
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if epsilon_of_rho(middle, delta) <= epsilon else (low, middle)
+    return low
+
+
+def epsilon_of_rho(rho: float, delta: float) -> float:
+    """Return the epsilon at delta of rho-zCDP: the best order of a fine grid.
+
+    Source: Canonne, Kamath and Steinke 2020, Proposition 12, for the line order * rho.
+    """
+    if rho <= 0.0 or delta <= 0.0:
+        return 0.0 if rho <= 0.0 else math.inf
+    best = 1.0 + math.sqrt(-math.log(delta) / rho)  # near the minimum; the search around it is one-dimensional
+    low, high = 1.0 + (best - 1.0) / 16.0, 1.0 + (best - 1.0) * 16.0
+    golden = (math.sqrt(5.0) - 1.0) / 2.0
+
+    def at(order: float) -> float:
+        return epsilon_of_rdp(order, order * rho, delta)
+
+    for _ in range(100):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, right) if at(left) <= at(right) else (left, high)
+    return at((low + high) / 2.0)
