@@ -7,16 +7,18 @@ privatizes it, and inference sees only the latent-count problem that the model s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
 
 import msgspec
 
+from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.statistic import AnyColumn, Column, RecordPolicy, Statistic, Statistics
 
 Kind = TypeVar("Kind")
 
@@ -56,97 +58,6 @@ class Card:
     source: str
     corrections: str
     prefer_when: str
-
-
-@dataclass(frozen=True)
-class RecordPolicy:
-    """How neighbours are defined and what an invalid record counts as.
-
-    Attributes:
-        neighbors: the neighbour relation.
-        impute: the public value that stands for an invalid cell, or None when invalid records are dropped
-            (a dropped record is the null record: it contributes zero and has likelihood one).
-    """
-
-    neighbors: Neighbors
-    impute: str | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether every record is valid, so that under replace-one the number of valid records is public."""
-        return self.impute is not None
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column that a model reads, with its public domain.
-
-    Attributes:
-        role: what the column is to the model, e.g. ``outcome``.
-        levels: the texts that are valid, in the order of their codes; everything else is invalid.
-    """
-
-    role: str
-    levels: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class CountAt:
-    """The expression that is 1 for a record whose column has the given level, else 0.
-
-    Attributes:
-        role: the column's role.
-        level: the code of the level.
-    """
-
-    role: str
-    level: int
-
-
-Expression = CountAt  # the union of expression kinds that an engine can evaluate
-
-
-@dataclass(frozen=True)
-class Witness:
-    """A pair of neighbouring records that attains a sensitivity.
-
-    Attributes:
-        record: the cell of one record; None is the absent record (add-remove); an invalid text is the null record.
-        neighbor: the cell of the other, in the same form.
-    """
-
-    record: str | None
-    neighbor: str | None
-
-
-@dataclass(frozen=True)
-class Statistic:
-    """A public integer statistic: a sum over records of integer expressions.
-
-    Attributes:
-        names: the names of its components.
-        expressions: one integer expression a component.
-        sensitivity_l1: the largest L1 change between neighbours, in counts.
-        witness: two records that attain it.
-    """
-
-    names: tuple[str, ...]
-    expressions: tuple[Expression, ...]
-    sensitivity_l1: int
-    witness: Witness
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """The exact evidence: what a source hands to a mechanism and nobody else ever sees.
-
-    Attributes:
-        values: the exact integer components, in the order of the statistic.
-        n_records: the number of records read; public under replace-one, private under add-remove.
-    """
-
-    values: tuple[int, ...]
-    n_records: int
 
 
 @dataclass(frozen=True)
@@ -202,7 +113,7 @@ class Model(ABC):
 
     @property
     @abstractmethod
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[AnyColumn, ...]:
         """The columns that the model reads, with their public domains."""
 
     @property
@@ -212,7 +123,7 @@ class Model(ABC):
 
     @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the posterior predictive probability of each level for one new record.
+        """Return the posterior predictive probability of each level of a new record, or ``mean`` for a number.
 
         Args:
             mean: the posterior means of the reported parameters.
@@ -229,6 +140,11 @@ class BoundedStatistics(Model):
 
 class LatentCounts(BoundedStatistics):
     """The capability of models whose data are category counts with a Dirichlet prior on their probabilities."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that the model reads, with their levels."""
 
     @property
     @abstractmethod
@@ -249,32 +165,102 @@ class LatentCounts(BoundedStatistics):
         """
 
 
+Temper = Literal["likelihood", "joint"]
+
+
 @dataclass(frozen=True)
 class Request:
     """What a mechanism needs to know to price a release; public inputs only.
 
     Attributes:
         policy: neighbours and the treatment of invalid records.
-        epsilon: the exact epsilon asked for.
+        epsilon, delta, rho: what may be spent, exact; None where it was not stated.
+        order: the order (lambda) at which epsilon is meant, for Renyi mechanisms.
+        n_records: the public number of records, where it is known beforehand.
+        draws: how many posterior draws.
+        temper: what a temperature acts on.
+        support: the public range of the parameter, or None for the model's own.
     """
 
     policy: RecordPolicy
-    epsilon: Decimal
+    epsilon: Decimal | None = None
+    delta: Decimal | None = None
+    rho: Decimal | None = None
+    order: Decimal = Decimal(2)
+    n_records: int | None = None
+    draws: int = 1
+    temper: Temper = "likelihood"
+    support: tuple[float, float] | None = None
+
+    def stated_epsilon(self) -> Decimal:
+        """Return the epsilon.
+
+        Raises:
+            SpecError: none was stated.
+        """
+        if self.epsilon is None:
+            raise SpecError("missing", where="privacy.epsilon", hint="state it in the spec or with --eps 1")
+        return self.epsilon
+
+    def complete_records(self) -> int:
+        """Return the public number of complete records.
+
+        Raises:
+            SpecError: records may be invalid, or their number is private or not known.
+        """
+        if self.policy.neighbors is not Neighbors.REPLACE_ONE:
+            raise SpecError("posterior draws need a public number of records: replace-one neighbours", where="privacy")
+        if not self.policy.complete:
+            raise SpecError(
+                "posterior draws need complete records, for the number of dropped ones is private",
+                where="on_invalid",
+                hint="state a public stand-in for invalid values: --on-invalid impute:VALUE",
+            )
+        if self.n_records is None:
+            raise SpecError("the number of records must be known beforehand", where="records", hint="--records N")
+        if self.n_records < 1:
+            raise SpecError("there is no record to protect", where="records")
+        return self.n_records
+
+
+class Sampler(ABC):
+    """A calibrated law of posterior draws, as a plan holds it."""
+
+    @abstractmethod
+    def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw from the law that exact integer statistics determine, with the operating system's randomness."""
+
+    @abstractmethod
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return mean and standard deviation of that law for the first parameter, in floats: for planning."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One priced step of a plan.
+    """One priced step of a plan; it adds noise to its statistic, or draws from a posterior.
 
     Attributes:
         statistic: what is read from the data.
-        noise: the calibrated law.
+        law: the calibrated law of the noise, or of the draws.
         guarantee: the price of this step.
+        draws: how many draws, where it draws.
     """
 
     statistic: Statistic
-    noise: NoiseLaw
+    law: NoiseLaw | Sampler
     guarantee: Guarantee
+    draws: int = 0
+
+    @property
+    def noise(self) -> NoiseLaw:
+        """The law of the noise.
+
+        Raises:
+            TypeError: the step draws from a posterior.
+        """
+        if isinstance(self.law, Sampler):
+            raise TypeError("this step adds no noise")
+        return self.law
 
 
 @dataclass(frozen=True)
@@ -284,10 +270,23 @@ class Plan:
     Attributes:
         steps: the steps in the order of their execution.
         guarantee: the guarantee of the whole.
+        parameters: what calibration found, by its name in the field.
     """
 
     steps: tuple[Step, ...]
     guarantee: Guarantee
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What a mechanism lets out of the data: posterior draws, each of them paid for.
+
+    Attributes:
+        values: the draws, one value a parameter of the model each.
+    """
+
+    values: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -318,8 +317,10 @@ class Mechanism(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     card: ClassVar[Card]
-    requires: ClassVar[type]
-    needs_n: ClassVar[bool]
+    requires: ClassVar[tuple[type, ...]]
+    needs_n: ClassVar[bool] = False
+    post_processing: ClassVar[bool] = True
+    """Whether prior and inference come after privacy, so that changing them is free."""
 
     @abstractmethod
     def plan(self, model: Model, request: Request) -> Plan:
@@ -330,5 +331,5 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: Statistics) -> Payload | Draws:
         """Privatize the exact evidence; the only step that draws secret randomness."""

@@ -8,12 +8,16 @@ Python's ``re``, so that an engine can evaluate them where the data are.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
 BLANKS = " \t"
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
+
+NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
+WHOLE = r"[+-]?[0-9]+(?:\.0*)?"
 
 _INTEGER = re.compile(INTEGER, re.ASCII)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd\ud800-\udfff]")
@@ -24,6 +28,19 @@ def normal_cell(text: str) -> str:
     stripped = text.strip(BLANKS)
     match = _INTEGER.fullmatch(stripped)
     return f"{match[1] or ''}{match[2]}" if match else stripped
+
+
+def parse_number(text: str, *, integers: bool = False) -> float | None:
+    """Return the number that a cell holds, None where it holds none.
+
+    ASCII digits with a sign, a point and an exponent; no NaN, no infinity, no underscore, nothing beyond the largest
+    double (``1e400`` is no number). Where only integers are valid, ``2.0`` is one and ``2.5`` and ``2e0`` are not.
+    """
+    stripped = text.strip(BLANKS)
+    if not re.fullmatch(WHOLE if integers else NUMBER, stripped, re.ASCII):
+        return None
+    number = float(stripped)
+    return number if math.isfinite(number) else None
 
 
 def check_levels(levels: Sequence[str]) -> None:

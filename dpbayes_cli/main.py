@@ -25,6 +25,7 @@ from dpbayes_cli.errors import BudgetError, DpbayesError, Interrupted, OutputErr
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
+    "plan": "Price a question and simulate its answer, without data.",
     "infer": "Analyse a released bundle again: free, without data.",
     "budget": "Open, show, check and amend privacy budgets.",
     "spec": "Write, check and describe spec files.",

@@ -18,11 +18,19 @@ MODELS: Mapping[str, str] = MappingProxyType(
     {
         "beta-bernoulli": "dpbayes_cli.models.beta_bernoulli:BetaBernoulli",
         "dirichlet-categorical": "dpbayes_cli.models.dirichlet_categorical:DirichletCategorical",
+        "gamma-exponential": "dpbayes_cli.models.gamma_exponential:GammaExponential",
+        "gamma-poisson": "dpbayes_cli.models.gamma_poisson:GammaPoisson",
+        "normal-mean": "dpbayes_cli.models.normal_mean:NormalMean",
     }
 )
 MECHANISMS: Mapping[str, str] = MappingProxyType(
     {
+        "gaussian": "dpbayes_cli.mechanisms.gaussian:Gaussian",
         "laplace": "dpbayes_cli.mechanisms.laplace:Laplace",
+        "ops": "dpbayes_cli.mechanisms.ops:Ops",
+        "rdp-concentrated": "dpbayes_cli.mechanisms.rdp_concentrated:RdpConcentrated",
+        "rdp-diffuse": "dpbayes_cli.mechanisms.rdp_diffuse:RdpDiffuse",
+        "rdp-direct": "dpbayes_cli.mechanisms.rdp_direct:RdpDirect",
     }
 )
 

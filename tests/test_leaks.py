@@ -98,7 +98,7 @@ def test_a_crash_in_the_engine_quotes_nothing(dpbayes: Cli, place: Path, monkeyp
     data = place / "data.csv"
     data.write_text(f"k,v\n1,{SENTINEL}\n")
     monkeypatch.setattr(
-        "dpbayes_cli.sources.delimited.counting_query",
+        "dpbayes_cli.sources.statements.counting_query",
         lambda relation, *rest: f"SELECT CAST(split_part(line, ',', 2) AS INTEGER), 1 FROM {relation}",
     )
     done = dpbayes("release", data, *COIN, "-vv")

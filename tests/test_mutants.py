@@ -36,8 +36,8 @@ MUTANTS = {
     ),
     "sensitivity halved (categorical)": (
         "models/dirichlet_categorical.py",
-        "1 if add_remove else 2",
-        "1",
+        "            1 if add_remove else 2,\n            Witness",
+        "            1,\n            Witness",
         "tests/test_conformance.py::test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness",
     ),
     "clamp removed: an undeclared value counts": (
@@ -82,6 +82,54 @@ MUTANTS = {
         "            _described(question, record, drawn)\n"
         "            sealed = ledger.seal(record, question.account, drawn)",
         "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
+    ),
+    "temperature doubled": (
+        "mechanisms/ops.py",
+        "power: Any = self.temperature if exact else float(self.temperature)",
+        "power: Any = 2 * self.temperature if exact else 2 * float(self.temperature)",
+        "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge",
+    ),
+    "temperature doubled on the lattice": (
+        "mechanisms/ops.py",
+        "EXACT.add(prior, EXACT.multiply(self.temperature, Decimal(count)))",
+        "EXACT.add(prior, EXACT.multiply(2 * self.temperature, Decimal(count)))",
+        "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice",
+    ),
+    "r applied twice": (
+        "renyi_posterior.py",
+        "drawn = family.draw(self.model.sums(values, self.n_records), self.r, self.m, size)",
+        "drawn = family.draw(self.model.sums(values, self.n_records), self.r**2, self.m, size)",
+        "tests/mechanisms/test_rdp.py::test_draws_are_of_the_tempered_posterior",
+    ),
+    "lambda off by one": (
+        "privacy/conjugate.py",
+        "return log_gamma_ratio(x, -(order - 1.0) * r) / (order - 1.0) + log_gamma_ratio(x, r)",
+        "return log_gamma_ratio(x, -(order - 2.0) * r) / (order - 1.0) + log_gamma_ratio(x, r)",
+        "tests/privacy/test_conjugate.py::test_the_reference_divergences",
+    ),
+    "the supremum taken at the wrong vertex": (
+        "privacy/conjugate.py",
+        'smallest = np.argsort(a, kind="stable")[:2]',
+        'smallest = np.argsort(a, kind="stable")[-2:]',
+        "tests/privacy/test_conjugate.py::test_the_supremum_is_that_of_brute_force_over_all_neighbors",
+    ),
+    "the best order at the full delta": (
+        "ledger/union_budget.py",
+        "_DOWN.ln(part).copy_negate()",
+        "_DOWN.ln(self.delta).copy_negate()",
+        "tests/ledger/test_budgets.py",
+    ),
+    "L1 taken for L2": (
+        "mechanisms/gaussian.py",
+        "DiscreteGaussian.calibrate(statistic.sensitivity_l2_squared, rho)",
+        "DiscreteGaussian.calibrate(statistic.sensitivity_l1**2, rho)",
+        "tests/mechanisms/test_gaussian.py::test_rho_sets_the_scale",
+    ),
+    "a number that is not clamped": (
+        "sources/statements.py",
+        'clamped = f"least(greatest(number, {_double(column.lower)}), {_double(column.upper)})"',
+        'clamped = f"greatest(number, {_double(column.lower)})"',
+        "tests/sources/test_numbers.py",
     ),
     "the second payload wins": (
         "ledger/ledger.py",

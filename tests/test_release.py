@@ -10,8 +10,9 @@ import pytest
 from dpbayes_cli import release as release_module
 from dpbayes_cli.bundle import place as module
 from dpbayes_cli.bundle.document import parse_document
-from dpbayes_cli.contracts import Payload, Plan, Statistics
+from dpbayes_cli.contracts import Payload, Plan
 from dpbayes_cli.mechanisms.laplace import Laplace
+from dpbayes_cli.statistic import Statistics
 from tests.conftest import SAMPLE_DATA, Cli
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
@@ -53,7 +54,7 @@ def test_a_failed_analysis_does_not_draw_again(
 
     monkeypatch.setattr(Laplace, "release", noted)
     with monkeypatch.context() as broken:
-        broken.setattr(release_module, "analyse", failing)
+        broken.setattr(release_module, "analysis_of_draw", failing)
         for _ in range(3):
             assert dpbayes("release", coin, *COIN, "--out", "out").code == 1
     printed = dpbayes("release", coin, *COIN, "--out", "out", "--json").json

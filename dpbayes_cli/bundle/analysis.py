@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.contracts import LatentCounts, Payload, expect
-from dpbayes_cli.inference.posterior import Marginal, Posterior
+from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class Analysis:
         samples: shape (n_samples, n_parameters).
         predictive: the posterior predictive probability of each level.
         posterior: the posterior of all categories, with how it was computed.
+        drawn: whether the samples are what was released, so that there are no more of them.
     """
 
     parameters: tuple[str, ...]
@@ -30,6 +31,7 @@ class Analysis:
     samples: Floats
     predictive: dict[str, float]
     posterior: Posterior
+    drawn: bool = False
 
 
 def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: int) -> Analysis:
@@ -53,3 +55,29 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     predictive = model.predictive([marginal.mean for marginal in marginals])
     samples = posterior.draws[:, list(model.categories)]
     return Analysis(model.parameters, marginals, samples, predictive, posterior)
+
+
+def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:
+    """Summarize posterior draws that were released; nothing is inferred.
+
+    Args:
+        spec: the question.
+        draws: one list of parameters a draw, at least one.
+    """
+    import numpy as np
+
+    model = spec.build_model()
+    samples = np.asarray(draws, dtype=np.float64)
+    several = len(samples) > 1
+    means = samples.mean(axis=0)
+    sds = samples.std(axis=0, ddof=1) if several else np.full_like(means, np.nan)
+    quantiles = np.quantile(samples, list(QUANTILES.values()), axis=0) if several else np.full((3, len(means)), np.nan)
+    marginals = tuple(
+        Marginal(
+            float(means[k]), float(sds[k]), {name: float(quantiles[i, k]) for i, name in enumerate(QUANTILES)}, 0.0, 0.0
+        )
+        for k in range(len(means))
+    )
+    how = f"{len(samples)} private posterior draws; the summary is theirs, not the posterior's"
+    posterior = Posterior(marginals, samples, how, exact=True)
+    return Analysis(model.parameters, marginals, samples, model.predictive(means.tolist()), posterior, drawn=True)

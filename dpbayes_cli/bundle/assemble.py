@@ -7,12 +7,15 @@ import sys
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Literal, cast
+from typing import cast
+
+import msgspec
 
 from dpbayes_cli import __version__, duck
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import (
     InferenceReport,
+    Kind,
     LedgerReference,
     Noise,
     ParameterSummary,
@@ -22,8 +25,9 @@ from dpbayes_cli.bundle.document import (
     SealedDraw,
     Width,
 )
-from dpbayes_cli.contracts import Mechanism, Model, Payload, Plan
+from dpbayes_cli.contracts import Draws, Mechanism, Model, Payload, Plan
 from dpbayes_cli.inference.posterior import Marginal
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -40,16 +44,18 @@ class Parts:
     mechanism: type[Mechanism]
     plan: Plan
     analysis: Analysis
+    account_delta: Decimal
     ledger_sequence: int
     ledger_hash: str
 
 
-def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payload: Payload) -> SealedDraw:
+def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payload: Payload | Draws) -> SealedDraw:
     """Return what is sealed of a mechanism's output."""
-    return SealedDraw(
-        created=created.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        record_unit=record_unit,
-        n_records=n_records,
+    blank = SealedDraw(created=created.strftime("%Y-%m-%dT%H:%M:%SZ"), record_unit=record_unit, n_records=n_records)
+    if isinstance(payload, Draws):
+        return msgspec.structs.replace(blank, draws=[list(point) for point in payload.values])
+    return msgspec.structs.replace(
+        blank,
         statistics=[ReleasedStatistic(**described) for described in payload.described()],
         noise=Noise(**payload.noise.serialize()),
     )
@@ -72,27 +78,45 @@ def assemble(parts: Parts) -> ReleaseDocument:
         n_records=parts.draw.n_records,
         statistics=parts.draw.statistics,
         noise=parts.draw.noise,
+        draws=parts.draw.draws,
+        parameters=dict(parts.plan.parameters),
         sensitivity_l1=step.statistic.sensitivity_l1,
-        guarantee=guarantee_part(parts.plan, spec.privacy.neighbors),
+        guarantee=guarantee_part(guarantee, spec.privacy.neighbors, parts.account_delta),
         posterior={name: summary(marginal) for name, marginal in named},
-        width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named},
+        width={} if parts.draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named},
         posterior_predictive=analysis.predictive,
         inference=inference_report(spec, analysis),
-        assumptions=_assumptions(parts, guarantee.kind),
+        assumptions=_assumptions(parts),
         corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
         ledger=LedgerReference(sequence=parts.ledger_sequence, hash=parts.ledger_hash),
         software=_software(),
     )
 
 
-def guarantee_part(plan: Plan, neighbors: Neighbors) -> ReleasedGuarantee:
-    """Return the guarantee of a plan as the document states it."""
+def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:
+    """Return a guarantee as the document states it.
+
+    Args:
+        guarantee: the promise.
+        neighbors: the relation that it is about.
+        delta: the delta at which a guarantee without pure epsilon is stated; 0 where the account has none.
+    """
+    stated = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
+    points = getattr(guarantee, "points", ())
     return ReleasedGuarantee(
-        kind=cast(Literal["pure", "approximate"], plan.guarantee.kind),
-        epsilon=_not_below(plan.guarantee.epsilon),
-        delta=_not_below(plan.guarantee.delta),
+        kind=cast(Kind, guarantee.kind),
+        epsilon=_finite(stated.epsilon if stated else guarantee.epsilon),
+        delta=_not_below(stated.delta if stated and stated.epsilon.is_finite() else guarantee.delta),
         neighbors=neighbors,
+        rho=_finite(guarantee.rho) if guarantee.kind == "zcdp" else None,
+        mu=_finite(guarantee.mu),
+        rdp=[[float(order), _not_below(value)] for order, value in points] or None,
+        order_max=_finite(guarantee.order_max),
     )
+
+
+def _finite(value: Decimal) -> float | None:
+    return _not_below(value) if value.is_finite() else None
 
 
 def _not_below(value: Decimal) -> float:
@@ -103,7 +127,8 @@ def _not_below(value: Decimal) -> float:
 
 def summary(marginal: Marginal) -> ParameterSummary:
     """Return the summary of one parameter."""
-    return ParameterSummary(mean=marginal.mean, sd=marginal.sd, **marginal.quantiles)
+    known = {name: value if math.isfinite(value) else None for name, value in marginal.quantiles.items()}
+    return ParameterSummary(mean=marginal.mean, sd=marginal.sd if math.isfinite(marginal.sd) else None, **known)
 
 
 def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
@@ -111,18 +136,18 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
     posterior = analysis.posterior
     finite = {name: value if abs(value) != float("inf") else None for name, value in posterior.diagnostics.items()}
     return InferenceReport(
-        method=spec.inference.method,
+        method="posterior-draws" if analysis.drawn else spec.inference.method,
         how=posterior.method,
         exact=posterior.exact,
         monte_carlo_error=posterior.monte_carlo,
         diagnostics=finite,
         warnings=list(posterior.warnings),
-        samples=spec.inference.samples,
+        samples=len(analysis.samples),
         samples_format=spec.inference.format,
     )
 
 
-def _assumptions(parts: Parts, kind: str) -> list[str]:
+def _assumptions(parts: Parts) -> list[str]:
     """Return what the guarantee and the posterior rest on, one sentence each."""
     spec = parts.spec
     neighbors = spec.privacy.neighbors
@@ -147,8 +172,13 @@ def _assumptions(parts: Parts, kind: str) -> list[str]:
     return [
         relation,
         *(lines if unit == "physical line" else []),
-        "Each person has at most one record. Whoever has k records is protected k times less: k epsilon.",
-        f"The guarantee is {kind} differential privacy of this one release; the account's ledger adds up all of them.",
+        "Each person has at most one record. "
+        + (
+            "The Renyi curve says nothing about whoever has more."
+            if parts.plan.guarantee.kind == "rdp"
+            else "Whoever has k records is protected k times less: k epsilon."
+        ),
+        "The guarantee is that of this one release; the account's ledger adds up all of them.",
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",
         invalid,
         "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "

@@ -34,32 +34,44 @@ class ReleasedStatistic(_Part, frozen=True, kw_only=True):
     noise_scale: Annotated[float, Meta(description="scale of the noise, in counts")]
 
 
-class ReleasedGuarantee(_Part, frozen=True, kw_only=True):
+Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp"]
+
+
+class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
     """The promise."""
 
-    kind: Literal["pure", "approximate"]
-    epsilon: float
+    kind: Kind
+    epsilon: Annotated[float | None, Meta(description="at delta; null where no such statement can be made")]
     delta: float
     neighbors: Neighbors
+    rho: Annotated[float | None, Meta(description="zCDP")] = None
+    mu: Annotated[float | None, Meta(description="Gaussian differential privacy")] = None
+    rdp: Annotated[list[list[float]] | None, Meta(description="[order, Renyi divergence] pairs")] = None
+    order_max: Annotated[float | None, Meta(description="the divergence is infinite at and above this order")] = None
 
 
 class Noise(_Part, frozen=True, kw_only=True):
     """The exact law of the noise on every statistic, independent for each."""
 
-    law: Literal["discrete-laplace"]
+    law: Literal["discrete-laplace", "discrete-gaussian"]
     scale: Annotated[
-        float, Meta(gt=0.0, le=1e15, description="P(z) is proportional to exp(-|z| / scale) on the integers")
+        float,
+        Meta(
+            gt=0.0,
+            le=1e15,
+            description="P(z) on the integers is proportional to exp(-|z| / scale), or exp(-z^2 / (2 scale^2))",
+        ),
     ]
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The posterior of one parameter."""
+    """The posterior of one parameter; of a single posterior draw there is only the mean, which is the draw."""
 
     mean: float
-    sd: float
-    q05: float
-    q50: float
-    q95: float
+    sd: float | None
+    q05: float | None
+    q50: float | None
+    q95: float | None
 
 
 class Width(_Part, frozen=True, kw_only=True):
@@ -72,7 +84,7 @@ class Width(_Part, frozen=True, kw_only=True):
 class InferenceReport(_Part, frozen=True, kw_only=True):
     """How the posterior was computed from the statistics."""
 
-    method: Literal["noise-aware", "naive"]
+    method: Literal["noise-aware", "naive", "posterior-draws"]
     how: str
     exact: bool
     monte_carlo_error: Annotated[float, Meta(description="standard error of the reported means, in units of their sd")]
@@ -100,8 +112,9 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     created: str
     record_unit: str
     n_records: int | None
-    statistics: list[ReleasedStatistic]
-    noise: Noise
+    statistics: list[ReleasedStatistic] = []
+    noise: Noise | None = None
+    draws: list[list[float]] = []
 
     def payload(self) -> bytes:
         """Return the bytes that are sealed."""
@@ -124,8 +137,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=2**62)] | None,
         Meta(description="the public number of records; null where it is private"),
     ]
-    statistics: list[ReleasedStatistic]
-    noise: Noise
+    statistics: Annotated[list[ReleasedStatistic], Meta(description="empty where posterior draws were released")]
+    noise: Annotated[Noise | None, Meta(description="null where posterior draws were released")]
+    draws: Annotated[list[list[float]], Meta(description="posterior draws that were paid for, one list each")]
+    parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]
     sensitivity_l1: int
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from dpbayes_cli.bundle.analysis import Analysis, analyse
+from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.contracts import BoundedStatistics, Payload, expect
 from dpbayes_cli.duck import cursor
-from dpbayes_cli.errors import DpbayesError, OutputError, VerificationError
+from dpbayes_cli.errors import DpbayesError, OutputError, SpecError, VerificationError
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
@@ -36,13 +36,23 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if canonical_json(spec.stated_in_full) != canonical_json(document.spec):
         raise VerificationError("release.json does not hold its spec in full")
-    if names != list(model.statistic(spec.policy).names) or public != (document.n_records is not None):
+    drawn = bool(document.draws) and document.noise is None and not names
+    if not (drawn or names == list(model.statistic(spec.policy).names)) or public != (document.n_records is not None):
         raise VerificationError("release.json does not hold the statistics of its spec")
     return spec
 
 
 def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
-    """Return the privatized statistics of a release."""
+    """Return the privatized statistics of a release.
+
+    Raises:
+        SpecError: it released posterior draws.
+    """
+    if document.noise is None:
+        raise SpecError(
+            "the bundle holds posterior draws, and no statistic from which more could be drawn",
+            hint="each draw was paid for: ask for more with dpbayes release --draws K, at their own price",
+        )
     return Payload(
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
@@ -58,8 +68,15 @@ def sampling_seed(release_id: str, released: Payload) -> int:
 
 def analysis_of(document: ReleaseDocument) -> Analysis:
     """Repeat the analysis of a release, sample for sample."""
-    released = released_of(document)
-    return analyse(spec_of(document), released, document.n_records, sampling_seed(document.release_id, released))
+    return analysis_of_draw(spec_of(document), document.release_id, document)
+
+
+def analysis_of_draw(spec: ReleaseSpec, release_id: str, draw: ReleaseDocument | SealedDraw) -> Analysis:
+    """Analyse what was released, as a function of it and of the question."""
+    if draw.draws:
+        return describe_draws(spec, draw.draws)
+    released = released_of(draw)
+    return analyse(spec, released, draw.n_records, sampling_seed(release_id, released))
 
 
 def samples_name(form: str) -> str:

@@ -18,6 +18,12 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "model": (("--model",), {"metavar": "NAME", "help": "The model; see: dpbayes models."}),
     "mechanism": (("--mechanism",), {"metavar": "NAME", "help": "The mechanism [laplace]; see: dpbayes mechanisms."}),
     "privacy.epsilon": (("--epsilon", "--eps"), {"metavar": "E", "help": "The epsilon to spend, a decimal."}),
+    "privacy.delta": (("--delta",), {"metavar": "D", "help": "gaussian: the delta beside epsilon."}),
+    "privacy.rho": (("--rho",), {"metavar": "R", "help": "gaussian: the rho of zCDP to spend."}),
+    "privacy.order": (("--order",), {"metavar": "L", "help": "rdp mechanisms: the order of epsilon [2]."}),
+    "sampling.draws": (("--draws",), {"metavar": "K", "help": "ops, rdp: posterior draws to release [1]."}),
+    "sampling.temper": (("--temper",), {"metavar": "WHAT", "help": "ops: likelihood [default] or joint."}),
+    "sampling.support": (("--support",), {"metavar": "LOW,HIGH", "help": "ops: the public range of the parameter."}),
     "privacy.neighbors": (
         ("--neighbors",),
         {"metavar": "RELATION", "help": "replace-one [default] or add-remove."},
@@ -35,6 +41,9 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--categories",),
         {"metavar": "A,B,C", "help": "dirichlet-categorical: the valid texts, in order."},
     ),
+    "domain.lower": (("--lower",), {"metavar": "X", "help": "normal-mean: the public lower bound."}),
+    "domain.upper": (("--upper",), {"metavar": "X", "help": "models of numbers: the public upper bound."}),
+    "domain.variance": (("--variance",), {"metavar": "V", "help": "normal-mean: the known variance."}),
     "source.format": (("--input-format",), {"metavar": "FORMAT", "help": "csv or parquet [by the file's name]."}),
     "source.delimiter": (("--delimiter",), {"metavar": "CHAR", "help": "Field delimiter of text files [,]."}),
     "source.quote": (("--quote",), {"metavar": "CHAR", "help": 'Quote of text files ["].'}),
@@ -50,7 +59,7 @@ _FLAGS = {
     "source.header": (("--no-header",), "false", "The file has no header; give --columns."),
     "source.quoted_newlines": (("--quoted-newlines",), "true", "Quoted texts may span lines."),
 }
-_LISTS = {"domain.categories", "source.columns"}
+_LISTS = {"domain.categories", "source.columns", "sampling.support"}
 INFERENCE_KEYS = ("prior", "inference.method", "inference.samples", "inference.format")
 
 

@@ -14,7 +14,9 @@ def posterior_lines(posterior: Mapping[str, ParameterSummary], warnings: Sequenc
     width = max(9, *(len(name) for name in list(posterior)[:_MANY]))
     lines = [f"{'posterior':{width}} {'mean':>9} {'sd':>9} {'5 %':>9} {'median':>9} {'95 %':>9}"]
     for name, p in list(posterior.items())[:_MANY]:
-        lines.append(f"{name:{width}} {p.mean:9.4g} {p.sd:9.3g} {p.q05:9.4g} {p.q50:9.4g} {p.q95:9.4g}")
+        sd = f"{'-':>9}" if p.sd is None else f"{p.sd:9.3g}"
+        quantiles = (f"{'-':>9}" if q is None else f"{q:9.4g}" for q in (p.q05, p.q50, p.q95))
+        lines.append(" ".join([f"{name:{width}} {p.mean:9.4g}", sd, *quantiles]))
     if len(posterior) > _MANY:
         lines.append(f"... and {len(posterior) - _MANY} more in release.json")
     return [*lines, *(f"WARNING: {warning}" for warning in warnings)]

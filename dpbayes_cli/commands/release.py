@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from dpbayes_cli.commands.output import detail, emit, emit_json, output_options,
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.ledger import Ledger
-    from dpbayes_cli.release import Outcome, Question, Wish
+    from dpbayes_cli.question import Question, Wish
+    from dpbayes_cli.release import Outcome
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
@@ -56,7 +58,8 @@ def command(
     Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows the
     same release again without a charge and without opening the data.
     """
-    from dpbayes_cli.release import Wish, prepare, release
+    from dpbayes_cli.question import Wish, prepare
+    from dpbayes_cli.release import release
 
     if release_id is not None and not _LABEL.fullmatch(release_id):
         raise click.UsageError("--release-id takes letters, digits, '.', '_', ':' and '-', at most 128")
@@ -65,9 +68,9 @@ def command(
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
     spec, location = _question(data, spec_path, stated(flags))
-    question = prepare(spec, location)
     wish = Wish(release_id, fresh, same_data, not no_open_account, purpose, out)
     ledger = open_ledger(ledger_path)
+    question = prepare(spec, location, wish, ledger)
     detail(f"ledger: {ledger.location}")
     if dry_run:
         _price(question, wish, ledger, as_json=as_json)
@@ -108,6 +111,11 @@ def _assumed(question: Question) -> list[str]:
         f"{spec.privacy.neighbors} neighbours",
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
+        *(
+            f"{name} {question.plan.parameters[name]}"
+            for name in ("support", "temper")
+            if name in question.plan.parameters
+        ),
     ]
 
 
@@ -117,9 +125,10 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
 
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import texts
-    from dpbayes_cli.release import check_source
+    from dpbayes_cli.ledger.charging import price_text
+    from dpbayes_cli.question import check_source
 
-    preview = ledger.preview(wish.charge(question))
+    preview = ledger.preview(wish.charge_of(question))
     if preview.known is None:
         check_source(question).close()
     (step,) = question.plan.steps
@@ -128,18 +137,26 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
         "account": question.account,
         "model": question.model.name,
         "mechanism": question.mechanism.name,
-        "statistics": [{"name": name, "noise_scale": step.noise.scale} for name in step.statistic.names],
+        "statistics": [
+            {"name": name, "noise_scale": step.noise.scale} for name in (() if step.draws else step.statistic.names)
+        ],
+        "parameters": dict(question.plan.parameters),
         "sensitivity_l1": step.statistic.sensitivity_l1,
-        "guarantee": msgspec.to_builtins(guarantee_part(question.plan, question.spec.privacy.neighbors)),
+        "guarantee": msgspec.to_builtins(
+            guarantee_part(question.plan.guarantee, question.spec.privacy.neighbors, Decimal(0))
+        ),
         "already_charged": preview.known is not None,
         "remaining": texts(preview.remaining),
     }
     if as_json:
         emit_json(document)
         return
-    price = "nothing: it is charged already" if preview.known else f"epsilon {question.plan.guarantee.epsilon:f}"
+    price = "nothing: it is charged already" if preview.known else price_text(question.plan.guarantee)
     emit(f"would cost {price}, from account {question.account}{' (to be opened)' if preview.opened else ''}")
-    emit(f"noise scale {step.noise.scale:.6g} counts on {len(step.statistic.names)} statistics")
+    if step.draws:
+        emit(f"{step.draws} posterior draws: {_components(question.plan.parameters)}")
+    else:
+        emit(f"noise scale {step.noise.scale:.6g} counts on {len(step.statistic.names)} statistics")
     emit(f"would remain: {_components(document['remaining'])}")
 
 
@@ -165,18 +182,15 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 def _show(outcome: Outcome) -> None:
     """Print the result for a person."""
+    from dpbayes_cli.bundle.report import guarantee_text
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import texts
-    from dpbayes_cli.numeric import float_text
 
     document = outcome.document
     guarantee = document.guarantee
     emit(f"release   {document.release_id}")
     emit(f"bundle    {outcome.bundle}")
-    emit(
-        f"guarantee epsilon {float_text(guarantee.epsilon)}, delta {float_text(guarantee.delta)}, "
-        f"{guarantee.neighbors} ({guarantee.kind})"
-    )
+    emit(f"guarantee {guarantee_text(guarantee)}, {guarantee.neighbors} ({guarantee.kind})")
     for line in posterior_lines(document.posterior, document.inference.warnings):
         emit(line)
     emit(f"remaining {_components(texts(outcome.remaining))} in account {document.account}")

@@ -9,6 +9,9 @@ import click
 
 from dpbayes_cli.commands.output import emit, emit_json, output_options
 
+_NOMINAL = 1000
+"""Records that a price may rest on where a spec does not state them: the check is of the spec, not of the price."""
+
 
 @click.group("spec")
 def command() -> None:
@@ -34,12 +37,12 @@ def init(model: str) -> None:
 @output_options
 def check(file: Path, against: str | None, as_json: bool) -> None:
     """Check FILE and print the question that it states, every default filled in."""
-    from dpbayes_cli.release import count_valid, price
+    from dpbayes_cli.question import count_valid, price
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.yaml_reader import read_spec_file
 
     spec = build_spec(read_spec_file(file))
-    price(spec)
+    price(spec, spec.records or _NOMINAL)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     if against is not None:
         from dpbayes_cli.sources.location import locate

@@ -21,7 +21,9 @@ _LEAST_ESS = 400.0
 _MOST_DOUBLINGS = 5
 
 
-def infer(problem: NoisyCounts, method: Method, n_draws: int, rng: np.random.Generator) -> Posterior:
+def infer(
+    problem: NoisyCounts, method: Method, n_draws: int, rng: np.random.Generator, summary_draws: int | None = None
+) -> Posterior:
     """Return the posterior of theta given the privatized counts.
 
     Args:
@@ -29,6 +31,7 @@ def infer(problem: NoisyCounts, method: Method, n_draws: int, rng: np.random.Gen
         method: ``noise-aware`` conditions on what was released; ``naive`` takes it for the truth.
         n_draws: how many draws of theta to return.
         rng: the generator; equal generators give equal results.
+        summary_draws: how many draws a summary without closed form rests on, for simulations that need less.
     """
     if method == "naive":
         return _naive(problem, n_draws, rng)
@@ -37,7 +40,7 @@ def infer(problem: NoisyCounts, method: Method, n_draws: int, rng: np.random.Gen
         from dpbayes_cli.inference.beta_mixture import beta_mixture
 
         return beta_mixture(problem).posterior(n_draws, rng)
-    most = max(n_draws, min(_SUMMARY_DRAWS, _SUMMARY_ELEMENTS // len(problem.concentration)))
+    most = max(n_draws, min(summary_draws or _SUMMARY_DRAWS, _SUMMARY_ELEMENTS // len(problem.concentration)))
     if two:
         from dpbayes_cli.inference.plane import draw_plane
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import BudgetError
-from dpbayes_cli.ledger.budgets import PureBudget, texts
+from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
 from dpbayes_cli.ledger.owner import is_running
 from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
 from dpbayes_cli.numeric import decimal_text
@@ -162,11 +162,19 @@ def _way_out(account: Account, guarantee: Guarantee, missing: Mapping[str, Decim
             return f"the account keeps pure epsilon, which {price_text(guarantee)} does not have: use laplace or ops"
         return f"{price_text(guarantee)} has no pure epsilon, and an account opened by default keeps that: {opening}"
     if guarantee.order_max.is_finite():
+        needed = min(budget_orders(account.budget), default=guarantee.order_max)
+        factor = (needed - 1) / (guarantee.order_max - 1)
         return (
-            f"the guarantee is infinite at and above order {decimal_text(guarantee.order_max)}, which this account "
-            "needs; a stronger prior raises that order"
+            f"the guarantee is infinite at and above order {guarantee.order_max:.6g}, and this account needs one at "
+            f"order {needed:f}: a prior whose parameters are more than {factor:.4g} times as large would have it"
         )
     return f"{price_text(guarantee)} has no price in this account"
+
+
+def budget_orders(budget: Budget) -> list[Decimal]:
+    """Return the Renyi orders that a budget knows."""
+    inner = (lane.removeprefix("rdp(").removesuffix(")") for lane in budget.lanes if lane.startswith("rdp("))
+    return [Decimal(order) for order in inner]
 
 
 def _fresh_label(account: Account, base: str, source: str) -> tuple[str, ReleaseRecord | None]:

@@ -29,12 +29,14 @@ class Reservation:
         release: its record.
         payload: the sealed draw where there is one already.
         document: the release document where it was published already.
+        delta: the delta that the account promises, 0 where it promises none.
         opened: whether the account was opened for it.
     """
 
     release: ReleaseRecord
     payload: bytes | None
     document: bytes | None
+    delta: Decimal
     opened: bool
 
 
@@ -165,6 +167,17 @@ class Ledger:
             release_id, None, account.budget.remaining(account.budget.added(account.charged, charge.guarantee)), opened
         )
 
+    def sealed(self, charge: Charge) -> bytes | None:
+        """Return the sealed draw of a release that was answered before; whatever its guarantee says."""
+        if not self._storage.exists:
+            return None
+        with self._storage.reading() as transaction:
+            account = _trusted(transaction).accounts.get(charge.account)
+            if account is None or charge.fresh:
+                return None
+            _, known = find_release(account, charge)
+            return None if known is None else _sealed(transaction, known)
+
     def reserve(self, charge: Charge) -> Reservation:
         """Charge a release, or find it charged already: one charge for each id, durable on return.
 
@@ -177,7 +190,8 @@ class Ledger:
             account, opened = paying_account(state, charge)
             label, known = find_release(account, charge)
             if known is not None:
-                return Reservation(known, _sealed(transaction, known), _document(transaction, known), False)
+                delta = account.budget.total.get("delta", Decimal(0))
+                return Reservation(known, _sealed(transaction, known), _document(transaction, known), delta, False)
             check_fits(account, charge)
             if opened:
                 self._open(transaction, state, account.name, account.budget, account.neighbors, by_default=True)
@@ -196,7 +210,8 @@ class Ledger:
                 "purpose": charge.purpose,
             }
             self._append(transaction, state, fields)
-            return Reservation(state.accounts[account.name].releases[release_id], None, None, opened)
+            delta = account.budget.total.get("delta", Decimal(0))
+            return Reservation(state.accounts[account.name].releases[release_id], None, None, delta, opened)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
         """Make a payload final: the first one for its id wins, and every caller gets the winner back.

@@ -7,17 +7,18 @@ from typing import ClassVar
 from dpbayes_cli.contracts import (
     BoundedStatistics,
     Card,
+    LatentCounts,
     Mechanism,
     Model,
     Payload,
     Plan,
     Request,
-    Statistics,
     Step,
     expect,
 )
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.statistic import Statistics
 
 
 class Laplace(Mechanism):
@@ -43,7 +44,7 @@ class Laplace(Mechanism):
         "own privacy map must agree with the plan before anything is charged.",
         prefer_when="Almost always for counts: one release answers every later question about the posterior.",
     )
-    requires: ClassVar[type] = BoundedStatistics
+    requires: ClassVar[tuple[type, ...]] = (LatentCounts,)
     needs_n: ClassVar[bool] = False
 
     def plan(self, model: Model, request: Request) -> Plan:
@@ -54,9 +55,9 @@ class Laplace(Mechanism):
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
         statistic = expect(model, BoundedStatistics).statistic(request.policy)
-        noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, request.epsilon)
-        guarantee = PureDP(request.epsilon)
-        return Plan((Step(statistic, noise, guarantee),), guarantee)
+        guarantee = PureDP(request.stated_epsilon())
+        noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, guarantee.epsilon)
+        return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
 
     def release(self, plan: Plan, evidence: Statistics) -> Payload:
         """Add the planned noise to the exact statistic.

@@ -2,29 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.contracts import (
-    Card,
-    Column,
-    CountAt,
-    LatentCounts,
-    Level,
-    NoisyCounts,
-    Positive,
-    RecordPolicy,
-    Section,
-    Statistic,
-    Total,
-    Witness,
-    expect,
-)
+from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily
+from dpbayes_cli.contracts import Card, LatentCounts, Level, NoisyCounts, Positive, Section, Total, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grammar import check_levels
+from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.statistic import Column, CountAt, RecordPolicy, Statistic, Witness
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SUCCESS, FAILURE = 0, 1
 
@@ -54,7 +47,7 @@ class BetaBernoulliPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class BetaBernoulli(LatentCounts):
+class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
     """theta ~ Beta(alpha, beta); each valid record is a success with probability theta.
 
     The conjugate update is Beta(alpha + successes, beta + failures); the posterior predictive probability of a
@@ -122,10 +115,52 @@ class BetaBernoulli(LatentCounts):
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
         if policy.neighbors is Neighbors.ADD_REMOVE:
-            return Statistic(("successes", "failures"), (successes, failures), 1, Witness(self.success, None))
+            return Statistic(("successes", "failures"), (successes, failures), 1, Witness(self.success, None), 1)
         if policy.complete:
-            return Statistic(("successes",), (successes,), 1, Witness(self.success, self.failure))
-        return Statistic(("successes", "failures"), (successes, failures), 2, Witness(self.success, self.failure))
+            return Statistic(("successes",), (successes,), 1, Witness(self.success, self.failure), 1)
+        return Statistic(("successes", "failures"), (successes, failures), 2, Witness(self.success, self.failure), 2)
+
+    @property
+    def parameter_range(self) -> tuple[float, float]:
+        """A probability."""
+        return (0.0, 1.0)
+
+    @property
+    def default_support(self) -> tuple[float, float]:
+        """The truncation of the papers, a0 = 0.1."""
+        return (0.1, 0.9)
+
+    @property
+    def grid(self) -> tuple[Fraction, Fraction, int]:
+        """A success counts 1, a failure 0."""
+        return Fraction(0), Fraction(1), 1
+
+    def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
+        """Return logit theta and log(1 - theta): the log likelihood is s logit theta + n log(1 - theta)."""
+        failing = arithmetic.log(1 - theta)
+        return arithmetic.log(theta) - failing, failing
+
+    def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
+        """Return the log density of Beta(alpha, beta)."""
+        first, second = arithmetic.number(self.alpha), arithmetic.number(self.beta)
+        return (first - 1) * arithmetic.log(theta) + (second - 1) * arithmetic.log(1 - theta)
+
+    def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw from the prior predictive."""
+        theta = float(rng.beta(self.alpha, self.beta))
+        return (theta,), (int(rng.binomial(n_records, theta)),)
+
+    def family(self, n_records: int) -> DirichletFamily:
+        """Return the Beta posterior."""
+        return DirichletFamily((self.alpha, self.beta), n_records)
+
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
+        """Return the numbers of successes and failures."""
+        return (float(values[0]), float(n_records - values[0]))
+
+    def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the probability of success."""
+        return point[:1]
 
     def noisy_counts(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

@@ -2,29 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.contracts import (
-    Card,
-    Column,
-    CountAt,
-    LatentCounts,
-    Level,
-    NoisyCounts,
-    Positive,
-    RecordPolicy,
-    Section,
-    Statistic,
-    Total,
-    Witness,
-    expect,
-)
+from dpbayes_cli.capabilities import ConjugatePosterior, SharesPosterior
+from dpbayes_cli.contracts import Card, Level, NoisyCounts, Positive, Section, Total, expect
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.grammar import check_levels
+from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.statistic import Column, CountAt, RecordPolicy, Statistic, Witness
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class DirichletCategoricalDomain(Section, frozen=True, kw_only=True):
@@ -49,7 +41,7 @@ class DirichletCategoricalPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class DirichletCategorical(LatentCounts):
+class DirichletCategorical(SharesPosterior, ConjugatePosterior):
     """theta ~ Dirichlet(concentration); each valid record falls into category k with probability theta_k.
 
     The conjugate update adds the counts to the concentrations; the posterior predictive probability of a category
@@ -124,7 +116,8 @@ class DirichletCategorical(LatentCounts):
         """Return the K counts.
 
         Privacy: t(x) is a unit vector, or zero for a dropped record. replace-one: two unit vectors differ by at most
-            2 in L1, a unit vector and zero by 1; attained by two different categories. add-remove: ||t(x)||_1 <= 1,
+            2 in L1 and sqrt 2 in L2, a unit vector and zero by 1; attained by two different categories. add-remove:
+            ||t(x)||_1 <= 1,
             attained by any category.
         Source: mechanisms, additive noise on counts of K categories.
         """
@@ -134,7 +127,21 @@ class DirichletCategorical(LatentCounts):
             tuple(CountAt("answer", level) for level in range(len(self.labels))),
             1 if add_remove else 2,
             Witness(self.labels[0], None if add_remove else self.labels[1]),
+            1 if add_remove else 2,
         )
+
+    def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw from the prior predictive."""
+        theta = rng.dirichlet(self.concentration)
+        return tuple(theta.tolist()), tuple(rng.multinomial(n_records, theta).tolist())
+
+    def family(self, n_records: int) -> DirichletFamily:
+        """Return the Dirichlet posterior."""
+        return DirichletFamily(self.concentration, n_records)
+
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
+        """Return the counts."""
+        return tuple(map(float, values))
 
     def noisy_counts(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
 
-from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
 from dpbayes_cli.duck import cursor, fetch
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
@@ -18,7 +16,8 @@ from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, line_settles, split_record
 from dpbayes_cli.sources.source import Source, column_index, impute_code, unreadable
-from dpbayes_cli.sources.statements import counting_query, evaluate
+from dpbayes_cli.sources.statements import Tally
+from dpbayes_cli.statistic import AnyColumn, NumericColumn, RecordPolicy, Statistic, Statistics
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
@@ -35,7 +34,7 @@ class DelimitedSource(Source):
     def __init__(self, location: Location, dialect: Dialect) -> None:
         self._location = location
         self._dialect = dialect
-        self._column: Column | None = None
+        self._column: AnyColumn | None = None
         self._index = 0
         self._width = 1
         self._open = ExitStack()
@@ -46,7 +45,7 @@ class DelimitedSource(Source):
         """What one record is."""
         return "parsed record" if self._dialect.quoted_newlines else "physical line"
 
-    def check(self, column: Column, name: str | None) -> None:
+    def check(self, column: AnyColumn, name: str | None) -> None:
         """Resolve the column by the header lines, which are public; see ``Source.check``."""
         if self._location.is_stream:
             path = self._location.paths[0] if self._location.paths else None
@@ -73,14 +72,16 @@ class DelimitedSource(Source):
         if self._column is None:
             raise ValueError("check first")
         text = cell_expression("line", self._index, self._width, self._dialect)
-        first = "line" if line_settles(self._width, self._dialect, self._column.levels) else None
+        tally = Tally(self._column)
+        levels = () if isinstance(self._column, NumericColumn) else self._column.levels
+        first = "line" if line_settles(self._width, self._dialect, levels) else None
         with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
             relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
-            query = counting_query(relation, text, self._column, impute_code(self._column, policy), first)
-            counts = Counter(dict(fetch(engine, query, pipe.cut)))
-        if counts.total() != pipe.records:
+            query = tally.query(relation, text, impute_code(self._column, policy), first)
+            tally.add(fetch(engine, query, pipe.cut))
+        if tally.records != pipe.records:
             raise SourceError("the engine lost count of the records; nothing is released")
-        return Statistics(evaluate(statistic, self._column.role, counts), pipe.records)
+        return Statistics(tally.values(statistic), pipe.records)
 
     def close(self) -> None:
         """Close a stream that is still open."""

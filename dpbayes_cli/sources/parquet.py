@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import ExitStack
 
-from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
 from dpbayes_cli.duck import cursor, fetch
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.source import Source, column_index, impute_code, unreadable
-from dpbayes_cli.sources.statements import counting_query, evaluate
+from dpbayes_cli.sources.statements import Tally
+from dpbayes_cli.statistic import AnyColumn, NumericColumn, RecordPolicy, Statistic, Statistics
 
 _TEXTUAL = (
     "VARCHAR",
@@ -37,7 +36,7 @@ class ParquetSource(Source):
         if location.is_stream:
             raise SourceError("Parquet cannot be read from a stream", hint="name a file")
         self._location = location
-        self._column: Column | None = None
+        self._column: AnyColumn | None = None
         self._name = ""
 
     @property
@@ -45,7 +44,7 @@ class ParquetSource(Source):
         """What one record is."""
         return "row"
 
-    def check(self, column: Column, name: str | None) -> None:
+    def check(self, column: AnyColumn, name: str | None) -> None:
         """Resolve the column by the schemas, which are public; see ``Source.check``."""
         schemas = []
         with cursor(unreadable()) as engine, ExitStack() as files:
@@ -72,18 +71,14 @@ class ParquetSource(Source):
         if self._column is None:
             raise ValueError("check first")
         quoted = '"' + self._name.replace('"', '""') + '"'
-        counts: Counter[int | None] = Counter()
+        tally = Tally(self._column)
         with cursor(unreadable()) as engine:
             for path in self._location.paths:
                 with opened(path) as file:
-                    query = counting_query(
-                        _relation(file.fileno()),
-                        f"CAST({quoted} AS VARCHAR)",
-                        self._column,
-                        impute_code(self._column, policy),
-                    )
-                    counts.update(dict(fetch(engine, query, engine.interrupt)))
-        return Statistics(evaluate(statistic, self._column.role, counts), counts.total())
+                    text, impute = f"CAST({quoted} AS VARCHAR)", impute_code(self._column, policy)
+                    query = tally.query(_relation(file.fileno()), text, impute)
+                    tally.add(fetch(engine, query, engine.interrupt))
+        return Statistics(tally.values(statistic), tally.records)
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -94,22 +89,23 @@ def _relation(descriptor: int) -> str:
     return f"read_parquet('/dev/fd/{descriptor}', utf8_validation='replace')"
 
 
-def _check_type(name: str, column: Column) -> None:
+def _check_type(name: str, column: AnyColumn) -> None:
     """Refuse a type that has no text form, or one that the declared domain cannot match.
 
     Raises:
         SourceError: the column is nested, binary or a date.
         SpecError: the column is boolean and the domain is not.
     """
+    levels = () if isinstance(column, NumericColumn) else column.levels
     if name == "BOOLEAN":
-        if not {"true", "false"} >= set(column.levels):
+        if not levels or not {"true", "false"} >= set(levels):
             raise SpecError(
                 "the column is boolean, and its cells are the texts true and false",
                 where="domain",
                 hint="state them: --success true --failure false",
             )
         return
-    if name in _EXACT_INTEGERS and any(_is_larger(level, _EXACT_INTEGERS[name]) for level in column.levels):
+    if name in _EXACT_INTEGERS and any(_is_larger(level, _EXACT_INTEGERS[name]) for level in levels):
         raise SpecError(
             f"the column is of type {name}, which cannot tell integers as large as the declared ones apart",
             where="domain",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from dpbayes_cli.contracts import Column, RecordPolicy, Statistic, Statistics
 from dpbayes_cli.errors import SourceError, SpecError
-from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.statistic import AnyColumn, NumericColumn, RecordPolicy, Statistic, Statistics
 
 
 def unreadable() -> SourceError:
@@ -29,7 +29,7 @@ class Source(ABC):
         """What one record is, for the report: a physical line, a parsed record, a row."""
 
     @abstractmethod
-    def check(self, column: Column, name: str | None) -> None:
+    def check(self, column: AnyColumn, name: str | None) -> None:
         """Resolve the column and refuse what cannot work.
 
         Args:
@@ -95,14 +95,23 @@ def column_index(names: list[str], wanted: str | None) -> int:
     return names.index(wanted)
 
 
-def impute_code(column: Column, policy: RecordPolicy) -> int | None:
-    """Return the code of the level that an invalid cell counts as, or None where it is dropped.
+def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
+    """Return the code of the level or number that an invalid cell counts as, or None where it is dropped.
 
     Raises:
-        SpecError: the stated value is not a level of the domain.
+        SpecError: the stated value is not in the domain.
     """
     if policy.impute is None:
         return None
+    if isinstance(column, NumericColumn):
+        number = parse_number(policy.impute, integers=column.integers)
+        if number is None or not column.lower <= number <= column.upper:
+            raise SpecError(
+                f"{policy.impute!r} is not in the domain of the {column.role}",
+                where="on_invalid",
+                hint=f"impute a number from {column.lower:g} to {column.upper:g}",
+            )
+        return column.code(number)
     normal = [normal_cell(level) for level in column.levels]
     if normal_cell(policy.impute) not in normal:
         raise SpecError(

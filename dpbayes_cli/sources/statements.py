@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from dpbayes_cli.contracts import Column, Statistic
-from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, normal_cell
+from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.sources.records import literal
+from dpbayes_cli.statistic import AnyColumn, Column, CountAt, Expression, NumericColumn, Statistic, SumOf
 
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 """Common spellings of a missing value: invalid like any other text that is no level, but known at the first look."""
@@ -72,8 +74,68 @@ def counting_query(relation: str, text: str, column: Column, impute: int | None,
     return f"SELECT unnest([{codes}, NULL]), unnest([{counts}, count(*) FILTER (level IS NULL)]) FROM ({records})"
 
 
-def evaluate(statistic: Statistic, role: str, counts: Mapping[int | None, int]) -> tuple[int, ...]:
-    """Read the components of a statistic off the counts of one column's levels."""
-    if any(expression.role != role for expression in statistic.expressions):
-        raise ValueError("the statistic reads a column that was not counted")
-    return tuple(counts.get(expression.level, 0) for expression in statistic.expressions)
+def number_query(relation: str, text: str, column: NumericColumn, impute: int | None) -> str:
+    """Return a query of one row: the records, the valid ones, and the sum of their codes; one pass.
+
+    The code is computed in the IEEE operations of ``NumericColumn.code``, so that every engine gives the same integer.
+
+    Args:
+        relation: the FROM clause; one row a record.
+        text: the expression of the cell's text in that relation.
+        column: the column's domain.
+        impute: the code that an invalid cell counts as, or None: it counts as nothing.
+    """
+    grammar = literal(WHOLE if column.integers else NUMBER)
+    number = f"CASE WHEN regexp_full_match(cell, {grammar}) THEN TRY_CAST(cell AS DOUBLE) END"
+    clamped = f"least(greatest(number, {_double(column.lower)}), {_double(column.upper)})"
+    code = f"CAST(floor(({clamped} - {_double(column.lower)}) / {_double(column.step)} + 0.5) AS BIGINT)"
+    valid = f"CASE WHEN number IS NOT NULL AND isfinite(number) THEN {code} END"
+    if impute is not None:
+        valid = f"coalesce({valid}, {impute})"
+    cells = f"SELECT trim({text}, {literal(BLANKS)}) AS cell FROM {relation}"
+    return (
+        f"SELECT count(*), count(code), coalesce(sum(code), 0) FROM "
+        f"(SELECT {valid} AS code FROM (SELECT {number} AS number FROM ({cells})))"
+    )
+
+
+def _double(number: float) -> str:
+    return f"CAST({literal(repr(number))} AS DOUBLE)"
+
+
+class Tally:
+    """What one pass over one column found; tallies of several files add up."""
+
+    def __init__(self, column: AnyColumn) -> None:
+        self._column = column
+        self._counts: Counter[int | str | None] = Counter()
+
+    def query(self, relation: str, text: str, impute: int | None, first: str | None = None) -> str:
+        """Return the query whose rows ``add`` takes."""
+        if isinstance(self._column, NumericColumn):
+            return number_query(relation, text, self._column, impute)
+        return counting_query(relation, text, self._column, impute, first)
+
+    def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Add the rows of one query."""
+        if isinstance(self._column, NumericColumn):
+            for records, valid, total in rows:
+                self._counts.update({"records": records, "valid": valid, "sum": int(total)})
+        else:
+            self._counts.update(dict(rows))
+
+    @property
+    def records(self) -> int:
+        """The number of records, valid or not."""
+        return self._counts["records"] if isinstance(self._column, NumericColumn) else self._counts.total()
+
+    def values(self, statistic: Statistic) -> tuple[int, ...]:
+        """Read the components of a statistic off."""
+        return tuple(self._value(expression) for expression in statistic.expressions)
+
+    def _value(self, expression: Expression) -> int:
+        if expression.role != self._column.role:
+            raise ValueError("the statistic reads a column that was not counted")
+        if isinstance(expression, CountAt):
+            return self._counts[expression.level]
+        return self._counts["sum" if isinstance(expression, SumOf) else "valid"]

@@ -9,12 +9,13 @@ import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.contracts import WRITTEN_FREELY, Model, RecordPolicy, Section
+from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.numeric import decimal_text, parse_decimal
-from dpbayes_cli.privacy.guarantee import check_epsilon
+from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.registry import MODELS, model_type
+from dpbayes_cli.registry import MODELS, mechanism_type, model_type
+from dpbayes_cli.statistic import RecordPolicy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
@@ -38,30 +39,52 @@ def check_name(name: str) -> None:
         )
 
 
+_Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]
+
+
 class PrivacySection(Section, frozen=True, kw_only=True):
     """What is promised."""
 
-    epsilon: Annotated[
-        str,
-        Meta(description="the privacy parameter to spend, exact", extra_json_schema=WRITTEN_FREELY),
-    ]
+    epsilon: Annotated[_Exact | None, Meta(description="the privacy parameter to spend, exact")] = None
+    delta: Annotated[_Exact | None, Meta(description="with gaussian: the delta beside epsilon")] = None
+    rho: Annotated[_Exact | None, Meta(description="with gaussian: the rho of zCDP to spend")] = None
+    order: Annotated[
+        _Exact | None, Meta(description="with the rdp mechanisms: the order at which epsilon is meant [2]")
+    ] = None
     neighbors: Annotated[
         Neighbors,
         Meta(description="replace-one (the number of records is public) or add-remove (it is private)"),
     ] = Neighbors.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        try:
-            exact = parse_decimal(self.epsilon)
-        except ValueError as error:
-            raise ValueError(f"epsilon is {self.epsilon!r}: {error}") from None
-        check_epsilon(exact)
-        msgspec.structs.force_setattr(self, "epsilon", decimal_text(exact))
+        checks = {"epsilon": check_epsilon, "delta": check_delta, "rho": check_rho, "order": check_order}
+        for name, check in checks.items():
+            text = getattr(self, name)
+            if text is None:
+                continue
+            try:
+                exact = parse_decimal(text)
+            except ValueError as error:
+                raise ValueError(f"{name} is {text!r}: {error}") from None
+            check(exact)
+            msgspec.structs.force_setattr(self, name, decimal_text(exact))
 
-    @property
-    def exact_epsilon(self) -> Decimal:
-        """The epsilon to spend."""
-        return parse_decimal(self.epsilon)
+    def exact(self, name: str) -> Decimal | None:
+        """Return a stated number exactly, None where it was not stated."""
+        text = getattr(self, name)
+        return None if text is None else parse_decimal(text)
+
+
+class SamplingSection(Section, frozen=True, kw_only=True):
+    """How a mechanism that releases posterior draws draws them."""
+
+    draws: Annotated[int, Meta(ge=1, le=10_000, description="posterior draws to release; each is paid for")] = 1
+    temper: Annotated[Literal["likelihood", "joint"], Meta(description="with ops: what the temperature acts on")] = (
+        "likelihood"
+    )
+    support: Annotated[
+        tuple[float, float] | None, Meta(description="with ops: the public range of the parameter, [low, high]")
+    ] = None
 
 
 class InferenceSection(Section, frozen=True, kw_only=True):
@@ -105,7 +128,6 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
     """A question: a model, a mechanism, a promise, and where the data are."""
 
     model: str
-    privacy: PrivacySection
     domain: Section
     prior: Section
     mechanism: Annotated[str, Meta(description="a name from: dpbayes mechanisms")] = "laplace"
@@ -114,7 +136,9 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
     column: Annotated[str | None, Meta(description="the column; needed if there are several")] = None
     on_invalid: Annotated[str, Meta(description="drop, or impute:VALUE with a value of the domain")] = "drop"
     records: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="the public number, checked")] = None
+    privacy: PrivacySection = field(default_factory=PrivacySection)
     source: SourceSection = field(default_factory=SourceSection)
+    sampling: SamplingSection = field(default_factory=SamplingSection)
     inference: InferenceSection = field(default_factory=InferenceSection)
 
     def __post_init__(self) -> None:
@@ -153,8 +177,9 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
 
     @property
     def question_digest(self) -> str:
-        """The digest of the part of the request that has a price: everything but prior and inference."""
-        priced = {key: value for key, value in self.request.items() if key not in _FREE}
+        """The digest of the part of the request that has a price: everything but what comes after privacy."""
+        free = _FREE if mechanism_type(self.mechanism).post_processing else ("inference",)
+        priced = {key: value for key, value in self.request.items() if key not in free}
         return digest("question", canonical_json(priced))
 
     @property
@@ -246,9 +271,11 @@ def _keys(kind: Any, path: list[str]) -> list[str]:
 
 def _how_to_state(where: str) -> str:
     flags = {
-        "privacy": "--eps 1",
         "privacy.epsilon": "--eps 1",
-        "domain": "--categories a,b,c",
+        "domain": "the flags of the model's domain, e.g. --categories a,b,c or --upper 10",
+        "domain.lower": "--lower -10",
+        "domain.upper": "--upper 10",
+        "domain.variance": "--variance 4",
         "domain.categories": "--categories a,b,c",
     }
     return f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec"

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
 from dpbayes_cli.contracts import Section
+from dpbayes_cli.registry import mechanism_type, model_type, serves
 from dpbayes_cli.spec.release_spec import spec_type
 
-_EXAMPLES = {"epsilon": "1", "categories": "[yes, no, undecided]", "data": "data.csv"}
-_ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "data"}
+_EXAMPLES = {
+    "epsilon": "1",
+    "categories": "[yes, no, undecided]",
+    "data": "data.csv",
+    "lower": "0",
+    "upper": "100",
+    "variance": "1",
+}
+_ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "data", "lower", "upper", "variance"}
+_DRAWN = {"mechanism": "ops", "on_invalid": "impute:0", "records": "1000", "sampling": "", "support": "[0.01, 10]"}
+"""What a model states that is served by posterior draws alone."""
 
 
 def template(model: str) -> str:
@@ -21,26 +32,31 @@ def template(model: str) -> str:
         SpecError: there is no such model.
     """
     lines = [f"# A question for dpbayes: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
+    drawn = not serves(mechanism_type("laplace"), model_type(model))
+    examples = {**_EXAMPLES, "model": model, **(_DRAWN if drawn else {})}
+    active = _ACTIVE | (_DRAWN.keys() if drawn else set())
     for item in msgspec.structs.fields(spec_type(model)):
-        lines += _key(item, model, 0)
+        lines += _key(item, examples, active, 0)
     return "\n".join(lines) + "\n"
 
 
-def _key(item: Any, model: str, depth: int, commented: bool = False) -> list[str]:
+def _key(
+    item: Any, examples: Mapping[str, str], active: Collection[str], depth: int, commented: bool = False
+) -> list[str]:
     """Return the lines of one key, its description above it."""
     pad = "  " * depth
     kind, description = _unwrapped(item.type)
-    off = commented or (item.name not in _ACTIVE and not item.required)
+    off = commented or (item.name not in active and not item.required)
     mark = "# " if off else ""
     if isinstance(kind, type) and issubclass(kind, Section):
         children = msgspec.structs.fields(kind)
-        section_off = off and item.name not in _ACTIVE
-        active = not section_off and any(child.required or child.name in _ACTIVE for child in children)
-        lines = [f"{'' if active else '# '}{pad}{item.name}:"]
+        section_off = off and item.name not in active
+        shown = not section_off and any(child.required or child.name in active for child in children)
+        lines = [f"{'' if shown else '# '}{pad}{item.name}:"]
         for child in children:
-            lines += _key(child, model, depth + 1, commented=not active)
+            lines += _key(child, examples, active, depth + 1, commented=not shown)
         return lines
-    value = model if item.name == "model" else _EXAMPLES.get(item.name, _shown(item.default))
+    value = examples.get(item.name, _shown(item.default)) if not off else _shown(item.default)
     note = f"  # {description}" if description else ""
     return [f"{mark}{pad}{item.name}: {value}{note}"]
 

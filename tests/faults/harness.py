@@ -69,7 +69,7 @@ class Steps:
         self.around(DelimitedSource, "check")
         self.around(DelimitedSource, "statistics")
         self.around(Laplace, "release")
-        self.around(release_module, "analyse")
+        self.around(release_module, "analysis_of_draw")
         self.around(bundle_place, "write_samples")
         self.around(bundle_place, "report_markdown")
         self.around(click, "echo")

@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 from scipy.special import betainc
 
-from dpbayes_cli.contracts import LatentCounts, NoisyCounts, RecordPolicy, Request, Total
+from dpbayes_cli.contracts import LatentCounts, NoisyCounts, Request, Total, expect
 from dpbayes_cli.inference.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.statistic import CountAt, RecordPolicy
 from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_value
 
 FALSE_FAIL = 1e-6
@@ -50,7 +52,7 @@ def simulate(
     theta = rng.dirichlet(blank.concentration)
     valid = n if policy.complete else int(rng.integers(0, n, endpoint=True))
     counts = rng.multinomial(valid, theta)
-    exact = [int(counts[expression.level]) for expression in step.statistic.expressions]
+    exact = [int(counts[expect(expression, CountAt).level]) for expression in step.statistic.expressions]
     noise = step.noise.simulate(rng, len(exact))
     released = [value + int(z) for value, z in zip(exact, noise, strict=True)]
     return float(theta[0]), model.noisy_counts(policy, released, step.noise, n)
@@ -151,3 +153,28 @@ def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon
         released = [int(c) for c in counts + step.noise.simulate(rng, len(counts))]
         values.append(quantile_of(float(theta[0]), model.noisy_counts(policy, released, step.noise, None), rng))
     assert_uniform(values, FALSE_FAIL)
+
+
+@pytest.mark.parametrize("rho", ["0.0001", "0.01", "1"])
+@pytest.mark.parametrize(("n", "complete"), [(10, True), (10, False), (1000, True), (1000, False)])
+@pytest.mark.parametrize("name", list(MODELS))
+def test_gaussian_noise_is_calibrated_too_and_a_third_of_it_is_not(name: str, n: int, complete: bool, rho: str) -> None:
+    model, rng = MODELS[name], np.random.default_rng(7)
+    policy = policy_for(model, complete)
+    (step,) = Gaussian().plan(model, Request(policy, rho=Decimal(rho))).steps
+    blank = model.noisy_counts(policy, [0] * len(step.statistic.names), step.noise, n)
+    values, wrong = [], []
+    for _ in range(TRIALS // 2):
+        theta = rng.dirichlet(blank.concentration)
+        valid = n if complete else int(rng.integers(0, n, endpoint=True))
+        counts = rng.multinomial(valid, theta)
+        exact = np.array([counts[expect(e, CountAt).level] for e in step.statistic.expressions])
+        released = [int(v) for v in exact + step.noise.simulate(rng, len(exact))]
+        problem = model.noisy_counts(policy, released, step.noise, n)
+        values.append(quantile_of(float(theta[0]), problem, rng))
+        if (n, rho) == (1000, "0.0001"):
+            smaller = replace(problem, noise=DiscreteGaussian(step.noise.scale / 4))
+            wrong.append(quantile_of(float(theta[0]), smaller, rng))
+    assert_uniform(values, FALSE_FAIL)
+    if wrong:
+        assert_not_uniform(wrong, FALSE_FAIL)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from dpbayes_cli.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy import noise
-from dpbayes_cli.privacy.noise import DiscreteLaplace, parse_noise
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, parse_noise
 from tests.statistical import FALSE_FAIL, assert_follows, assert_means, chi_square_p_value
 
 DRAWS = 40_000
 
 
-def law_on(law: DiscreteLaplace, reach: int) -> tuple[np.ndarray, np.ndarray]:
+def law_on(law: DiscreteLaplace | DiscreteGaussian, reach: int) -> tuple[np.ndarray, np.ndarray]:
     support = np.arange(-reach, reach + 1)
     return support, np.exp(law.log_pmf(support))
 
@@ -132,3 +132,55 @@ def test_a_law_survives_being_stored() -> None:
     assert parse_noise(law.serialize()) == law
     with pytest.raises(ValueError, match="unknown"):
         parse_noise({"law": "gumbel", "scale": 1.0})
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.7, 1.9, 2.1, 30.0, 1e5])
+def test_the_pmf_is_that_of_the_discrete_gaussian_law(scale: float) -> None:
+    law = DiscreteGaussian(scale)
+    with mpmath.workdps(40):
+        total = mpmath.jtheta(3, 0, mpmath.exp(-1 / (2 * mpmath.mpf(scale) ** 2))) if scale < 50 else None
+        total = total or mpmath.sqrt(2 * mpmath.pi) * scale
+        for z in (0, 1, -3, 40):
+            exact = -(mpmath.mpf(z) ** 2) / (2 * mpmath.mpf(scale) ** 2) - mpmath.log(total)
+            assert float(law.log_pmf(np.array([z]))[0]) == pytest.approx(float(exact), rel=1e-12)
+    if scale < 50:
+        support, mass = law_on(law, law.radius(60))
+        assert law.variance == pytest.approx(float((support**2 * mass).sum()), rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.7, 3.0, 25.0])
+def test_gaussian_draws_follow_the_exact_pmf(scale: float) -> None:
+    law = DiscreteGaussian(scale)
+    assert_follows(np.array(law.release([0] * DRAWS)), *law_on(law, law.radius(10)))
+    assert_follows(law.simulate(np.random.default_rng(1), DRAWS), *law_on(law, law.radius(10)))
+
+
+def test_gaussian_noise_of_half_the_scale_is_caught() -> None:
+    claimed = DiscreteGaussian(4.0)
+    p_value = chi_square_p_value(DiscreteGaussian(2.0).release([0] * DRAWS), *law_on(claimed, claimed.radius(10)))
+    assert p_value < FALSE_FAIL
+
+
+def test_gaussian_components_are_noised_independently() -> None:
+    law = DiscreteGaussian(3.0)
+    pairs = np.array([law.release([100, -50]) for _ in range(4000)]) - np.array([100, -50])
+    assert_means(np.column_stack([pairs, pairs[:, :1] * pairs[:, 1:]]), 0.0)
+
+
+@pytest.mark.parametrize("rho", ["1e-9", "0.005", "0.1", "1", "12.5"])
+@pytest.mark.parametrize("squared", [1, 2, 3])
+def test_gaussian_calibration_spends_what_was_asked_and_not_more(squared: int, rho: str) -> None:
+    law = DiscreteGaussian.calibrate(squared, Decimal(rho))
+    spent = law.rho_of(squared)
+    assert Fraction(Decimal(rho)) * (1 - Fraction(1, 10**9)) <= spent <= Fraction(Decimal(rho))
+    assert float(spent) == pytest.approx(squared / (2 * law.scale**2), rel=1e-9)
+    assert parse_noise(law.serialize()) == law
+
+
+def test_a_shift_of_gaussian_noise_costs_its_renyi_divergence() -> None:
+    """order shift^2 / (2 sigma^2), summed over the integers: the bound of zCDP is attained, and not passed."""
+    law, order = DiscreteGaussian(2.5), 3.0
+    z = np.arange(-60, 61)
+    logs = order * law.log_pmf(z) + (1 - order) * law.log_pmf(z - 1)
+    divergence = float(np.log(np.exp(logs).sum()) / (order - 1))
+    assert divergence == pytest.approx(order / (2 * 2.5**2), rel=1e-9)

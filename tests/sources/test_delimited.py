@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.contracts import RecordPolicy, Statistics
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources import delimited, lines
+from dpbayes_cli.sources import lines
 from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.statistic import RecordPolicy, Statistics
 from tests.sources.reference import count
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
@@ -230,7 +230,8 @@ def test_records_are_counted_without_the_engine(place: Path) -> None:
 
 def test_an_engine_that_loses_a_record_is_not_believed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(place / "f.csv", "x\n1\n0\n")
-    monkeypatch.setattr(delimited, "counting_query", lambda relation, *rest: f"SELECT 0, count(*) - 1 FROM {relation}")
+    wrong = "SELECT 0, count(*) - 1 FROM {}"
+    monkeypatch.setattr("dpbayes_cli.sources.statements.counting_query", lambda relation, *rest: wrong.format(relation))
     with pytest.raises(SourceError, match="lost count"):
         read(path, ("1", "0"))
 

@@ -1,0 +1,101 @@
+"""What a model must offer so that its posterior itself can be drawn from privately."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.contracts import BoundedStatistics, LatentCounts
+from dpbayes_cli.privacy.conjugate import ConjugateFamily
+from dpbayes_cli.privacy.grid import EXACT
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The operations in which a density is written once and evaluated in floats and in exact decimals.
+
+    Attributes:
+        log: the natural logarithm.
+        number: turns a float into a number of this arithmetic.
+    """
+
+    log: Callable[[Any], Any]
+    number: Callable[[float], Any]
+
+
+DECIMALS = Arithmetic(EXACT.ln, Decimal)
+
+
+def floats() -> Arithmetic:
+    """Return the arithmetic of NumPy arrays."""
+    import numpy as np
+
+    return Arithmetic(np.log, float)
+
+
+class OneParameterFamily(BoundedStatistics):
+    """The capability of models whose log likelihood is t a(theta) + n b(theta), t the sum of one bounded statistic.
+
+    For complete records; ``a`` is monotone in theta.
+    """
+
+    @property
+    @abstractmethod
+    def parameter_range(self) -> tuple[float, float]:
+        """The open interval of the parameter."""
+
+    @property
+    @abstractmethod
+    def default_support(self) -> tuple[float, float] | None:
+        """The public truncation that is assumed where none is stated; None: it must be stated."""
+
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[Fraction, Fraction, int]:
+        """The least value of a record's statistic, the width of its grid, and the number of grid steps."""
+
+    @abstractmethod
+    def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
+        """Return a(theta) and b(theta)."""
+
+    @abstractmethod
+    def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
+        """Return the log density of the prior, up to a constant."""
+
+    def total(self, values: Sequence[int], n_records: int) -> Fraction:
+        """Return t from the integer statistic of complete records."""
+        least, width, _ = self.grid
+        return n_records * least + width * values[0]
+
+
+class SharesPosterior(LatentCounts):
+    """The capability of models whose parameter is a vector of shares with a Dirichlet prior."""
+
+    concentration: tuple[float, ...]
+
+
+class ConjugatePosterior(BoundedStatistics):
+    """The capability of models with a conjugate posterior of known Renyi divergence between neighbours."""
+
+    @abstractmethod
+    def family(self, n_records: int) -> ConjugateFamily:
+        """Return the conjugate family for a public number of complete records."""
+
+    @abstractmethod
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
+        """Return the sums of the natural statistics, in real units, from the integer statistic."""
+
+    @abstractmethod
+    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw parameters from the prior and the integer statistic of complete records from them, for planning."""
+
+    def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the reported parameters of a drawn point of the family."""
+        return point

@@ -1,0 +1,138 @@
+"""``dpbayes plan``: the price and the worth of a question, without data."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpbayes_cli.commands.budget import DecimalType
+from dpbayes_cli.commands.options import merged, question_options, stated
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+
+if TYPE_CHECKING:
+    from dpbayes_cli.planning import Offer
+    from dpbayes_cli.spec.release_spec import ReleaseSpec
+
+
+@click.command("plan")
+@click.option(
+    "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
+)
+@question_options()
+@click.option("--compare", is_flag=True, help="Plan with every mechanism that serves the model, and rank them.")
+@click.option("--trials", type=click.IntRange(0, 100_000), default=200, metavar="N", help="Releases to simulate [200].")
+@click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the simulation [0].")
+@click.option(
+    "--at-delta", type=DecimalType(), default="1e-6", metavar="D", help="Delta at which a curve is stated [1e-6]."
+)
+@output_options
+def command(
+    spec_path: Path | None, compare: bool, trials: int, seed: int, at_delta: Decimal, as_json: bool, **flags: Any
+) -> None:
+    """Price a question and say what its answer would be worth; no data are read, nothing is charged.
+
+    \b
+    dpbayes plan --model beta-bernoulli --eps 1 --records 1000
+    dpbayes plan --spec clinic.yaml --records 10000 --compare
+
+    Parameters and records are simulated from the model and its prior, every record valid.
+    """
+    from dpbayes_cli.planning import offer, offers
+    from dpbayes_cli.privacy.guarantee import check_delta
+    from dpbayes_cli.spec.release_spec import build_spec
+
+    check_delta(at_delta)
+    document: dict[str, Any] = {}
+    if spec_path is not None:
+        from dpbayes_cli.spec.yaml_reader import read_spec_file
+
+        document = read_spec_file(spec_path)
+    flags_stated = stated(flags)
+    records = flags_stated.pop("records", None) or document.pop("records", None)
+    spec = build_spec(merged(document, flags_stated))
+    n_records = _count(records)
+    if compare:
+        _compare(spec, offers(spec, n_records, trials, seed), at_delta, as_json=as_json)
+        return
+    _show(spec, offer(spec, n_records, trials, seed), at_delta, as_json=as_json)
+
+
+def _count(records: Any) -> int:
+    try:
+        n_records = int(str(records)) if records is not None else 0
+    except ValueError:
+        n_records = 0
+    if not 1 <= n_records <= 10**9:
+        raise click.UsageError("state the number of records to plan for: --records N, from 1 to 1e9")
+    return n_records
+
+
+def _described(spec: ReleaseSpec, planned: Offer, delta: Decimal) -> dict[str, Any]:
+    import msgspec
+
+    from dpbayes_cli.planning import guarantee_in_full
+
+    if planned.plan is None:
+        return {"mechanism": planned.mechanism, "refused": planned.refusal}
+    return {
+        "model": spec.model,
+        "mechanism": planned.mechanism,
+        "parameters": dict(planned.plan.parameters),
+        "guarantee": guarantee_in_full(planned.plan.guarantee, spec.privacy.neighbors, delta),
+        "expected": msgspec.to_builtins(planned.expected),
+    }
+
+
+def _show(spec: ReleaseSpec, planned: Offer, delta: Decimal, *, as_json: bool) -> None:
+    described = _described(spec, planned, delta)
+    if as_json:
+        emit_json(described)
+        return
+    guarantee, expected = described["guarantee"], described["expected"]
+    for name, value in described["parameters"].items():
+        emit(f"{name:18} {value}")
+    emit(f"{'guarantee':18} {guarantee['kind']}, {guarantee['neighbors']}")
+    for name in ("epsilon", "rho", "mu", "order_max"):
+        if guarantee[name] is not None:
+            at = f" at delta {guarantee['delta']:g} ({guarantee['route']})" if name == "epsilon" else ""
+            emit(f"{name:18} {guarantee[name]:.6g}{at}")
+    if guarantee["at_edge"]:
+        emit(f"{'':18} the best order is the last of the grid: another may be better")
+    if expected is not None:
+        for name in ("n_records", "noise_scale", "posterior_sd", "nonprivate_sd", "inflation"):
+            if expected[name] is not None:
+                emit(f"{name:18} {expected[name]:.6g}")
+        for method, share in (expected["coverage"] or {}).items():
+            emit(f"{'coverage':18} {share:.3f} of 90 % intervals, {method}")
+
+
+def _compare(spec: ReleaseSpec, planned: list[Offer], delta: Decimal, *, as_json: bool) -> None:
+    described = [_described(spec, each, delta) for each in planned]
+    if as_json:
+        emit_json(described)
+        return
+    rows = []
+    for each in described:
+        if "refused" in each:
+            rows.append([each["mechanism"], "", "", "", "", each["refused"]])
+            continue
+        guarantee, expected = each["guarantee"], each["expected"] or {}
+        epsilon = "-" if guarantee["epsilon"] is None else f"{guarantee['epsilon']:.4g}"
+        coverage = (expected.get("coverage") or {}).get("noise-aware")
+        rows.append(
+            [
+                each["mechanism"],
+                f"{epsilon} at {guarantee['delta']:g}",
+                f"{expected['posterior_sd']:.4g}" if expected else "",
+                f"{expected['inflation']:.3f}" if expected else "",
+                "" if coverage is None else f"{coverage:.3f}",
+                ", ".join(f"{name} {value:.5g}" for name, value in each["parameters"].items() if name in _SHOWN),
+            ]
+        )
+    emit_table(["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "parameters"], rows)
+
+
+_SHOWN = ("scale", "sigma", "rho", "temperature", "r", "m")

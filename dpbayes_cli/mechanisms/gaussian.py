@@ -1,0 +1,90 @@
+"""Gaussian: discrete Gaussian noise on the exact integer statistic."""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import ClassVar
+
+from dpbayes_cli.contracts import (
+    BoundedStatistics,
+    Card,
+    LatentCounts,
+    Mechanism,
+    Model,
+    Payload,
+    Plan,
+    Request,
+    Step,
+    expect,
+)
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.privacy.guarantee import check_delta, check_rho
+from dpbayes_cli.privacy.kinds import ZeroConcentrated
+from dpbayes_cli.privacy.noise import DiscreteGaussian
+from dpbayes_cli.privacy.renyi import rho_of_epsilon
+from dpbayes_cli.statistic import Statistics
+
+
+class Gaussian(Mechanism):
+    """Add independent discrete Gaussian noise of variance Delta_2^2 / (2 rho) to every component.
+
+    Privacy: rho-zCDP under the neighbours of the request; see ``DiscreteGaussian``.
+    Source: Canonne, Kamath and Steinke 2020; Geumlek et al. 2017 sec. 5.1, corrected by a factor of two.
+    """
+
+    name: ClassVar[str] = "gaussian"
+    summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; zCDP"
+    card: ClassVar[Card] = Card(
+        releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Any "
+        "number of posterior samples, any prior and any further analysis of it are free.",
+        guarantee="rho-zCDP, rho = squared L2 sensitivity / (2 sigma^2): state --rho, or --eps and --delta, from which "
+        "rho is found. There is no pure epsilon: the account must be one of zCDP, RDP or (epsilon, delta).",
+        assumptions="One record a person (or whatever the privacy unit is said to be). The operating system's random "
+        "numbers are secret. Nothing is assumed about the analyst.",
+        source="Canonne, Kamath and Steinke 2020, Theorem 14 (discrete Gaussian); Bun and Steinke 2016 (zCDP); "
+        "Geumlek, Song and Chaudhuri 2017, sec. 5.1.",
+        corrections="Geumlek et al. state lambda Delta^2 / sigma^2 for Gaussian noise; it is half of that. Noise is an "
+        "exact integer, drawn by OpenDP, whose own privacy map must agree with the plan before anything is charged.",
+        prefer_when="Many components (K categories: the noise grows with sqrt 2, not with 2), or many releases on one "
+        "account of zCDP or (epsilon, delta). For one small statistic under pure epsilon use `laplace`.",
+    )
+    requires: ClassVar[tuple[type, ...]] = (LatentCounts,)
+
+    def plan(self, model: Model, request: Request) -> Plan:
+        """Calibrate the noise to the sensitivity of the model's statistic.
+
+        Raises:
+            SpecError: neither rho nor (epsilon, delta) was stated, or both.
+            DpbayesError: OpenDP's privacy map disagrees with the plan.
+        """
+        rho = _rho(request)
+        check_rho(rho)
+        statistic = expect(model, BoundedStatistics).statistic(request.policy)
+        noise = DiscreteGaussian.calibrate(statistic.sensitivity_l2_squared, rho)
+        guarantee = ZeroConcentrated(rho)
+        return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
+
+    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+        """Add the planned noise to the exact statistic.
+
+        Privacy: rho-zCDP with the plan's rho; only the noisy integers are returned.
+        Source: see the class.
+        """
+        (step,) = plan.steps
+        noise = expect(step.noise, DiscreteGaussian)
+        return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)
+
+
+def _rho(request: Request) -> Decimal:
+    """Return the rho that was stated, or the largest within a stated (epsilon, delta)."""
+    if request.rho is not None:
+        if request.epsilon is not None or request.delta is not None:
+            raise SpecError("state either rho, or epsilon and delta", where="privacy")
+        return request.rho
+    if request.epsilon is None or request.delta is None:
+        raise SpecError(
+            "gaussian needs rho, or epsilon and delta", where="privacy", hint="--rho 0.1, or --eps 1 --delta 1e-6"
+        )
+    check_delta(request.delta)
+    rho = rho_of_epsilon(float(request.epsilon), float(request.delta)) * (1.0 - 1e-9)
+    return Context(prec=12, rounding=ROUND_FLOOR).create_decimal(Decimal(rho))

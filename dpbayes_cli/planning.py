@@ -1,0 +1,173 @@
+"""What a release would cost and tell, before any data are touched: prices, noise, simulated posteriors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dpbayes_cli.capabilities import ConjugatePosterior
+from dpbayes_cli.contracts import LatentCounts, Model, Plan, Sampler, expect
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.renyi import ORDERS
+from dpbayes_cli.question import price
+from dpbayes_cli.registry import mechanism_names, mechanism_type, serves
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.statistic import CountAt
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_SUMMARY_DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What simulated releases of one question look like, data and parameters drawn from the model and its prior.
+
+    Attributes:
+        n_records: the number of records, all of them valid.
+        trials: how many releases were simulated.
+        noise_scale: the scale of the noise in counts, None where nothing is noised.
+        posterior_sd: the root mean square of the posterior's standard deviation (of the law that is drawn from).
+        nonprivate_sd: the same for the posterior without privacy.
+        inflation: their ratio.
+        coverage: by inference method, how often the 90 % interval holds the parameter; None where nothing is inferred.
+    """
+
+    n_records: int
+    trials: int
+    noise_scale: float | None
+    posterior_sd: float
+    nonprivate_sd: float
+    inflation: float
+    coverage: dict[str, float] | None
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One mechanism's plan for a question.
+
+    Attributes:
+        mechanism: its name.
+        plan: the plan, None where there is none.
+        expected: what it would tell.
+        refusal: why there is no plan, else an empty text.
+    """
+
+    mechanism: str
+    plan: Plan | None
+    expected: Expectation | None
+    refusal: str = ""
+
+
+def offer(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> Offer:
+    """Plan one question and simulate it.
+
+    Args:
+        spec: the question.
+        n_records: the number of records to plan for.
+        trials: how many releases to simulate, 0 for none.
+        seed: of the simulation.
+
+    Raises:
+        SpecError: no guarantee can be given.
+    """
+    model, _, plan = price(spec, n_records)
+    expected = simulated(spec, model, plan, n_records, trials, seed) if trials else None
+    return Offer(spec.mechanism, plan, expected)
+
+
+def offers(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> list[Offer]:
+    """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last."""
+    found = []
+    for name in mechanism_names():
+        if not serves(mechanism_type(name), type(spec.build_model())):
+            continue
+        try:
+            found.append(offer(msgspec.structs.replace(spec, mechanism=name), n_records, trials, seed))
+        except SpecError as error:
+            found.append(Offer(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else "")))
+    return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))
+
+
+def simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trials: int, seed: int) -> Expectation:
+    """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law."""
+    import numpy as np
+
+    (step,) = plan.steps
+    conjugate = expect(model, ConjugatePosterior)
+    rng = np.random.default_rng(seed)
+    data = [conjugate.simulate(n_records, rng) for _ in range(trials)]
+    family = conjugate.family(n_records)
+    plain = [family.moments(conjugate.sums(values, n_records), 1.0, 1.0)[1] for _, values in data]
+    scale, coverage = None, None
+    if isinstance(step.law, Sampler):
+        sds = [step.law.moments(values)[1] for _, values in data]
+    else:
+        scale = step.noise.scale
+        sds, coverage = _noisy(spec, expect(model, LatentCounts), plan, data, n_records, rng)
+    private, free = (float(np.sqrt(np.mean(np.square(found)))) for found in (sds, plain))
+    return Expectation(n_records, trials, scale, private, free, private / free, coverage)
+
+
+def _noisy(
+    spec: ReleaseSpec,
+    model: LatentCounts,
+    plan: Plan,
+    data: list[tuple[tuple[float, ...], tuple[int, ...]]],
+    n_records: int,
+    rng: np.random.Generator,
+) -> tuple[list[float], dict[str, float]]:
+    """Return the posterior sds of simulated noisy releases, and how often their 90 % intervals hold the parameter."""
+    from dpbayes_cli.inference.solve import infer
+
+    (step,) = plan.steps
+    public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
+    levels = [expect(expression, CountAt).level for expression in step.statistic.expressions]
+    sds, held = [], {"noise-aware": 0, "naive": 0}
+    for theta, values in data:
+        counts = values if len(values) > 1 else (values[0], n_records - values[0])
+        noise = step.noise.simulate(rng, len(levels))
+        released = [int(counts[level] + z) for level, z in zip(levels, noise, strict=True)]
+        problem = model.noisy_counts(spec.policy, released, step.noise, public)
+        for method in ("noise-aware", "naive"):
+            posterior = infer(problem, method, 1, rng, summary_draws=_SUMMARY_DRAWS)
+            marginal = posterior.marginals[model.categories[0]]
+            held[method] += marginal.quantiles["q05"] <= theta[0] <= marginal.quantiles["q95"]
+            if method == "noise-aware":
+                sds.append(marginal.sd)
+    return sds, {method: count / len(data) for method, count in held.items()}
+
+
+def guarantee_in_full(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> dict[str, Any]:
+    """Return a guarantee in every notion: null where a notion has no number.
+
+    Args:
+        guarantee: the promise.
+        neighbors: the relation that it is about.
+        delta: the delta at which it is stated if it has no pure epsilon.
+    """
+
+    def number(value: Decimal) -> float | None:
+        return float(value) if value.is_finite() else None
+
+    pure = guarantee.epsilon.is_finite()
+    stated = None if pure else guarantee.statement(delta)
+    curve = [(order, guarantee.rdp(order)) for order in ORDERS]
+    return {
+        "kind": guarantee.kind,
+        "epsilon": number(guarantee.epsilon if stated is None else stated.epsilon),
+        "delta": float(guarantee.delta if stated is None else delta),
+        "route": "pure" if stated is None else stated.route,
+        "at_edge": False if stated is None else stated.at_edge,
+        "rho": number(guarantee.rho),
+        "mu": number(guarantee.mu),
+        "neighbors": str(neighbors),
+        "rdp": [[float(order), float(value)] for order, value in curve if value.is_finite()],
+        "order_max": number(guarantee.order_max),
+    }

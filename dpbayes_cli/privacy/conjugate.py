@@ -1,0 +1,270 @@
+"""Conjugate posteriors under Renyi privacy: the largest divergence between neighbours, and draws on a public grid.
+
+Every family tempers the likelihood by r and divides the prior by m, and states three things: the supremum of the Renyi
+divergence over neighbouring complete data sets, the order at which it becomes infinite, and the posterior as a law on
+a public grid of a real coordinate y.
+
+What the grid does to the draw (see ``coordinate``) raises the divergence above the stated supremum by at most
+``slack(order)``, which is charged.
+
+Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.numeric import log_gamma_ratio
+from dpbayes_cli.privacy.coordinate import (
+    TAIL,
+    LogGamma,
+    LogitBeta,
+    Normal,
+    draw_lattice,
+    expit,
+    log_gamma_ends,
+    logit_reach,
+    spacing_for,
+)
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+LARGEST_ORDER = 256.0
+"""Curves are stored up to this order, and the grid's spacing covers the natural parameters that it reaches."""
+
+
+def slack(order: float) -> float:
+    """Return what finite precision can add to a Renyi divergence of an order: integers, decimals, grid, its ends."""
+    return 1e-16 * (2.0 * order - 1.0) / (order - 1.0)
+
+
+class ConjugateFamily(ABC):
+    """A conjugate family with complete records under replace-one neighbours, its statistic in real units."""
+
+    @abstractmethod
+    def order_max(self, r: float, m: float) -> float:
+        """Return lambda*: at and above it the divergence is infinite for some neighbours."""
+
+    @abstractmethod
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return the supremum of the Renyi divergence over neighbours, both directions; infinite from lambda* on."""
+
+    @abstractmethod
+    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw from the posterior on the public grid.
+
+        Args:
+            sums: the sums of the records' natural statistics.
+            r: the weight of the likelihood.
+            m: the divisor of the prior.
+            size: how many independent draws.
+        """
+
+    @abstractmethod
+    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+        """Return mean and standard deviation of the posterior of the first parameter, for planning."""
+
+
+@dataclass(frozen=True)
+class DirichletFamily(ConjugateFamily):
+    """Category counts with a Dirichlet prior; the counts of complete records add up to n.
+
+    Privacy: P = a + r (c + e_i), Q = a + r (c + e_j) with c >= 0, sum c = n - 1. D splits into g(a_i + r c_i) +
+        h(a_j + r c_j), both convex and decreasing, so that the maximum is at a vertex of c: for K >= 3 at c_i = c_j =
+        0, for K = 2 at one of two vertices.
+    Source: Geumlek et al. 2017 Thm. 15, corrected: neighbours share n - 1 records.
+    """
+
+    concentration: tuple[float, ...]
+    n: int
+
+    def order_max(self, r: float, m: float) -> float:
+        """Return 1 + min a / (r m)."""
+        return 1.0 + min(self.concentration) / (m * r)
+
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return the maximum over the pairs of categories: O(K)."""
+        import numpy as np
+
+        if order >= self.order_max(r, m):
+            return math.inf
+        a = np.asarray(self.concentration) / m
+        if len(a) == 2:
+            full = r * (self.n - 1)
+            x, y = np.array([a[0] + full, a[0], a[1] + full, a[1]]), np.array([a[1], a[1] + full, a[0], a[0] + full])
+            return float(np.max(self._g(x, order, r) + self._h(y, order, r)))
+        smallest = np.argsort(a, kind="stable")[:2]
+        g, h = self._g(a[smallest], order, r), self._h(a[smallest], order, r)
+        return float(max(g[0] + h[1], g[1] + h[0]))
+
+    @staticmethod
+    def _g(x: Floats, order: float, r: float) -> Floats:
+        """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x)."""
+        return (log_gamma_ratio(x, order * r) - order * log_gamma_ratio(x, r)) / (order - 1.0)
+
+    @staticmethod
+    def _h(x: Floats, order: float, r: float) -> Floats:
+        """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r)."""
+        return log_gamma_ratio(x, -(order - 1.0) * r) / (order - 1.0) + log_gamma_ratio(x, r)
+
+    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw by stick-breaking: one Beta law after the other, independent, so that their divergences add up."""
+        shape = [a / m + r * count for a, count in zip(self.concentration, sums, strict=True)]
+        least, most = min(self.concentration) / m, sum(self.concentration) / m + r * self.n
+        spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, self.order_max(r, m)) * r))
+        reach = logit_reach(least, most)
+        sticks: list[list[float]] = []
+        for k in range(len(shape) - 1):
+            a, b = shape[k], sum(shape[k + 1 :])
+            sticks.append([expit(y) for y in draw_lattice(LogitBeta(a, b), -reach, reach, spacing, size)])
+        drawn = []
+        for i in range(size):
+            left, point = 1.0, []
+            for stick in sticks:
+                point.append(left * stick[i])
+                left *= 1.0 - stick[i]
+            drawn.append((*point, left))
+        return drawn
+
+    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+        """Return the moments of a Beta law."""
+        a = self.concentration[0] / m + r * sums[0]
+        total = sum(self.concentration) / m + r * sum(sums)
+        return a / total, math.sqrt(a * (total - a) / (total + 1.0)) / total
+
+
+@dataclass(frozen=True)
+class GammaShapeFamily(ConjugateFamily):
+    """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior: the data move the shape, n moves the rate.
+
+    Privacy: the divergence grows with |x - x'|, so that x in {0, bound}, and falls with the others' sum, so that it is
+        zero (the log-gamma terms are those of ``DirichletFamily``).
+    Source: Geumlek et al. 2017, sec. 3.2; mechanisms, complete gamma-Poisson.
+    """
+
+    shape: float
+    rate: float
+    bound: float
+    n: int
+
+    def order_max(self, r: float, m: float) -> float:
+        """Return 1 + shape / (r m bound)."""
+        return 1.0 + self.shape / (m * r * self.bound)
+
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return the larger of both directions at the smallest shape."""
+        if order >= self.order_max(r, m):
+            return math.inf
+        a, step = self.shape / m, r * self.bound
+        up = (log_gamma_ratio(a, order * step) - order * log_gamma_ratio(a, step)) / (order - 1.0)
+        down = log_gamma_ratio(a, -(order - 1.0) * step) / (order - 1.0) + log_gamma_ratio(a, step)
+        return float(max(up, down))
+
+    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the rate on a grid of its logarithm."""
+        (total,) = sums
+        shape, rate = self.shape / m + r * total, self.rate / m + r * self.n
+        most = self.shape / m + r * self.n * self.bound
+        spacing = spacing_for(1.0 / math.sqrt(most + min(LARGEST_ORDER, self.order_max(r, m)) * r * self.bound))
+        low, high = log_gamma_ends(self.shape / m, most, rate, rate)
+        return [(math.exp(y),) for y in draw_lattice(LogGamma(shape, rate), low, high, spacing, size)]
+
+    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+        """Return the moments of a Gamma law."""
+        shape, rate = self.shape / m + r * sums[0], self.rate / m + r * self.n
+        return shape / rate, math.sqrt(shape) / rate
+
+
+@dataclass(frozen=True)
+class GammaRateFamily(ConjugateFamily):
+    """Exponential waiting times x in [0, bound] with a Gamma(shape, rate) prior: the data move the rate.
+
+    Privacy: k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 with rates b1, b2 that differ by
+        at most r bound depends on b2 / b1 alone, and is largest at the smallest rates: the others' sum is zero.
+    Source: mechanisms, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
+    """
+
+    shape: float
+    rate: float
+    bound: float
+    n: int
+
+    def order_max(self, r: float, m: float) -> float:
+        """Return 1 + rate / (r m bound)."""
+        return 1.0 + self.rate / (m * r * self.bound)
+
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return the larger of both directions at the smallest rate."""
+        if order >= self.order_max(r, m):
+            return math.inf
+        k, b, step = self.shape / m + r * self.n, self.rate / m, r * self.bound
+
+        def one(first: float, second: float) -> float:
+            ratio = second / first - 1.0  # log b2 / b1 and log(order - (order - 1) b2 / b1), without cancellation
+            return k * (-math.log1p(-(order - 1.0) * ratio) / (order - 1.0) - math.log1p(ratio))
+
+        return max(one(b, b + step), one(b + step, b))
+
+    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the rate on a grid of its logarithm."""
+        (total,) = sums
+        shape, rate = self.shape / m + r * self.n, self.rate / m + r * total
+        spacing = spacing_for(1.0 / math.sqrt(shape))
+        low, high = log_gamma_ends(shape, shape, self.rate / m, self.rate / m + r * self.n * self.bound)
+        return [(math.exp(y),) for y in draw_lattice(LogGamma(shape, rate), low, high, spacing, size)]
+
+    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+        """Return the moments of a Gamma law."""
+        shape, rate = self.shape / m + r * self.n, self.rate / m + r * sums[0]
+        return shape / rate, math.sqrt(shape) / rate
+
+
+@dataclass(frozen=True)
+class NormalFamily(ConjugateFamily):
+    """Normal values x in [lower, upper] of known variance with a normal prior on their mean.
+
+    Privacy: posteriors have one variance v and means that differ by at most r (upper - lower) v / variance, whence
+        D = order shift^2 / (2 v), for every order.
+    Source: Geumlek et al. 2017, sec. 3.3; Mironov 2017, Proposition 7.
+    """
+
+    mean: float
+    prior_variance: float
+    variance: float
+    lower: float
+    upper: float
+    n: int
+
+    def order_max(self, r: float, m: float) -> float:
+        """Return infinity: there is no such order."""
+        return math.inf
+
+    def _posterior_variance(self, r: float, m: float) -> float:
+        return 1.0 / (1.0 / (m * self.prior_variance) + r * self.n / self.variance)
+
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return order shift^2 / (2 v)."""
+        v = self._posterior_variance(r, m)
+        shift = r * (self.upper - self.lower) * v / self.variance
+        return order * shift * shift / (2.0 * v)
+
+    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the mean on a grid."""
+        (total,) = sums
+        v = self._posterior_variance(r, m)
+        mean = v * (self.mean / (m * self.prior_variance) + r * total / self.variance)
+        prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
+        ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
+        reach = math.sqrt(2.0 * TAIL * v)
+        low, high = min(ends) - reach, max(ends) + reach
+        return [(y,) for y in draw_lattice(Normal(mean, v), low, high, spacing_for(math.sqrt(v)), size)]
+
+    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+        """Return the moments of a normal law."""
+        v = self._posterior_variance(r, m)
+        return v * (self.mean / (m * self.prior_variance) + r * sums[0] / self.variance), math.sqrt(v)

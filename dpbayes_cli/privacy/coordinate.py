@@ -1,0 +1,142 @@
+"""Laws of a real coordinate y on a public lattice: a logit, a logarithm, or the parameter itself.
+
+A draw is a point of the lattice {h i} in y, chosen in proportion to the density there. The log-partition function of
+that discrete family is that of the continuous one up to the error of the trapezoidal rule, which Poisson's summation
+formula bounds by the characteristic function at 2 pi / h; the spacing makes it smaller than exp(-40), and the ends of
+the lattice cut off less than exp(-45) of any posterior.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.privacy.grid import EXACT, cell_weights, uniform_fraction
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+_POINTS_PER_SD = 8.0
+TAIL = 45.0
+"""Nats of a tail beyond the grid: exp(-45) < 1e-19."""
+_MOST_CELLS = 1 << 23
+
+
+class CoordinateLaw(ABC):
+    """An unnormalized log density of y, in floats and exactly."""
+
+    @abstractmethod
+    def floats(self, y: Floats) -> Floats:
+        """Return the log density in floats, elementwise."""
+
+    @abstractmethod
+    def exact(self, y: Decimal) -> Decimal:
+        """Return the log density in exact decimals."""
+
+
+@dataclass(frozen=True)
+class LogitBeta(CoordinateLaw):
+    """y = logit of a Beta(a, b) variable: a y - (a + b) log(1 + e^y)."""
+
+    a: float
+    b: float
+
+    def floats(self, y: Floats) -> Floats:
+        """Return the log density in floats, elementwise."""
+        import numpy as np
+
+        return np.asarray(self.a * y - (self.a + self.b) * np.logaddexp(0.0, y))
+
+    def exact(self, y: Decimal) -> Decimal:
+        """Return the log density in exact decimals."""
+        both = EXACT.add(Decimal(self.a), Decimal(self.b))
+        log1p = EXACT.ln(EXACT.add(Decimal(1), EXACT.exp(y)))
+        return EXACT.subtract(EXACT.multiply(Decimal(self.a), y), EXACT.multiply(both, log1p))
+
+
+@dataclass(frozen=True)
+class LogGamma(CoordinateLaw):
+    """y = log of a Gamma(shape, rate) variable: shape y - rate e^y."""
+
+    shape: float
+    rate: float
+
+    def floats(self, y: Floats) -> Floats:
+        """Return the log density in floats, elementwise."""
+        import numpy as np
+
+        return np.asarray(self.shape * y - self.rate * np.exp(y))
+
+    def exact(self, y: Decimal) -> Decimal:
+        """Return the log density in exact decimals."""
+        first = EXACT.multiply(Decimal(self.shape), y)
+        return EXACT.subtract(first, EXACT.multiply(Decimal(self.rate), EXACT.exp(y)))
+
+
+@dataclass(frozen=True)
+class Normal(CoordinateLaw):
+    """y = a normal variable: -(y - mean)^2 / (2 variance)."""
+
+    mean: float
+    variance: float
+
+    def floats(self, y: Floats) -> Floats:
+        """Return the log density in floats, elementwise."""
+        import numpy as np
+
+        return np.asarray(-((y - self.mean) ** 2) / (2.0 * self.variance))
+
+    def exact(self, y: Decimal) -> Decimal:
+        """Return the log density in exact decimals."""
+        away = EXACT.subtract(y, Decimal(self.mean))
+        square = EXACT.multiply(away, away)
+        return EXACT.divide(square.copy_negate(), EXACT.multiply(Decimal(2), Decimal(self.variance)))
+
+
+def draw_lattice(law: CoordinateLaw, low: float, high: float, spacing: float, size: int) -> list[float]:
+    """Draw y on the lattice {spacing i} between two public ends, spread uniformly over its cell."""
+    import numpy as np
+
+    first, last = math.floor(low / spacing), math.ceil(high / spacing)
+    if last - first > _MOST_CELLS:
+        raise SpecError(
+            "the posterior is too narrow, or the prior too weak, for a public grid of 2^23 cells",
+            where="prior",
+            hint="a stronger prior, or fewer records",
+        )
+    step = Decimal(spacing)
+    weights = cell_weights(
+        law.floats(spacing * np.arange(first, last + 1, dtype=np.float64)),
+        lambda cell: law.exact(EXACT.multiply(step, Decimal(first + cell))),
+    )
+    return [spacing * (first + cell + uniform_fraction() - 0.5) for cell in weights.draw(size)]
+
+
+def spacing_for(smallest_sd: float) -> float:
+    """Return a spacing of a power of two, at most an eighth of the smallest sd, at most 2^-4."""
+    return 2.0 ** math.floor(math.log2(min(smallest_sd / _POINTS_PER_SD, 1.0 / 16.0)))
+
+
+def logit_reach(least: float, most: float) -> float:
+    """Return Y with P(|logit| > Y) < exp(-45) for every Beta(a, b) with a, b >= least and a + b <= most.
+
+    P(y < -Y) <= e^{-a Y} / (a B(a, b)), and 1 / (a B(a, b)) <= (a + b)^a / Gamma(a + 1) <= 2 (a + b)^a: the bound
+    2 exp(-a (Y - log(a + b))) is largest at the smallest a.
+    """
+    return math.log(max(most, 1.0)) + (TAIL + 1.0) / least
+
+
+def log_gamma_ends(shape_low: float, shape_high: float, rate_low: float, rate_high: float) -> tuple[float, float]:
+    """Return ends beyond which log of any Gamma(shape, rate) in these ranges lies with probability below exp(-45)."""
+    low = -math.log(rate_high) - (TAIL + 1.0) / shape_low  # P(rate X < t) <= t^shape / Gamma(shape + 1) <= 2 t^shape
+    high = math.log((shape_high + math.sqrt(2.0 * TAIL * shape_high) + TAIL) / rate_low)  # Chernoff
+    return low, high
+
+
+def expit(y: float) -> float:
+    """Return 1 / (1 + exp(-y)) without overflow."""
+    return 1.0 / (1.0 + math.exp(-y)) if y > 0 else math.exp(y) / (1.0 + math.exp(y))

@@ -1,0 +1,231 @@
+"""A question before its answer: what is asked, of which data, at what price; and the checks that need no record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from dpbayes_cli.bundle.document import parse_draw
+from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Request, expect
+from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.ledger.charging import Charge
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.registry import check_serves, mechanism_type
+from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.source import Source, impute_code, source_for
+from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
+from dpbayes_cli.statistic import RecordPolicy
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A priced question: everything that is known before the data are opened.
+
+    Attributes:
+        spec: what is asked.
+        location: where the data are.
+        account: who pays.
+        model, mechanism, plan: the parts that answer it, calibrated.
+        n_records: the public number of records that the plan rests on, or None.
+    """
+
+    spec: ReleaseSpec
+    location: Location
+    account: str
+    model: Model
+    mechanism: Mechanism
+    plan: Plan
+    n_records: int | None = None
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a release is to be named, paid and placed.
+
+    Attributes:
+        label: the user's own name for it, or None.
+        fresh: whether a new draw is wanted although the request was answered before.
+        same_data: whether another path is said to hold the same data.
+        open_account: whether an unknown account may be opened.
+        purpose: why, for the history.
+        out: the directory of the bundle; None: ``dpbayes-<id>`` here.
+    """
+
+    label: str | None = None
+    fresh: bool = False
+    same_data: bool = False
+    open_account: bool = True
+    purpose: str = ""
+    out: Path | None = None
+
+    def charge(self, spec: ReleaseSpec, location: Location, account: str, guarantee: Guarantee) -> Charge:
+        """Return what the ledger is asked."""
+        return Charge(
+            account=account,
+            label=self.label,
+            fresh=self.fresh,
+            same_data=self.same_data,
+            open_account=self.open_account,
+            request=spec.request,
+            request_digest=spec.request_digest,
+            question_digest=spec.question_digest,
+            source=location.identity,
+            guarantee=guarantee,
+            neighbors=spec.privacy.neighbors,
+            purpose=self.purpose,
+        )
+
+    def charge_of(self, question: Question) -> Charge:
+        """Return what the ledger is asked for a priced question."""
+        return self.charge(question.spec, question.location, question.account, question.plan.guarantee)
+
+
+def price(spec: ReleaseSpec, n_records: int | None = None) -> tuple[Model, Mechanism, Plan]:
+    """Build and price what a spec asks for, without any data.
+
+    Args:
+        spec: the question.
+        n_records: the public number of records, where the mechanism needs it and the spec does not state it.
+
+    Raises:
+        SpecError: the question is wrong, or no guarantee can be given for it.
+    """
+    model = spec.build_model()
+    kind = mechanism_type(spec.mechanism)
+    check_serves(kind, type(model))
+    for column in model.columns:
+        impute_code(column, spec.policy)
+    mechanism = kind()
+    return model, mechanism, mechanism.plan(model, request_of(spec, n_records))
+
+
+def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
+    """Return what a spec asks of a mechanism."""
+    privacy, sampling = spec.privacy, spec.sampling
+    return Request(
+        policy=spec.policy,
+        epsilon=privacy.exact("epsilon"),
+        delta=privacy.exact("delta"),
+        rho=privacy.exact("rho"),
+        order=privacy.exact("order") or Decimal(2),
+        n_records=spec.records if n_records is None else n_records,
+        draws=sampling.draws,
+        temper=sampling.temper,
+        support=sampling.support,
+    )
+
+
+def prepare(spec: ReleaseSpec, location: Location, wish: Wish, ledger: Ledger) -> Question:
+    """Price a question; sees public inputs only.
+
+    A mechanism whose plan rests on the number of records finds it stated, in the draw that answered the same question
+    before, or by counting the records of a regular file, which is public under replace-one.
+
+    Raises:
+        SpecError: the question is wrong, or no guarantee can be given for it.
+    """
+    account = _account(spec, location)
+    n_records = None
+    if _needs_count(spec):
+        sealed = ledger.sealed(wish.charge(spec, location, account, PureDP()))
+        known = None if sealed is None else parse_draw(sealed).n_records
+        n_records = known if spec.records is None else spec.records
+        if n_records is None:
+            with closing(opened_source(spec, location, spec.build_model())) as source:
+                n_records = source.count_records()
+    model, mechanism, plan = price(spec, n_records)
+    return Question(spec, location, account, model, mechanism, plan, n_records)
+
+
+def _account(spec: ReleaseSpec, location: Location) -> str:
+    """Return the name of the account that pays.
+
+    Raises:
+        SpecError: none is stated, and the file's name implies none.
+    """
+    account = spec.dataset or location.dataset
+    if account is None:
+        raise SpecError(
+            "the data set has no name: it is read from a stream or from several files",
+            where="dataset",
+            hint="state it with --dataset NAME: it names the account that pays",
+        )
+    if spec.dataset is None:
+        try:
+            check_name(account)
+        except ValueError as error:
+            raise SpecError(str(error), where="dataset", hint="name the account with --dataset NAME") from None
+    return account
+
+
+def _needs_count(spec: ReleaseSpec) -> bool:
+    """Return whether the mechanism's plan rests on the number of records; what else it needs, it says itself."""
+    kind = mechanism_type(spec.mechanism)
+    return kind.needs_n and spec.privacy.neighbors is Neighbors.REPLACE_ONE and spec.policy.complete
+
+
+def check_source(question: Question) -> Source:
+    """Open and check the data source by what is public: existence, permissions, header, stated number of records.
+
+    Raises:
+        SourceError: it cannot be used.
+    """
+    return opened_source(question.spec, question.location, question.model)
+
+
+def opened_source(spec: ReleaseSpec, location: Location, model: Model) -> Source:
+    """Open and check the source of a spec.
+
+    Raises:
+        SourceError: it cannot be used.
+    """
+    layout = spec.source
+    dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
+    source = source_for(location, dialect, layout.format)
+    try:
+        (column,) = model.columns
+        source.check(column, spec.column)
+        if spec.records is not None:
+            check_count(spec.records, source.count_records())
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
+    """Count the records of each level, the invalid ones and all of them. NOT PRIVATE: for the custodian alone.
+
+    Raises:
+        SourceError: the data cannot be read.
+    """
+    model = expect(spec.build_model(), BoundedStatistics)
+    dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
+    statistic = model.statistic(dropping)
+    with closing(opened_source(spec, location, model)) as source:
+        evidence = source.statistics(statistic, dropping)
+    counted = dict(zip(statistic.names, evidence.values, strict=True))
+    valid = counted["valid"] if "valid" in counted else sum(evidence.values)
+    return {**counted, "invalid": evidence.n_records - valid, "records": evidence.n_records}
+
+
+def check_count(stated: int, counted: int | None, charged: str = "") -> None:
+    """Refuse a number of records other than the stated one.
+
+    Raises:
+        SourceError: they differ.
+    """
+    if counted is not None and counted != stated:
+        raise SourceError(
+            f"the data hold {counted} records, but {stated} were stated; nothing is released{charged}",
+            hint="state the public number of records, or leave it out",
+        )

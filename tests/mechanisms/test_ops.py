@@ -1,0 +1,225 @@
+"""OPS: the largest log ratio by exhaustion, the exact curve by brute force, the draws against their laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbayes_cli.capabilities import OneParameterFamily
+from dpbayes_cli.contracts import Request, expect
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.mechanisms.ops import GridPosterior, LatticePosterior, Ops, exact_curve
+from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
+from dpbayes_cli.models.gamma_exponential import GammaExponential
+from dpbayes_cli.models.gamma_poisson import GammaPoisson
+from dpbayes_cli.models.normal_mean import NormalMean
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.statistic import RecordPolicy
+from tests.statistical import FALSE_FAIL, assert_follows, uniformity_p_value
+
+COIN = BetaBernoulli("1", "0", 1.0, 1.0)
+COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
+MODELS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
+    (BetaBernoulli("1", "0", 2.0, 3.0), (0.1, 0.9)),
+    (GammaPoisson(2, 2.0, 1.0), (0.5, 4.0)),
+    (GammaExponential(2.0, 2.0, 1.0), (0.5, 4.0)),
+    (NormalMean(-1.0, 1.0, 2.0, 0.0, 1.0), (-3.0, 2.0)),
+]
+IDS = ["beta-bernoulli", "gamma-poisson", "gamma-exponential", "normal-mean"]
+
+
+def sampler_of(model: Any, **changes: Any) -> GridPosterior:
+    request = Request(COMPLETE, Decimal(1), n_records=4, **changes)
+    return expect(Ops().plan(model, request).steps[0].law, GridPosterior)
+
+
+def sums(model: OneParameterFamily, n: int) -> list[int]:
+    """The integer statistics of all data sets of n records, at the ends of the grid and one step from them."""
+    _, _, steps = model.grid
+    codes = sorted({0, 1, steps - 1, steps} & set(range(steps + 1)))
+    return sorted({sum(records) for records in itertools.combinations_with_replacement(codes, n)})
+
+
+def largest_log_ratio(laws: dict[Any, list[int]], neighbors: list[tuple[Any, Any]]) -> Any:
+    """The largest log ratio of two neighbours' probabilities of a cell, as an interval that encloses it."""
+    mpmath.iv.dps = 60
+    worst = mpmath.iv.mpf(0)
+    totals = {key: sum(weights) for key, weights in laws.items()}
+    for one, other in neighbors:
+        ratio = max(Fraction(a, b) for a, b in zip(laws[one], laws[other], strict=True))
+        ratio *= Fraction(totals[other], totals[one])
+        log = mpmath.iv.log(mpmath.iv.mpf(ratio.numerator) / mpmath.iv.mpf(ratio.denominator))
+        worst = max(worst, log, key=lambda interval: interval.b)
+    return worst
+
+
+@pytest.mark.parametrize("temper", ["likelihood", "joint"])
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
+@pytest.mark.parametrize(("model", "support"), MODELS, ids=IDS)
+def test_no_pair_of_neighbors_exceeds_the_charge(
+    model: OneParameterFamily, support: tuple[float, float], epsilon: str, temper: Any
+) -> None:
+    """Exhaustively on 17 cells for n <= 4, in interval arithmetic, from the very integers that are drawn with."""
+    _, _, steps = model.grid
+    for n in (1, 2, 4):
+        request = Request(COMPLETE, Decimal(epsilon), n_records=n, support=support, temper=temper)
+        plan = Ops().plan(model, request)
+        sampler = replace(expect(plan.steps[0].law, GridPosterior), n_cells=17)
+        found = sums(model, n)
+        laws = {}
+        for total in found:
+            weights = sampler.weights([total])
+            laws[total] = [weights.weight(cell) for cell in range(17)]
+        pairs = [(a, b) for a in found for b in found if a != b and abs(a - b) <= steps]
+        assert largest_log_ratio(laws, pairs).b <= mpmath.iv.mpf(str(plan.guarantee.epsilon)).a
+
+
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
+@pytest.mark.parametrize("k", [2, 3])
+def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(k: int, epsilon: str) -> None:
+    model = DirichletCategorical(tuple("abc"[:k]), (1.0, 2.0, 0.5)[:k])
+    for n in (1, 3):
+        plan = Ops().plan(model, Request(COMPLETE, Decimal(epsilon), n_records=n))
+        law = expect(plan.steps[0].law, LatticePosterior)
+        sampler = replace(law, resolution=12, least=2)
+        spread = 2 * math.log(sampler.most / 2)
+        assert spread <= plan.parameters["range"] * (1 + 1e-9)  # a coarser lattice with a smaller range
+        points = [p for p in itertools.product(range(2, 13), repeat=k) if sum(p) == 12]
+        data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
+        laws = {}
+        for counts in data:
+            tables = sampler.lattice(counts).tables
+            laws[counts] = [math.prod(tables[j][x - 2] for j, x in enumerate(point)) for point in points]
+        pairs = [(a, b) for a in data for b in data if sum(abs(x - y) for x, y in zip(a, b, strict=True)) == 2]
+        assert largest_log_ratio(laws, pairs).b <= mpmath.iv.mpf(str(plan.guarantee.epsilon)).a
+
+
+def test_the_bound_is_nearly_attained() -> None:
+    """On a fine grid one record moves the log ratio by almost epsilon: the range is not generous."""
+    plan = Ops().plan(COIN, Request(COMPLETE, Decimal(1), n_records=1))
+    sampler = replace(expect(plan.steps[0].law, GridPosterior), n_cells=1001)
+    both = [sampler.weights([s]) for s in (0, 1)]
+    one, other = ([weights.weight(cell) for cell in range(1001)] for weights in both)
+    logs = [math.log(Fraction(a, b)) for a, b in zip(one, other, strict=True)]
+    assert max(logs) - min(logs) == pytest.approx(1.0, abs=5e-3)
+    assert max(logs) - min(logs) <= 1.0
+
+
+@pytest.mark.parametrize(("model", "support"), MODELS, ids=IDS)
+def test_draws_follow_the_tempered_truncated_posterior(model: OneParameterFamily, support: tuple[float, float]) -> None:
+    """Against the analytic density, integrated numerically (Kolmogorov-Smirnov, false-fail 1e-9)."""
+    n = 30
+    plan = Ops().plan(model, Request(COMPLETE, Decimal(3), n_records=n, support=support))
+    sampler = expect(plan.steps[0].law, GridPosterior)
+    _, _, steps = model.grid
+    values = [n * steps // 3]
+    drawn = np.array(sampler.draw(values, 4000))[:, 0]
+    grid = np.linspace(*support, 200_001)
+    logs = sampler.log_density(grid, float(model.total(values, n)), exact=False)
+    cdf = np.cumsum(np.exp(logs - logs.max()))
+    assert uniformity_p_value(np.interp(drawn, grid, cdf / cdf[-1])) >= FALSE_FAIL
+
+
+def test_a_beta_posterior_is_what_it_is_called() -> None:
+    """At a temperature of one: Beta(2 + s, 3 + n - s) cut to [0.1, 0.9], from SciPy and not from our density."""
+    model = BetaBernoulli("1", "0", 2.0, 3.0)
+    plan = Ops().plan(model, Request(COMPLETE, Decimal(100), n_records=20))
+    assert plan.parameters["temperature"] == 1.0
+    assert plan.guarantee.epsilon < Decimal("4.3945")  # T R = 2 log 9, and not the 100 that was offered
+    drawn = np.array(expect(plan.steps[0].law, GridPosterior).draw([12], 4000))[:, 0]
+    beta = stats.beta(14, 11)
+    low, high = beta.cdf([0.1, 0.9])
+    assert uniformity_p_value((beta.cdf(drawn) - low) / (high - low)) >= FALSE_FAIL
+
+
+@pytest.mark.parametrize("counts", [(3, 5, 2), (10, 0, 0)])
+def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> None:
+    model = DirichletCategorical(("a", "b", "c"), (1.0, 2.0, 0.7))
+    plan = Ops().plan(model, Request(COMPLETE, Decimal(5), n_records=10))
+    sampler = replace(expect(plan.steps[0].law, LatticePosterior), resolution=20, least=2)
+    points = [(i, j, 20 - i - j) for i in range(2, 17) for j in range(2, 19 - i) if 20 - i - j >= 2]
+    power = float(sampler.temperature)
+    exponents = [a - 1 + power * c for a, c in zip(model.concentration, counts, strict=True)]
+    masses = np.array([math.prod((k / 20) ** e for k, e in zip(point, exponents, strict=True)) for point in points])
+    index = {point: i for i, point in enumerate(points)}
+    drawn = [index[tuple(round(x * 20) for x in point)] for point in sampler.draw(counts, 4000)]  # type: ignore[index]
+    assert_follows(drawn, np.arange(len(points)), masses / masses.sum())
+
+
+def brute_force_divergence(sampler: GridPosterior, order: float) -> float:
+    worst = 0.0
+    laws = []
+    for s in range(sampler.n_records + 1):
+        weights = sampler.weights([s])
+        w = np.array([weights.weight(cell) for cell in range(sampler.n_cells)], dtype=float)
+        laws.append(w / w.sum())
+    for p, q in itertools.pairwise(laws):
+        for one, other in ((p, q), (q, p)):
+            worst = max(worst, float(np.log(np.sum(one**order * other ** (1 - order))) / (order - 1)))
+    return worst
+
+
+def test_the_exact_curve_is_the_maximum_over_all_neighbors() -> None:
+    sampler = replace(sampler_of(COIN), n_records=12, n_cells=64)
+    for order, value in exact_curve(sampler):
+        exact = brute_force_divergence(sampler, float(order))
+        assert exact <= float(value) <= exact + 1e-8
+
+
+def test_the_exact_curve_at_sixty_records() -> None:
+    """Complete, flat prior, epsilon 1, a0 = 0.1: 0.0151 at order 2, against 0.25 of the general bound."""
+    plan = Ops().plan(COIN, Request(COMPLETE, Decimal(1), n_records=60))
+    assert float(plan.guarantee.rdp(Decimal(2))) == pytest.approx(0.0151, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "support", "expected"),
+    [
+        (COIN, (0.1, 0.9), 2 * math.log(9)),
+        (NormalMean(-2.0, 2.0, 1.5, 0.0, 1.0), (-7.0, 7.0), 4 * 2 * 7 / 1.5),
+        (GammaPoisson(6, 1.0, 1.0), (1.0, 10.0), 6 * math.log(10)),
+        (GammaExponential(0.1, 1.0, 1.0), (0.1, 1.0), 0.09),
+    ],
+)
+def test_the_range_of_every_family(model: Any, support: tuple[float, float], expected: float) -> None:
+    plan = Ops().plan(model, Request(COMPLETE, Decimal("0.01"), n_records=10, support=support))
+    assert plan.parameters["range"] == pytest.approx(expected)
+    assert plan.parameters["temperature"] == pytest.approx(0.01 / expected)
+
+
+def test_k_draws_share_epsilon_and_cost_k_curves() -> None:
+    one = Ops().plan(COIN, Request(COMPLETE, Decimal("0.1"), n_records=50))
+    ten = Ops().plan(COIN, Request(COMPLETE, Decimal(1), n_records=50, draws=10))
+    assert ten.parameters["temperature"] == pytest.approx(one.parameters["temperature"])
+    assert ten.guarantee.epsilon == 1
+    assert ten.guarantee.rdp(Decimal(8)) <= 10 * one.guarantee.rdp(Decimal(8))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"support": (0.9, 0.1)},
+        {"support": (0.0, 0.9)},
+        {"support": (0.1, 1.0)},
+        {"epsilon": Decimal("1e-12"), "draws": 100_000},
+        {"n_records": 0},
+    ],
+)
+def test_what_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(SpecError):
+        Ops().plan(COIN, replace(Request(COMPLETE, Decimal(1), n_records=10), **changes))
+
+
+def test_a_support_that_cannot_be_assumed_must_be_stated() -> None:
+    with pytest.raises(SpecError, match="truncated"):
+        Ops().plan(GammaPoisson(6, 1.0, 1.0), Request(COMPLETE, Decimal(1), n_records=10))

@@ -1,0 +1,214 @@
+"""Renyi divergences of conjugate posteriors: reference values, brute force over neighbours, draws, the public grid."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbayes_cli.privacy import coordinate
+from dpbayes_cli.privacy.conjugate import (
+    ConjugateFamily,
+    DirichletFamily,
+    GammaRateFamily,
+    GammaShapeFamily,
+    NormalFamily,
+)
+from tests.statistical import FALSE_FAIL, uniformity_p_value
+
+PAPER = DirichletFamily((6.0, 12.0), 100)
+
+
+def solve(cost: Callable[[float], float], target: float) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cost(middle) <= target else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(("order", "r", "m"), [(2.0, 0.718261997, 0.526400871), (15.0, 0.227873409, 0.0578274525)])
+def test_the_reference_calibrations(order: float, r: float, m: float) -> None:
+    assert solve(lambda x: PAPER.divergence(order, x, 1.0), 0.1) == pytest.approx(r, abs=1e-8)
+    assert solve(lambda x: PAPER.divergence(order, 1.0, x), 0.1) == pytest.approx(m, abs=1e-8)
+
+
+def test_the_reference_divergences() -> None:
+    assert PAPER.divergence(2.0, 1.0, 1.0) == pytest.approx(0.191290227, abs=1e-9)
+    assert DirichletFamily((2.0, 3.0, 4.0), 6).divergence(2.0, 1.0, 1.0) == pytest.approx(0.980829253, abs=1e-9)
+
+
+def dirichlet_divergence(order: float, p: tuple[float, ...], q: tuple[float, ...]) -> float:
+    """By the definition with log-partitions, in 40 digits; infinite where the mixture is not normalizable."""
+    mixed = [order * a + (1 - order) * b for a, b in zip(p, q, strict=True)]
+    if min(mixed) <= 0:
+        return math.inf
+    with mpmath.workdps(40):
+
+        def partition(shape: Any) -> Any:
+            return sum(mpmath.loggamma(x) for x in shape) - mpmath.loggamma(mpmath.fsum(shape))
+
+        return float((partition(mixed) - order * partition(p)) / (order - 1) + partition(q))
+
+
+@pytest.mark.parametrize("r", [0.3, 1.0])
+@pytest.mark.parametrize("order", [1.5, 2.0, 4.0])
+@pytest.mark.parametrize(
+    ("prior", "n"),
+    [((6.0, 12.0), 1), ((6.0, 12.0), 8), ((0.7, 2.0), 5), ((2.0, 3.0, 4.0), 6), ((1.0, 1.0, 5.0), 4),
+     ((3.0, 0.95, 2.0, 1.5), 4)],
+)  # fmt: skip
+def test_the_supremum_is_that_of_brute_force_over_all_neighbors(
+    prior: tuple[float, ...], n: int, order: float, r: float
+) -> None:
+    k = len(prior)
+    data = [c for c in itertools.product(range(n), repeat=k) if sum(c) == n - 1]
+    worst = 0.0
+    for shared in data:
+        for i, j in itertools.permutations(range(k), 2):
+            p = tuple(a + r * (c + (x == i)) for x, (a, c) in enumerate(zip(prior, shared, strict=True)))
+            q = tuple(a + r * (c + (x == j)) for x, (a, c) in enumerate(zip(prior, shared, strict=True)))
+            worst = max(worst, dirichlet_divergence(order, p, q))
+    family = DirichletFamily(prior, n)
+    assert family.divergence(order, r, 1.0) == pytest.approx(worst, rel=1e-10)
+    assert (order >= family.order_max(r, 1.0)) == math.isinf(worst)
+
+
+def numeric_divergence(order: float, log_p: Any, log_q: Any, low: float, high: float) -> float:
+    """By the trapezoidal rule on a fine grid, of two unnormalized densities."""
+    x = np.linspace(low, high, 200_001)
+    p, q = log_p(x), log_q(x)
+
+    def log_integral(logs: Any) -> float:
+        return float(logs.max() + np.log(np.trapezoid(np.exp(logs - logs.max()), x)))
+
+    both = log_integral(order * p + (1 - order) * q)
+    return (both - order * log_integral(p) - (1 - order) * log_integral(q)) / (order - 1)
+
+
+@pytest.mark.parametrize("order", [1.5, 2.0])
+def test_the_gamma_and_normal_suprema_are_those_of_quadrature_over_a_grid_of_data(order: float) -> None:
+    n, bound = 3, 1.0
+    sums = np.linspace(0.0, (n - 1) * bound, 5)
+    steps = [(0.0, bound), (bound, 0.0), (0.0, bound / 2), (bound / 4, bound)]
+    cases: list[tuple[ConjugateFamily, Callable[[float], Callable[[Any], Any]], float, float]] = [
+        (
+            GammaShapeFamily(3.0, 2.0, bound, n),
+            lambda t: lambda x: (3.0 + t - 1) * np.log(x) - (2.0 + n) * x,
+            1e-12,
+            12.0,
+        ),
+        (
+            GammaRateFamily(3.0, 2.0, bound, n),
+            lambda t: lambda x: (3.0 + n - 1) * np.log(x) - (2.0 + t) * x,
+            1e-12,
+            60.0,
+        ),
+        (
+            NormalFamily(0.5, 2.0, 1.5, 0.0, bound, n),
+            lambda t: lambda x: -((x - 0.5) ** 2) / 4.0 + (x * t - n * x * x / 2) / 1.5,
+            -8.0,
+            8.0,
+        ),
+    ]
+    for family, log_density, low, high in cases:
+        worst = max(
+            numeric_divergence(order, log_density(s + a), log_density(s + b), low, high) for s in sums for a, b in steps
+        )
+        assert family.divergence(order, 1.0, 1.0) == pytest.approx(worst, rel=1e-5)
+
+
+def test_the_order_at_which_a_divergence_becomes_infinite() -> None:
+    for family, expected in (
+        (PAPER, 7.0),
+        (GammaShapeFamily(3.0, 1.0, 2.0, 10), 2.5),
+        (GammaRateFamily(3.0, 5.0, 2.0, 10), 3.5),
+    ):
+        assert family.order_max(1.0, 1.0) == expected
+        assert math.isinf(family.divergence(expected, 1.0, 1.0))
+        assert math.isfinite(family.divergence(expected - 1e-6, 1.0, 1.0))
+    assert math.isinf(NormalFamily(0.0, 1.0, 1.0, -1.0, 1.0, 5).order_max(1.0, 1.0))
+
+
+def test_a_thousand_categories_calibrate_fast() -> None:
+    """Measured on the way: a bisection of 200 steps; the bound is ten times what it takes here."""
+    for k, limit in ((100, 0.5), (1000, 5.0)):
+        family = DirichletFamily(tuple(np.linspace(3.0, 9.0, k)), 10_000)
+        started = time.perf_counter()
+        solve(lambda r, family=family: family.divergence(2.0, r, 1.0), 0.1)  # type: ignore[misc]
+        took = time.perf_counter() - started
+        print(f"K = {k}: {took * 1e3:.1f} ms")
+        assert took < limit
+
+
+@pytest.mark.parametrize(("r", "m"), [(1.0, 1.0), (0.4, 1.0), (1.0, 0.3)])
+def test_draws_follow_the_posterior(r: float, m: float) -> None:
+    n, size = 50, 3000
+    cases: list[tuple[ConjugateFamily, tuple[float, ...], Any]] = [
+        (
+            DirichletFamily((2.0, 3.0), n),
+            (20.0, 30.0),
+            stats.beta(2.0 / m + r * 20, 3.0 / m + r * 30),
+        ),
+        (
+            DirichletFamily((2.0, 3.0, 0.8), n),
+            (20.0, 25.0, 5.0),
+            stats.beta(2.0 / m + r * 20, 3.8 / m + r * 30),
+        ),
+        (GammaShapeFamily(3.0, 2.0, 4.0, n), (90.0,), stats.gamma(3.0 / m + r * 90, scale=1 / (2.0 / m + r * n))),
+        (GammaRateFamily(3.0, 2.0, 4.0, n), (90.0,), stats.gamma(3.0 / m + r * n, scale=1 / (2.0 / m + r * 90))),
+    ]
+    variance = 1 / (1 / (m * 2.0) + r * n / 1.5)
+    normal = stats.norm(variance * (0.5 / (m * 2.0) + r * 30.0 / 1.5), math.sqrt(variance))
+    cases.append((NormalFamily(0.5, 2.0, 1.5, -2.0, 2.0, n), (30.0,), normal))
+    for family, sums, law in cases:
+        drawn = np.array(family.draw(sums, r, m, size))
+        assert uniformity_p_value(law.cdf(drawn[:, 0])) >= FALSE_FAIL
+        mean, sd = family.moments(sums, r, m)
+        assert (mean, sd) == pytest.approx((law.mean(), law.std()))
+    last = np.array(cases[1][0].draw(cases[1][1], r, m, size))[:, 2]
+    assert uniformity_p_value(stats.beta(0.8 / m + r * 5, 5.0 / m + r * 45).cdf(last)) >= FALSE_FAIL
+
+
+def log_partition_error(law: Any, exact: Any, spacing: float, low: float, high: float) -> float:
+    """The relative error of the sum over the lattice, ends included, against the closed form, in 60 digits."""
+    with mpmath.workdps(60):
+        first, last = math.floor(low / spacing), math.ceil(high / spacing)
+        h = mpmath.mpf(spacing)
+        total = mpmath.fsum(h * mpmath.exp(mpmath.mpf(str(law.exact(_decimal(h * i))))) for i in range(first, last + 1))
+        return float(abs(total / exact - 1))
+
+
+def _decimal(x: Any) -> Any:
+    from decimal import Decimal
+
+    return Decimal(mpmath.nstr(x, 55))
+
+
+def test_the_grid_carries_the_log_partition_function_to_its_slack() -> None:
+    """What the trapezoidal rule and the ends of the grid miss stays far below the 1e-16 that is charged for it."""
+    spacing = coordinate.spacing_for(2.0 / math.sqrt(30.0 + 2 * 7))
+    reach = coordinate.logit_reach(2.0, 30.0)
+    with mpmath.workdps(60):
+        for a, b in ((2.0, 28.0), (15.0, 15.0), (28.0, 2.0)):
+            exact = mpmath.beta(a, b)
+            assert log_partition_error(coordinate.LogitBeta(a, b), exact, spacing, -reach, reach) < 1e-18
+        low, high = coordinate.log_gamma_ends(2.0, 30.0, 5.0, 5.0)
+        spacing = coordinate.spacing_for(1.0 / math.sqrt(30.0 + 5 * 3))
+        for shape in (2.0, 12.0, 30.0):
+            exact = mpmath.gamma(shape) / mpmath.mpf(5.0) ** shape
+            assert log_partition_error(coordinate.LogGamma(shape, 5.0), exact, spacing, low, high) < 1e-18
+
+
+def test_a_grid_that_is_too_coarse_is_noticed() -> None:
+    """A spacing of three standard deviations misses by more than a hundredth: the test above can see it."""
+    sd = math.sqrt(stats.norm(0, 1).var() * (1 / 15 + 1 / 15))
+    with mpmath.workdps(60):
+        assert log_partition_error(coordinate.LogitBeta(15.0, 15.0), mpmath.beta(15, 15), 3 * sd, -20, 20) > 1e-2

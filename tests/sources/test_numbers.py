@@ -1,0 +1,103 @@
+"""Numbers: one published grammar, clamped and rounded to a public grid, the same in SQL as in Python."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbayes_cli.contracts import BoundedStatistics
+from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.grammar import parse_number
+from dpbayes_cli.models.gamma_poisson import GammaPoisson
+from dpbayes_cli.models.normal_mean import STEPS, NormalMean
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.sources.delimited import DelimitedSource
+from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.parquet import ParquetSource
+from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.source import impute_code
+from dpbayes_cli.statistic import RecordPolicy, Statistics
+
+DROP = RecordPolicy(Neighbors.REPLACE_ONE)
+NORMAL = NormalMean(-3.0, 7.0, 1.0, 0.0, 1.0)
+COUNT = GammaPoisson(10, 1.0, 1.0)
+
+
+def read(path: Path, model: BoundedStatistics, policy: RecordPolicy = DROP) -> Statistics:
+    source: Any = ParquetSource(locate(str(path))) if path.suffix == ".parquet" else None
+    source = source or DelimitedSource(locate(str(path)), Dialect())
+    source.check(model.columns[0], None)
+    found: Statistics = source.statistics(model.statistic(policy), policy)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [("1", 1.0), (" 1.5 ", 1.5), ("+2", 2.0), ("-2.25", -2.25), (".5", 0.5), ("5.", 5.0), ("1e0", 1.0),
+     ("2E-1", 0.2), ("1e400", None), ("1e-400", 0.0), ("NaN", None), ("inf", None), ("-inf", None), ("1_000", None),
+     ("\uff11", None), ("", None), ("1,5", None), ("0x10", None), ("1e", None), ("e5", None), (".", None),
+     ("1e1000", None), ("--1", None), ("1 2", None), ("1e300", 1e300), ("-0", 0.0)],
+)  # fmt: skip
+def test_every_spelling_has_one_outcome(cell: str, number: float | None, place: Path) -> None:
+    assert parse_number(cell) == number
+    path = place / "f.csv"
+    path.write_text(f'x\n"{cell}"\n', encoding="utf-8")
+    code = 0 if number is None else NORMAL.columns[0].code(number)
+    assert read(path, NORMAL) == Statistics((code, int(number is not None)), 1)
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"), [("3", 3), ("3.0", 3), ("3.", 3), ("3.5", None), ("3e0", None), ("-4", 0), ("99", 10), ("+1", 1)]
+)
+def test_counts_are_integers_and_clamped(cell: str, value: int | None, place: Path) -> None:
+    path = place / "f.csv"
+    path.write_text(f"x\n{cell}\n")
+    assert read(path, COUNT) == Statistics((value or 0, int(value is not None)), 1)
+
+
+numbers = st.floats(-20, 20) | st.sampled_from([-3.0, 7.0, 2.0, -3.0 + 10 / STEPS / 2, 1e308, -1e308])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(numbers | st.none(), min_size=1, max_size=50))
+def test_sql_and_python_give_the_same_integer_from_every_format(cells: list[float | None]) -> None:
+    import tempfile
+
+    column = NORMAL.columns[0]
+    codes = [column.code(x) for x in cells if x is not None]
+    assert all(0 <= code <= STEPS for code in codes)
+    with tempfile.TemporaryDirectory() as directory:
+        text, parquet = Path(directory) / "f.csv", Path(directory) / "f.parquet"
+        text.write_text("x\n" + "".join(f"{'' if x is None else repr(x)}\n" for x in cells))
+        pq.write_table(pa.table({"x": pa.array(cells, pa.float64())}), parquet)
+        for path in (text, parquet):
+            assert read(path, NORMAL) == Statistics((sum(codes), len(codes)), len(cells))
+            imputed = read(path, NORMAL, RecordPolicy(Neighbors.REPLACE_ONE, "2"))
+            assert imputed.values == (sum(codes) + column.code(2.0) * (len(cells) - len(codes)),)
+
+
+def test_rounding_is_to_the_nearest_grid_point() -> None:
+    column = NORMAL.columns[0]
+    for x in (-3.0, -2.9999, 0.1, 3.14159, 6.99999, 7.0):
+        assert abs(column.lower + column.step * column.code(x) - x) <= column.step * 0.5000001
+    assert column.code(-math.pi * 1e9) == 0
+    assert column.code(1e300) == STEPS
+
+
+@pytest.mark.parametrize("value", ["x", "7.5", "-4", "nan", ""])
+def test_a_stand_in_must_be_in_the_domain(value: str) -> None:
+    with pytest.raises(SpecError, match="not in the domain"):
+        impute_code(NORMAL.columns[0], RecordPolicy(Neighbors.REPLACE_ONE, value))
+
+
+def test_a_boolean_column_holds_no_numbers(place: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([True, False])}), place / "b.parquet")
+    with pytest.raises((SourceError, SpecError)):
+        read(place / "b.parquet", COUNT)

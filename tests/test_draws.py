@@ -1,0 +1,110 @@
+"""Posterior draws as a custodian releases them: what they need, what they cost, what is not for free."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SAMPLE_DATA, Cli
+
+OPS = ["--model", "beta-bernoulli", "--mechanism", "ops", "--on-invalid", "impute:0"]
+CLINIC = SAMPLE_DATA / "clinic.csv"
+
+
+def test_a_draw_is_charged_once_and_replayed_for_free(dpbayes: Cli, coin: Path) -> None:
+    first = dpbayes("release", coin, *OPS, "--eps", "1", "--out", "out", "--json").json
+    document = json.loads(Path("out/release.json").read_text())
+    assert first["statistics"] == []
+    assert first["guarantee"]["kind"] == "bounded-range"
+    assert first["posterior"]["theta"]["mean"] == document["draws"][0][0]
+    assert first["posterior"]["theta"]["sd"] is None
+    coin.write_bytes(b"")  # a replay does not open the data
+    again = dpbayes("release", coin, *OPS, "--eps", "1", "--out", "copy", "--json").json
+    assert again["replayed"]
+    assert Path("copy/release.json").read_bytes() == Path("out/release.json").read_bytes()
+
+
+def test_more_draws_are_not_free(dpbayes: Cli, coin: Path) -> None:
+    dpbayes("release", coin, *OPS, "--eps", "1", "--draws", "4", "--samples-format", "csv", "--out", "out")
+    with Path("out/samples.csv").open() as file:
+        assert len(list(csv.reader(file))) == 5
+    refused = dpbayes("infer", "out", "--samples", "100")
+    assert refused.code == 3
+    assert "--draws" in refused.err
+
+
+def test_another_prior_is_another_question(dpbayes: Cli, coin: Path) -> None:
+    """For draws the prior comes before privacy: it is part of what is paid for."""
+    dpbayes("release", coin, *OPS, "--eps", "1", "--out", "out")
+    other = dpbayes("release", coin, *OPS, "--eps", "1", "--prior", "alpha=2,beta=2", "--out", "other", "--json").json
+    assert other["remaining"] == {"epsilon": "1"}
+
+
+@pytest.mark.parametrize("mechanism", ["ops", "rdp-diffuse", "rdp-direct", "rdp-concentrated"])
+def test_incomplete_records_are_refused_with_advice(
+    dpbayes: Cli, coin: Path, mechanism: str, ledger_path: Path
+) -> None:
+    refused = dpbayes("release", coin, "--model", "beta-bernoulli", "--mechanism", mechanism, "--eps", "0.1")
+    assert refused.code == 3
+    assert "--on-invalid impute:VALUE" in refused.err
+    assert not ledger_path.exists()
+
+
+@pytest.mark.parametrize(("mechanism", "price"), [("rdp-diffuse", ["--eps", "0.1"]), ("gaussian", ["--rho", "0.01"])])
+def test_an_account_opened_by_default_keeps_pure_epsilon(
+    dpbayes: Cli, coin: Path, mechanism: str, price: list[str], ledger_path: Path
+) -> None:
+    question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", mechanism, "--on-invalid", "impute:0"]
+    refused = dpbayes(*question, *price, "--prior", "alpha=6,beta=12")
+    assert refused.code == 5
+    line = refused.err.split("an account opened by default keeps that: ")[1].splitlines()[0]
+    assert line == "dpbayes budget open coin --epsilon 3 --delta 1e-6"
+    assert not ledger_path.exists() or dpbayes("budget", "show", "--json").json["accounts"] == []
+    assert dpbayes(*line.split()[1:]).code == 0
+    assert dpbayes(*question, *price, "--prior", "alpha=6,beta=12", "--json").code == 0
+
+
+def test_a_curve_that_is_infinite_at_the_accounts_order_is_refused_with_the_prior_that_would_do(
+    dpbayes: Cli, coin: Path
+) -> None:
+    dpbayes("budget", "open", "coin", "--rdp", "1", "--order", "8")
+    question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "rdp-direct", "--on-invalid", "impute:0"]
+    refused = dpbayes(*question, "--prior", "alpha=6,beta=12")
+    assert refused.code == 5
+    assert "infinite at and above order 7" in refused.err
+    assert "1.167 times" in refused.err
+    assert dpbayes("budget", "show", "coin", "--json").json["accounts"][0]["remaining"] == {"rdp(8)": "1"}
+    assert dpbayes(*question, "--prior", "alpha=12,beta=24", "--json").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--model", "gamma-poisson", "--column", "months", "--upper", "30", "--support", "1,30"],
+        ["--model", "gamma-exponential", "--column", "months", "--upper", "60", "--support", "0.01,1"],
+        ["--model", "normal-mean", "--column", "age", "--lower", "0", "--upper", "100", "--variance", "400",
+         "--prior", "mean=50,variance=100"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mechanism", ["ops", "rdp-diffuse"])
+def test_models_of_numbers_release_draws(dpbayes: Cli, arguments: list[str], mechanism: str) -> None:
+    dpbayes("budget", "open", "clinic", "--epsilon", "20", "--delta", "1e-6")
+    question = ["release", CLINIC, *arguments, "--mechanism", mechanism, "--on-invalid", "impute:12", "--eps", "0.5"]
+    done = dpbayes(*question, "--draws", "2", "--out", "out", "--json").json
+    assert len(json.loads(Path("out/release.json").read_text())["draws"]) == 2
+    (summary,) = done["posterior"].values()
+    assert summary["sd"] > 0
+    assert "draws from a private posterior" in Path("out/report.md").read_text()
+
+
+def test_a_changed_number_of_records_releases_nothing(dpbayes: Cli, coin: Path) -> None:
+    """On a stream the number is stated; one record more or fewer and nothing is drawn."""
+    data = b"x\n" + b"1\n" * 9
+    refused = dpbayes("release", "-", *OPS, "--eps", "1", "--dataset", "d", "--records", "10", "--out", "o", stdin=data)
+    assert refused.code == 4
+    assert not Path("o").exists()
+    missing = dpbayes("release", "-", *OPS, "--eps", "1", "--dataset", "e", stdin=data)
+    assert (missing.code, "--records" in missing.err) == (3, True)
