@@ -103,14 +103,14 @@ MUTANTS = {
     ),
     "lambda off by one": (
         "privacy/conjugate.py",
-        "return log_gamma_ratio(x, -(order - 1.0) * r) / (order - 1.0) + log_gamma_ratio(x, r)",
-        "return log_gamma_ratio(x, -(order - 2.0) * r) / (order - 1.0) + log_gamma_ratio(x, r)",
+        "return log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0) + log_gamma_ratio_at(x, r)",
+        "return log_gamma_ratio_at(x, -(order - 2.0) * r) / (order - 1.0) + log_gamma_ratio_at(x, r)",
         "tests/privacy/test_conjugate.py::test_the_reference_divergences",
     ),
     "the supremum taken at the wrong vertex": (
         "privacy/conjugate.py",
-        'smallest = np.argsort(a, kind="stable")[:2]',
-        'smallest = np.argsort(a, kind="stable")[-2:]',
+        "first, second = sorted(self.concentration)[:2]",
+        "first, second = sorted(self.concentration)[-2:]",
         "tests/privacy/test_conjugate.py::test_the_supremum_is_that_of_brute_force_over_all_neighbors",
     ),
     "the best order at the full delta": (

@@ -8,13 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbayes_cli.numeric import (
+from dpbayes_cli.numeric import , log_gamma_ratio,
+log_gamma_ratio_at(
+   
     decimal_text,
     exact_difference,
     exact_sum,
     log_gamma_ratio,
+    log_gamma_ratio_at,
     normalized,
     parse_decimal,
+
 )
 
 
@@ -94,3 +98,13 @@ def test_normalized_weights_add_up_to_one_even_where_exp_would_overflow() -> Non
     weights = normalized(np.array([1000.0, 1001.0, -np.inf]))
     assert weights.sum() == pytest.approx(1.0)
     assert weights[2] == 0.0
+
+
+@pytest.mark.parametrize("x", [1e-3, 0.5, 3.0, 15.9, 16.0, 300.0, 1e6, 1e9])
+@pytest.mark.parametrize("shift", [-0.9, -1e-6, 1e-9, 0.5, 40.0, 1e4])
+def test_the_ratio_of_two_numbers_is_that_of_arrays(x: float, shift: float) -> None:
+    shift = max(shift, -0.9 * x)
+    with mpmath.workdps(50):
+        exact = float(mpmath.loggamma(mpmath.mpf(x) + mpmath.mpf(shift)) - mpmath.loggamma(mpmath.mpf(x)))
+    assert log_gamma_ratio_at(x, shift) == pytest.approx(exact, rel=1e-13, abs=1e-14)
+    assert float(log_gamma_ratio(x, shift)) == pytest.approx(exact, rel=1e-12, abs=1e-13)

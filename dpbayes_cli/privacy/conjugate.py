@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.numeric import log_gamma_ratio
+from dpbayes_cli.numeric import log_gamma_ratio_at
 from dpbayes_cli.privacy.coordinate import (
     TAIL,
     LogGamma,
@@ -32,7 +32,7 @@ from dpbayes_cli.privacy.coordinate import (
 )
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    pass
 
 LARGEST_ORDER = 256.0
 """Curves are stored up to this order, and the grid's spacing covers the natural parameters that it reaches."""
@@ -89,28 +89,15 @@ class DirichletFamily(ConjugateFamily):
 
     def divergence(self, order: float, r: float, m: float) -> float:
         """Return the maximum over the pairs of categories: O(K)."""
-        import numpy as np
-
         if order >= self.order_max(r, m):
             return math.inf
-        a = np.asarray(self.concentration) / m
-        if len(a) == 2:
+        first, second = sorted(self.concentration)[:2]
+        first, second = first / m, second / m
+        pairs = [(first, second), (second, first)]
+        if len(self.concentration) == 2:
             full = r * (self.n - 1)
-            x, y = np.array([a[0] + full, a[0], a[1] + full, a[1]]), np.array([a[1], a[1] + full, a[0], a[0] + full])
-            return float(np.max(self._g(x, order, r) + self._h(y, order, r)))
-        smallest = np.argsort(a, kind="stable")[:2]
-        g, h = self._g(a[smallest], order, r), self._h(a[smallest], order, r)
-        return float(max(g[0] + h[1], g[1] + h[0]))
-
-    @staticmethod
-    def _g(x: Floats, order: float, r: float) -> Floats:
-        """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x)."""
-        return (log_gamma_ratio(x, order * r) - order * log_gamma_ratio(x, r)) / (order - 1.0)
-
-    @staticmethod
-    def _h(x: Floats, order: float, r: float) -> Floats:
-        """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r)."""
-        return log_gamma_ratio(x, -(order - 1.0) * r) / (order - 1.0) + log_gamma_ratio(x, r)
+            pairs = [(x + up, y + full - up) for x, y in pairs for up in (0.0, full)]
+        return max(_g(x, order, r) + _h(y, order, r) for x, y in pairs)
 
     def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw by stick-breaking: one Beta law after the other, independent, so that their divergences add up."""
@@ -138,6 +125,16 @@ class DirichletFamily(ConjugateFamily):
         return a / total, math.sqrt(a * (total - a) / (total + 1.0)) / total
 
 
+def _g(x: float, order: float, r: float) -> float:
+    """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x."""
+    return (log_gamma_ratio_at(x, order * r) - order * log_gamma_ratio_at(x, r)) / (order - 1.0)
+
+
+def _h(x: float, order: float, r: float) -> float:
+    """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x."""
+    return log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0) + log_gamma_ratio_at(x, r)
+
+
 @dataclass(frozen=True)
 class GammaShapeFamily(ConjugateFamily):
     """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior: the data move the shape, n moves the rate.
@@ -161,9 +158,7 @@ class GammaShapeFamily(ConjugateFamily):
         if order >= self.order_max(r, m):
             return math.inf
         a, step = self.shape / m, r * self.bound
-        up = (log_gamma_ratio(a, order * step) - order * log_gamma_ratio(a, step)) / (order - 1.0)
-        down = log_gamma_ratio(a, -(order - 1.0) * step) / (order - 1.0) + log_gamma_ratio(a, step)
-        return float(max(up, down))
+        return max(_g(a, order, step), _h(a, order, step))
 
     def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw the rate on a grid of its logarithm."""
