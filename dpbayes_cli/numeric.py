@@ -110,7 +110,7 @@ def log_gamma_ratio_at(x: float, shift: float) -> float:
         low += 1.0
     high = low + shift
     result += shift * (math.log(low) - 1.0) + (high - 0.5) * math.log1p(shift / low)
-    return result + _stirling(high) - _stirling(low)
+    return float(result + _stirling(high) - _stirling(low))
 
 
 def _stirling(x: Any) -> Any:

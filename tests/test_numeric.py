@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbayes_cli.numeric import , log_gamma_ratio,
-log_gamma_ratio_at(
-   
+from dpbayes_cli.numeric import (
     decimal_text,
     exact_difference,
     exact_sum,
@@ -18,7 +16,6 @@ log_gamma_ratio_at(
     log_gamma_ratio_at,
     normalized,
     parse_decimal,
-
 )
 
 
