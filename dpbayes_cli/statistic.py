@@ -166,3 +166,19 @@ class Statistics:
 
     values: tuple[int, ...]
     n_records: int
+
+
+def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
+    """Return the sum of the codes of one column of numbers, and the number of valid ones where it is private.
+
+    Privacy: the code of a record is an integer in 0..steps. replace-one, complete: the sum moves by at most steps, from
+        the lower to the upper bound. replace-one, dropped records: a record at the upper bound against an invalid one
+        moves (sum, valid) by (steps, 1), two valid ones move the sum alone. add-remove: so does its absence.
+    Source: mechanisms, integer statistics on a public grid.
+    """
+    total, valid, steps = SumOf(column.role), ValidAt(column.role), column.steps
+    lower, upper = (str(int(end)) if column.integers else repr(end) for end in (column.lower, column.upper))
+    if policy.neighbors is Neighbors.REPLACE_ONE and policy.complete:
+        return Statistic(("sum",), (total,), steps, Witness(upper, lower), steps**2)
+    absent = None if policy.neighbors is Neighbors.ADD_REMOVE else "invalid"
+    return Statistic(("sum", "valid"), (total, valid), steps + 1, Witness(upper, absent), steps**2 + 1)

@@ -10,8 +10,7 @@ from msgspec import Meta
 from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.conjugate import NormalFamily
-from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, SumOf, ValidAt, Witness
+from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, sum_statistic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,21 +92,12 @@ class NormalMean(OneParameterFamily, ConjugatePosterior):
         return {"mean": mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sum of the numbers above the lower bound, in grid steps; and the number of valid ones where it
-        is private.
+        """Return the sum of the codes, and the number of valid records where it is private.
 
-        Privacy: the code of a record is an integer in 0..STEPS. replace-one, complete: the sum moves by at most
-            STEPS, from the lower to the upper bound. replace-one, dropped records: a record at the upper bound against
-            an invalid one moves (sum, valid) by (STEPS, 1). add-remove: so does its absence.
+        Privacy: that of ``sum_statistic``: at most the number of grid steps, and one more where records are dropped.
         Source: mechanisms, integer statistics on a public grid.
         """
-        total, valid = SumOf("value"), ValidAt("value")
-        upper, lower = repr(self.upper), repr(self.lower)
-        steps = STEPS
-        if policy.neighbors is Neighbors.REPLACE_ONE and policy.complete:
-            return Statistic(("sum",), (total,), steps, Witness(upper, lower), steps**2)
-        absent = None if policy.neighbors is Neighbors.ADD_REMOVE else "invalid"
-        return Statistic(("sum", "valid"), (total, valid), steps + 1, Witness(upper, absent), steps**2 + 1)
+        return sum_statistic(self.columns[0], policy)
 
     @property
     def parameter_range(self) -> tuple[float, float]:
