@@ -89,8 +89,8 @@ class ConjugatePosterior(BoundedStatistics):
         """Return the conjugate family for a public number of complete records."""
 
     @abstractmethod
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
-        """Return the sums of the natural statistics, in real units, from the integer statistic."""
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
+        """Return the exact sums of the natural statistics, in real units, from the integer statistic."""
 
     @abstractmethod
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:

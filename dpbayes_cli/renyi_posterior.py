@@ -104,8 +104,11 @@ class RenyiMechanism(Mechanism):
         conjugate = expect(model, ConjugatePosterior)
         n = request.complete_records()
         family, order = conjugate.family(n), float(request.order)
+        if order > LARGEST_ORDER:
+            raise SpecError(f"the order is {order:g}; curves are stored up to {LARGEST_ORDER:g}", where="privacy.order")
         each = None if request.epsilon is None else _BELOW.divide(request.epsilon, Decimal(request.draws))
         r, m = self.choose(family, order, each)
+        family.lattice(r, m).check()
         largest = family.order_max(r, m)
         order_max = _BELOW.create_decimal(largest) if math.isfinite(largest) else INFINITE
         guarantee = RenyiCurve(_curve(family, r, m, request), order_max)

@@ -154,9 +154,9 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
         """Return the Beta posterior."""
         return DirichletFamily((self.alpha, self.beta), n_records)
 
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
         """Return the numbers of successes and failures."""
-        return (float(values[0]), float(n_records - values[0]))
+        return (Fraction(values[0]), Fraction(n_records - values[0]))
 
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
         """Return the probability of success."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
@@ -139,9 +140,9 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         """Return the Dirichlet posterior."""
         return DirichletFamily(self.concentration, n_records)
 
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
         """Return the counts."""
-        return tuple(map(float, values))
+        return tuple(map(Fraction, values))
 
     def noisy_counts(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

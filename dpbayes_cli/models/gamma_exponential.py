@@ -122,6 +122,6 @@ class GammaExponential(OneParameterFamily, ConjugatePosterior):
         """Return the Gamma posterior, whose rate the data move."""
         return GammaRateFamily(self.shape, self.rate, self.upper, n_records)
 
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
         """Return the sum of the times."""
-        return (float(self.total(values, n_records)),)
+        return (self.total(values, n_records),)

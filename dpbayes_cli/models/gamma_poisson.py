@@ -119,6 +119,6 @@ class GammaPoisson(OneParameterFamily, ConjugatePosterior):
         """Return the Gamma posterior, whose shape the data move."""
         return GammaShapeFamily(self.shape, self.rate, float(self.upper), n_records)
 
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
         """Return the sum of the counts."""
-        return (float(values[0]),)
+        return (Fraction(values[0]),)

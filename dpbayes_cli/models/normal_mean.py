@@ -136,6 +136,6 @@ class NormalMean(OneParameterFamily, ConjugatePosterior):
         prior = (self.prior_mean, self.prior_variance)
         return NormalFamily(*prior, self.variance, self.lower, self.upper, n_records)
 
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[float, ...]:
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
         """Return the sum of the numbers."""
-        return (float(self.total(values, n_records)),)
+        return (self.total(values, n_records),)

@@ -16,20 +16,23 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.numeric import log_gamma_ratio_at
 from dpbayes_cli.privacy.coordinate import (
     TAIL,
+    Lattice,
     LogGamma,
     LogitBeta,
     Normal,
-    draw_lattice,
     expit,
     log_gamma_ends,
     logit_reach,
     spacing_for,
 )
+from dpbayes_cli.privacy.grid import EXACT, sum_exact
 
 if TYPE_CHECKING:
     pass
@@ -55,7 +58,11 @@ class ConjugateFamily(ABC):
         """Return the supremum of the Renyi divergence over neighbours, both directions; infinite from lambda* on."""
 
     @abstractmethod
-    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return the public lattice on which every posterior of this family is drawn."""
+
+    @abstractmethod
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw from the posterior on the public grid.
 
         Args:
@@ -66,7 +73,7 @@ class ConjugateFamily(ABC):
         """
 
     @abstractmethod
-    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         """Return mean and standard deviation of the posterior of the first parameter, for planning."""
 
 
@@ -99,16 +106,21 @@ class DirichletFamily(ConjugateFamily):
             pairs = [(x + up, y + full - up) for x, y in pairs for up in (0.0, full)]
         return max(_g(x, order, r) + _h(y, order, r) for x, y in pairs)
 
-    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw by stick-breaking: one Beta law after the other, independent, so that their divergences add up."""
-        shape = [a / m + r * count for a, count in zip(self.concentration, sums, strict=True)]
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return a lattice of logits."""
         least, most = min(self.concentration) / m, sum(self.concentration) / m + r * self.n
         spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, self.order_max(r, m)) * r))
         reach = logit_reach(least, most)
+        return Lattice(-reach, reach, spacing, least)
+
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw by stick-breaking: one Beta law after the other, independent, so that their divergences add up."""
+        lattice = self.lattice(r, m)
+        shape = [_updated(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
         sticks: list[list[float]] = []
         for k in range(len(shape) - 1):
-            a, b = shape[k], sum(shape[k + 1 :])
-            sticks.append([expit(y) for y in draw_lattice(LogitBeta(a, b), -reach, reach, spacing, size)])
+            law = LogitBeta(shape[k], sum_exact(shape[k + 1 :]))
+            sticks.append([expit(y) for y in lattice.draw(law, size)])
         drawn = []
         for i in range(size):
             left, point = 1.0, []
@@ -118,11 +130,20 @@ class DirichletFamily(ConjugateFamily):
             drawn.append((*point, left))
         return drawn
 
-    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         """Return the moments of a Beta law."""
-        a = self.concentration[0] / m + r * sums[0]
-        total = sum(self.concentration) / m + r * sum(sums)
+        a = self.concentration[0] / m + r * float(sums[0])
+        total = sum(self.concentration) / m + r * float(sum(sums))
         return a / total, math.sqrt(a * (total - a) / (total + 1.0)) / total
+
+
+def _exact(number: Fraction) -> Decimal:
+    return EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
+
+
+def _updated(prior: float, m: float, r: float, total: Fraction) -> Decimal:
+    """Return prior / m + r total in exact decimals."""
+    return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), _exact(total)))
 
 
 def _g(x: float, order: float, r: float) -> float:
@@ -160,18 +181,20 @@ class GammaShapeFamily(ConjugateFamily):
         a, step = self.shape / m, r * self.bound
         return max(_g(a, order, step), _h(a, order, step))
 
-    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the rate on a grid of its logarithm."""
-        (total,) = sums
-        shape, rate = self.shape / m + r * total, self.rate / m + r * self.n
-        most = self.shape / m + r * self.n * self.bound
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return a lattice of logarithms."""
+        least, most, rate = self.shape / m, self.shape / m + r * self.n * self.bound, self.rate / m + r * self.n
         spacing = spacing_for(1.0 / math.sqrt(most + min(LARGEST_ORDER, self.order_max(r, m)) * r * self.bound))
-        low, high = log_gamma_ends(self.shape / m, most, rate, rate)
-        return [(math.exp(y),) for y in draw_lattice(LogGamma(shape, rate), low, high, spacing, size)]
+        return Lattice(*log_gamma_ends(least, most, rate, rate), spacing, least)
 
-    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the rate on a grid of its logarithm."""
+        law = LogGamma(_updated(self.shape, m, r, sums[0]), _updated(self.rate, m, r, Fraction(self.n)))
+        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
+
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         """Return the moments of a Gamma law."""
-        shape, rate = self.shape / m + r * sums[0], self.rate / m + r * self.n
+        shape, rate = self.shape / m + r * float(sums[0]), self.rate / m + r * self.n
         return shape / rate, math.sqrt(shape) / rate
 
 
@@ -205,17 +228,20 @@ class GammaRateFamily(ConjugateFamily):
 
         return max(one(b, b + step), one(b + step, b))
 
-    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the rate on a grid of its logarithm."""
-        (total,) = sums
-        shape, rate = self.shape / m + r * self.n, self.rate / m + r * total
-        spacing = spacing_for(1.0 / math.sqrt(shape))
-        low, high = log_gamma_ends(shape, shape, self.rate / m, self.rate / m + r * self.n * self.bound)
-        return [(math.exp(y),) for y in draw_lattice(LogGamma(shape, rate), low, high, spacing, size)]
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return a lattice of logarithms."""
+        shape, rate = self.shape / m + r * self.n, self.rate / m
+        ends = log_gamma_ends(shape, shape, rate, rate + r * self.n * self.bound)
+        return Lattice(*ends, spacing_for(1.0 / math.sqrt(shape)), shape)
 
-    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the rate on a grid of its logarithm."""
+        law = LogGamma(_updated(self.shape, m, r, Fraction(self.n)), _updated(self.rate, m, r, sums[0]))
+        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
+
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         """Return the moments of a Gamma law."""
-        shape, rate = self.shape / m + r * self.n, self.rate / m + r * sums[0]
+        shape, rate = self.shape / m + r * self.n, self.rate / m + r * float(sums[0])
         return shape / rate, math.sqrt(shape) / rate
 
 
@@ -248,18 +274,24 @@ class NormalFamily(ConjugateFamily):
         shift = r * (self.upper - self.lower) * v / self.variance
         return order * shift * shift / (2.0 * v)
 
-    def draw(self, sums: Sequence[float], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the mean on a grid."""
-        (total,) = sums
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return a lattice of means."""
         v = self._posterior_variance(r, m)
-        mean = v * (self.mean / (m * self.prior_variance) + r * total / self.variance)
         prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
         ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
-        reach = math.sqrt(2.0 * TAIL * v)
-        low, high = min(ends) - reach, max(ends) + reach
-        return [(y,) for y in draw_lattice(Normal(mean, v), low, high, spacing_for(math.sqrt(v)), size)]
+        reach, spacing = math.sqrt(2.0 * TAIL * v), spacing_for(math.sqrt(v), 1.0)
+        return Lattice(min(ends) - reach, max(ends) + reach, spacing, 1.0 / math.sqrt(v))
 
-    def moments(self, sums: Sequence[float], r: float, m: float) -> tuple[float, float]:
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the mean on a grid."""
+        with localcontext(EXACT):
+            weight = Decimal(r) / Decimal(self.variance)
+            prior = 1 / (Decimal(m) * Decimal(self.prior_variance))
+            variance = 1 / (prior + weight * self.n)
+            mean = variance * (Decimal(self.mean) * prior + weight * _exact(sums[0]))
+        return [(y,) for y in self.lattice(r, m).draw(Normal(mean, variance), size)]
+
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         """Return the moments of a normal law."""
         v = self._posterior_variance(r, m)
-        return v * (self.mean / (m * self.prior_variance) + r * sums[0] / self.variance), math.sqrt(v)
+        return v * (self.mean / (m * self.prior_variance) + r * float(sums[0]) / self.variance), math.sqrt(v)

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.privacy.grid import EXACT, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.grid import EXACT, WINDOW, cell_weights, uniform_fraction
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -24,6 +24,8 @@ _POINTS_PER_SD = 8.0
 TAIL = 45.0
 """Nats of a tail beyond the grid: exp(-45) < 1e-19."""
 _MOST_CELLS = 1 << 23
+_MOST_NEAR = 1 << 20
+"""Cells whose weights may have to be evaluated in decimals, in the worst case; usually it is a few thousand."""
 
 
 class CoordinateLaw(ABC):
@@ -42,83 +44,111 @@ class CoordinateLaw(ABC):
 class LogitBeta(CoordinateLaw):
     """y = logit of a Beta(a, b) variable: a y - (a + b) log(1 + e^y)."""
 
-    a: float
-    b: float
+    a: Decimal
+    b: Decimal
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
         import numpy as np
 
-        return np.asarray(self.a * y - (self.a + self.b) * np.logaddexp(0.0, y))
+        return np.asarray(float(self.a) * y - float(self.a + self.b) * np.logaddexp(0.0, y))
 
     def exact(self, y: Decimal) -> Decimal:
         """Return the log density in exact decimals."""
-        both = EXACT.add(Decimal(self.a), Decimal(self.b))
+        both = EXACT.add(self.a, self.b)
         log1p = EXACT.ln(EXACT.add(Decimal(1), EXACT.exp(y)))
-        return EXACT.subtract(EXACT.multiply(Decimal(self.a), y), EXACT.multiply(both, log1p))
+        return EXACT.subtract(EXACT.multiply(self.a, y), EXACT.multiply(both, log1p))
 
 
 @dataclass(frozen=True)
 class LogGamma(CoordinateLaw):
     """y = log of a Gamma(shape, rate) variable: shape y - rate e^y."""
 
-    shape: float
-    rate: float
+    shape: Decimal
+    rate: Decimal
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
         import numpy as np
 
-        return np.asarray(self.shape * y - self.rate * np.exp(y))
+        return np.asarray(float(self.shape) * y - float(self.rate) * np.exp(y))
 
     def exact(self, y: Decimal) -> Decimal:
         """Return the log density in exact decimals."""
-        first = EXACT.multiply(Decimal(self.shape), y)
-        return EXACT.subtract(first, EXACT.multiply(Decimal(self.rate), EXACT.exp(y)))
+        first = EXACT.multiply(self.shape, y)
+        return EXACT.subtract(first, EXACT.multiply(self.rate, EXACT.exp(y)))
 
 
 @dataclass(frozen=True)
 class Normal(CoordinateLaw):
     """y = a normal variable: -(y - mean)^2 / (2 variance)."""
 
-    mean: float
-    variance: float
+    mean: Decimal
+    variance: Decimal
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
         import numpy as np
 
-        return np.asarray(-((y - self.mean) ** 2) / (2.0 * self.variance))
+        return np.asarray(-((y - float(self.mean)) ** 2) / (2.0 * float(self.variance)))
 
     def exact(self, y: Decimal) -> Decimal:
         """Return the log density in exact decimals."""
-        away = EXACT.subtract(y, Decimal(self.mean))
+        away = EXACT.subtract(y, self.mean)
         square = EXACT.multiply(away, away)
-        return EXACT.divide(square.copy_negate(), EXACT.multiply(Decimal(2), Decimal(self.variance)))
+        return EXACT.divide(square.copy_negate(), EXACT.multiply(Decimal(2), self.variance))
 
 
-def draw_lattice(law: CoordinateLaw, low: float, high: float, spacing: float, size: int) -> list[float]:
-    """Draw y on the lattice {spacing i} between two public ends, spread uniformly over its cell."""
-    import numpy as np
+@dataclass(frozen=True)
+class Lattice:
+    """The public lattice {spacing i} between two public ends: a function of the prior, n and the bounds alone.
 
-    first, last = math.floor(low / spacing), math.ceil(high / spacing)
-    if last - first > _MOST_CELLS:
-        raise SpecError(
-            "the posterior is too narrow, or the prior too weak, for a public grid of 2^23 cells",
-            where="prior",
-            hint="a stronger prior, or fewer records",
+    Attributes:
+        low, high: the ends.
+        spacing: a power of two.
+        slope: the slowest decay of any posterior's log density towards an end, in nats a unit of y.
+    """
+
+    low: float
+    high: float
+    spacing: float
+    slope: float
+
+    def check(self) -> None:
+        """Refuse a lattice that is too long to draw on; a matter of what is public, decided before the charge.
+
+        Raises:
+            SpecError: too many cells, or too many that matter under a weak prior.
+        """
+        if self.high - self.low > _MOST_CELLS * self.spacing or _MOST_NEAR * self.spacing * self.slope < WINDOW:
+            raise SpecError(
+                "the posterior is too narrow, or the prior too weak, for a public grid of 2^23 cells",
+                where="prior",
+                hint="a stronger prior, or fewer records",
+            )
+
+    def draw(self, law: CoordinateLaw, size: int) -> list[float]:
+        """Draw y exactly on the lattice, and spread each draw uniformly over its cell."""
+        import numpy as np
+
+        first, last = math.floor(self.low / self.spacing), math.ceil(self.high / self.spacing)
+        step = Decimal(self.spacing)
+        weights = cell_weights(
+            law.floats(self.spacing * np.arange(first, last + 1, dtype=np.float64)),
+            lambda cell: law.exact(EXACT.multiply(step, Decimal(first + cell))),
         )
-    step = Decimal(spacing)
-    weights = cell_weights(
-        law.floats(spacing * np.arange(first, last + 1, dtype=np.float64)),
-        lambda cell: law.exact(EXACT.multiply(step, Decimal(first + cell))),
-    )
-    return [spacing * (first + cell + uniform_fraction() - 0.5) for cell in weights.draw(size)]
+        return [self.spacing * (first + cell + uniform_fraction() - 0.5) for cell in weights.draw(size)]
 
 
-def spacing_for(smallest_sd: float) -> float:
-    """Return a spacing of a power of two, at most an eighth of the smallest sd, at most 2^-4."""
-    return 2.0 ** math.floor(math.log2(min(smallest_sd / _POINTS_PER_SD, 1.0 / 16.0)))
+def spacing_for(smallest_sd: float, largest: float = 1.0 / 16.0) -> float:
+    """Return a spacing of a power of two, at most an eighth of the smallest sd.
+
+    Logits and logarithms need it to be at most 2^-4 too, where a characteristic function decays only like exp(-pi w /
+    2);
+    a normal law needs no such limit, whatever its units.
+    """
+    limit = smallest_sd / _POINTS_PER_SD
+    return 2.0 ** math.floor(math.log2(min(limit, largest) if largest < 1.0 else limit))
 
 
 def logit_reach(least: float, most: float) -> float:

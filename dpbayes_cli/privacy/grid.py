@@ -31,7 +31,7 @@ Exponents stay below 1e12 in size, so that 60 digits leave d < 1e-40, and cells 
 make it wrong by a part of less than 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
 """
 
-_WINDOW = 110.0
+WINDOW = 110.0
 """Nats below the largest weight at which S m_i < 1 for certain: 140 ln 2 = 97.04, and floats err by less than 1."""
 
 
@@ -84,7 +84,7 @@ def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWe
     """
     import numpy as np
 
-    (near,) = np.nonzero(log_weights > log_weights.max() - _WINDOW)
+    (near,) = np.nonzero(log_weights > log_weights.max() - WINDOW)
     first, last = int(near[0]), int(near[-1])
     logs = [exact(cell) for cell in range(first, last + 1)]
     largest = max(logs)

@@ -6,6 +6,8 @@ import itertools
 import math
 import time
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import mpmath
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy import coordinate
 from dpbayes_cli.privacy.conjugate import (
     ConjugateFamily,
@@ -169,11 +172,12 @@ def test_draws_follow_the_posterior(r: float, m: float) -> None:
     normal = stats.norm(variance * (0.5 / (m * 2.0) + r * 30.0 / 1.5), math.sqrt(variance))
     cases.append((NormalFamily(0.5, 2.0, 1.5, -2.0, 2.0, n), (30.0,), normal))
     for family, sums, law in cases:
-        drawn = np.array(family.draw(sums, r, m, size))
+        exact = tuple(map(Fraction, sums))
+        drawn = np.array(family.draw(exact, r, m, size))
         assert uniformity_p_value(law.cdf(drawn[:, 0])) >= FALSE_FAIL
-        mean, sd = family.moments(sums, r, m)
+        mean, sd = family.moments(exact, r, m)
         assert (mean, sd) == pytest.approx((law.mean(), law.std()))
-    last = np.array(cases[1][0].draw(cases[1][1], r, m, size))[:, 2]
+    last = np.array(cases[1][0].draw(tuple(map(Fraction, cases[1][1])), r, m, size))[:, 2]
     assert uniformity_p_value(stats.beta(0.8 / m + r * 5, 5.0 / m + r * 45).cdf(last)) >= FALSE_FAIL
 
 
@@ -186,29 +190,42 @@ def log_partition_error(law: Any, exact: Any, spacing: float, low: float, high: 
         return float(abs(total / exact - 1))
 
 
-def _decimal(x: Any) -> Any:
-    from decimal import Decimal
-
+def _decimal(x: Any) -> Decimal:
     return Decimal(mpmath.nstr(x, 55))
 
 
+@mpmath.workdps(60)
 def test_the_grid_carries_the_log_partition_function_to_its_slack() -> None:
     """What the trapezoidal rule and the ends of the grid miss stays far below the 1e-16 that is charged for it."""
-    spacing = coordinate.spacing_for(2.0 / math.sqrt(30.0 + 2 * 7))
-    reach = coordinate.logit_reach(2.0, 30.0)
-    with mpmath.workdps(60):
-        for a, b in ((2.0, 28.0), (15.0, 15.0), (28.0, 2.0)):
-            exact = mpmath.beta(a, b)
-            assert log_partition_error(coordinate.LogitBeta(a, b), exact, spacing, -reach, reach) < 1e-18
-        low, high = coordinate.log_gamma_ends(2.0, 30.0, 5.0, 5.0)
-        spacing = coordinate.spacing_for(1.0 / math.sqrt(30.0 + 5 * 3))
-        for shape in (2.0, 12.0, 30.0):
-            exact = mpmath.gamma(shape) / mpmath.mpf(5.0) ** shape
-            assert log_partition_error(coordinate.LogGamma(shape, 5.0), exact, spacing, low, high) < 1e-18
+    lattice = DirichletFamily((2.0, 2.0), 26).lattice(1.0, 1.0)
+    for a, b in ((2, 28), (15, 15), (28, 2)):
+        law = coordinate.LogitBeta(Decimal(a), Decimal(b))
+        assert log_partition_error(law, mpmath.beta(a, b), lattice.spacing, lattice.low, lattice.high) < 1e-18
+    lattice = GammaShapeFamily(2.0, 1.0, 7.0, 4).lattice(1.0, 1.0)
+    for shape in (2, 12, 30):
+        exact = mpmath.gamma(shape) / mpmath.mpf(5) ** shape
+        log_gamma = coordinate.LogGamma(Decimal(shape), Decimal(5))
+        assert log_partition_error(log_gamma, exact, lattice.spacing, lattice.low, lattice.high) < 1e-18
 
 
 def test_a_grid_that_is_too_coarse_is_noticed() -> None:
     """A spacing of three standard deviations misses by more than a hundredth: the test above can see it."""
-    sd = math.sqrt(stats.norm(0, 1).var() * (1 / 15 + 1 / 15))
-    with mpmath.workdps(60):
-        assert log_partition_error(coordinate.LogitBeta(15.0, 15.0), mpmath.beta(15, 15), 3 * sd, -20, 20) > 1e-2
+    law, sd = coordinate.LogitBeta(Decimal(15), Decimal(15)), math.sqrt(2 / 15)
+    assert log_partition_error(law, mpmath.beta(15, 15), 3 * sd, -20, 20) > 1e-2
+
+
+def test_a_prior_too_weak_for_a_public_grid_is_refused_before_anything_is_drawn() -> None:
+    DirichletFamily((0.05, 1.0), 1000).lattice(1.0, 1.0).check()
+    for family in (DirichletFamily((1e-6, 1.0), 100), DirichletFamily((2.0, 2.0), 10**9)):
+        with pytest.raises(SpecError, match="too narrow, or the prior too weak"):
+            family.lattice(1.0, 1.0).check()
+
+
+@pytest.mark.parametrize("n", [1, 10**3, 10**6])
+def test_large_numbers_of_records_can_be_drawn_for(n: int) -> None:
+    family = DirichletFamily((2.0, 3.0), n)
+    family.lattice(1.0, 1.0).check()
+    counts = (Fraction(n // 3), Fraction(n - n // 3))
+    ((theta, _),) = family.draw(counts, 1.0, 1.0, 1)
+    mean, sd = family.moments(counts, 1.0, 1.0)
+    assert abs(theta - mean) < 7 * sd or n == 1
