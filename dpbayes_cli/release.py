@@ -18,7 +18,7 @@ from dpbayes_cli.bundle.assemble import Parts, assemble, sealed_draw
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
 from dpbayes_cli.bundle.files import analysis_of_draw
 from dpbayes_cli.bundle.place import check_place, place_bundle
-from dpbayes_cli.errors import LedgerError, SourceError
+from dpbayes_cli.errors import BudgetError, LedgerError, SourceError
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.state import ReleaseRecord
@@ -83,6 +83,7 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
         sealed = reservation.payload
         replayed = sealed is not None
         if sealed is None:
+            _check_price(question, record)
             source = source or check_source(question)
             say(f"charged {price_text(record.guarantee)} to account {question.account!r}")
             drawn = _draw(question, source)
@@ -104,6 +105,20 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
         raise LedgerError("the ledger is empty after a release")
     remaining = state.accounts[question.account].remaining
     return Outcome(document, target, remaining, replayed, last.sequence, last.hash)
+
+
+def _check_price(question: Question, record: ReleaseRecord) -> None:
+    """Refuse to draw at another price than the one that was charged, as for another number of records.
+
+    Raises:
+        BudgetError: the plan's guarantee is not that of the reservation.
+    """
+    if question.plan.guarantee != record.guarantee:
+        raise BudgetError(
+            f"release {record.release_id} was begun and charged at another price: "
+            f"{price_text(record.guarantee)}, and not {price_text(question.plan.guarantee)}; nothing is drawn",
+            hint="is the number of records another? give the original command, or --fresh to pay for a new draw",
+        )
 
 
 def _draw(question: Question, source: Source) -> bytes:

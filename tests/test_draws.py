@@ -108,3 +108,19 @@ def test_a_changed_number_of_records_releases_nothing(dpbayes: Cli, coin: Path) 
     assert not Path("o").exists()
     missing = dpbayes("release", "-", *OPS, "--eps", "1", "--dataset", "e", stdin=data)
     assert (missing.code, "--records" in missing.err) == (3, True)
+
+
+def test_a_reservation_is_not_drawn_from_at_another_price(dpbayes: Cli) -> None:
+    """The price of some draws grows with the number of records: a corrected number is not finished at the old price."""
+    dpbayes("budget", "open", "d", "--rdp", "1", "--order", "2")
+    question = ["release", "-", "--model", "gamma-exponential", "--upper", "1", "--mechanism", "rdp-direct"]
+    question += ["--on-invalid", "impute:1", "--prior", "shape=2,rate=60", "--dataset", "d", "--out", "out"]
+    data = b"x\n" + b"0.5\n" * 40
+    assert dpbayes(*question, "--records", "4", stdin=data).code == 4  # charged for four records, nothing drawn
+    charged = dpbayes("budget", "show", "d", "--json").json["accounts"][0]["spent"]
+    refused = dpbayes(*question, "--records", "40", stdin=data)
+    assert (refused.code, "another price" in refused.err) == (5, True)
+    assert not Path("out").exists()
+    assert dpbayes("budget", "show", "d", "--json").json["accounts"][0]["spent"] == charged
+    paid = dpbayes(*question, "--records", "40", "--fresh", "--json", stdin=data)
+    assert paid.code == 0, paid.err

@@ -131,6 +131,12 @@ MUTANTS = {
         'clamped = f"greatest(number, {_double(column.lower)})"',
         "tests/sources/test_numbers.py",
     ),
+    "a reservation drawn from at another price": (
+        "release.py",
+        "            _check_price(question, record)\n",
+        "",
+        "tests/test_draws.py::test_a_reservation_is_not_drawn_from_at_another_price",
+    ),
     "the second payload wins": (
         "ledger/ledger.py",
         "            if stored is not None:\n                return stored\n",
