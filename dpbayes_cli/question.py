@@ -137,8 +137,8 @@ def prepare(spec: ReleaseSpec, location: Location, wish: Wish, ledger: Ledger) -
     n_records = None
     if _needs_count(spec):
         sealed = ledger.sealed(wish.charge(spec, location, account, PureDP()))
-        known = None if sealed is None else parse_draw(sealed).n_records
-        n_records = known if spec.records is None else spec.records
+        known = None if sealed is None else parse_draw(sealed).n_records  # a draw that is made knows its own number
+        n_records = spec.records if known is None else known
         if n_records is None:
             with closing(opened_source(spec, location, spec.build_model())) as source:
                 n_records = source.count_records()

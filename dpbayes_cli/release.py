@@ -82,8 +82,9 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
             )
         sealed = reservation.payload
         replayed = sealed is not None
-        if sealed is None:
+        if reservation.document is None:
             _check_price(question, record)
+        if sealed is None:
             source = source or check_source(question)
             say(f"charged {price_text(record.guarantee)} to account {question.account!r}")
             drawn = _draw(question, source)
@@ -130,7 +131,7 @@ def _draw(question: Question, source: Source) -> bytes:
     public = spec.privacy.neighbors is Neighbors.REPLACE_ONE
     n_records = evidence.n_records if public else None
     if spec.records is not None:
-        check_count(spec.records, n_records, "; the charge stands, and the same command with the right number uses it")
+        check_count(spec.records, n_records, "; the charge stands")
     needed = question.n_records
     if needed is not None and evidence.n_records != needed:
         raise SourceError("the number of records changed after it was counted; nothing is released, the charge stands")

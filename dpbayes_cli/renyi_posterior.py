@@ -44,7 +44,9 @@ class ConjugateSampler(Sampler):
 
 def price(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
     """Return an upper bound of the Renyi divergence of one draw at an order, finite precision included."""
-    return round_up(family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + slack(order))
+    return round_up(
+        family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * slack(order)
+    )
 
 
 def calibrated(cost: Callable[[float], Decimal], target: Decimal) -> float:

@@ -84,7 +84,7 @@ MUTANTS = {
         "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
     ),
     "temperature doubled": (
-        "mechanisms/ops.py",
+        "grid_posterior.py",
         "power: Any = self.temperature if exact else float(self.temperature)",
         "power: Any = 2 * self.temperature if exact else 2 * float(self.temperature)",
         "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge",
@@ -103,8 +103,8 @@ MUTANTS = {
     ),
     "lambda off by one": (
         "privacy/conjugate.py",
-        "return log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0) + log_gamma_ratio_at(x, r)",
-        "return log_gamma_ratio_at(x, -(order - 2.0) * r) / (order - 1.0) + log_gamma_ratio_at(x, r)",
+        "first, second = log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0), log_gamma_ratio_at(x, r)",
+        "first, second = log_gamma_ratio_at(x, -(order - 2.0) * r) / (order - 1.0), log_gamma_ratio_at(x, r)",
         "tests/privacy/test_conjugate.py::test_the_reference_divergences",
     ),
     "the supremum taken at the wrong vertex": (

@@ -20,6 +20,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import log_gamma_ratio_at
 from dpbayes_cli.privacy.coordinate import (
     TAIL,
@@ -41,6 +42,10 @@ LARGEST_ORDER = 256.0
 """Curves are stored up to this order, and the grid's spacing covers the natural parameters that it reaches."""
 
 
+_LOST = 4e-15
+"""A float difference of two logarithms errs by less than this part of their sizes."""
+
+
 def slack(order: float) -> float:
     """Return what finite precision can add to a Renyi divergence of an order: integers, decimals, grid, its ends."""
     return 1e-16 * (2.0 * order - 1.0) / (order - 1.0)
@@ -56,6 +61,11 @@ class ConjugateFamily(ABC):
     @abstractmethod
     def divergence(self, order: float, r: float, m: float) -> float:
         """Return the supremum of the Renyi divergence over neighbours, both directions; infinite from lambda* on."""
+
+    @property
+    def n_coordinates(self) -> int:
+        """The number of independent coordinates of a draw, each of which adds its slack."""
+        return 1
 
     @abstractmethod
     def lattice(self, r: float, m: float) -> Lattice:
@@ -89,6 +99,11 @@ class DirichletFamily(ConjugateFamily):
 
     concentration: tuple[float, ...]
     n: int
+
+    @property
+    def n_coordinates(self) -> int:
+        """One stick fewer than categories."""
+        return len(self.concentration) - 1
 
     def order_max(self, r: float, m: float) -> float:
         """Return 1 + min a / (r m)."""
@@ -147,13 +162,21 @@ def _updated(prior: float, m: float, r: float, total: Fraction) -> Decimal:
 
 
 def _g(x: float, order: float, r: float) -> float:
-    """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x."""
-    return (log_gamma_ratio_at(x, order * r) - order * log_gamma_ratio_at(x, r)) / (order - 1.0)
+    """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x.
+
+    With what its floats may lose added.
+    """
+    first, second = log_gamma_ratio_at(x, order * r), order * log_gamma_ratio_at(x, r)
+    return (first - second + _LOST * (abs(first) + abs(second))) / (order - 1.0)
 
 
 def _h(x: float, order: float, r: float) -> float:
-    """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x."""
-    return log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0) + log_gamma_ratio_at(x, r)
+    """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x.
+
+    With what its floats may lose added.
+    """
+    first, second = log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0), log_gamma_ratio_at(x, r)
+    return first + second + _LOST * (abs(first) + abs(second))
 
 
 @dataclass(frozen=True)
@@ -222,11 +245,11 @@ class GammaRateFamily(ConjugateFamily):
             return math.inf
         k, b, step = self.shape / m + r * self.n, self.rate / m, r * self.bound
 
-        def one(first: float, second: float) -> float:
-            ratio = second / first - 1.0  # log b2 / b1 and log(order - (order - 1) b2 / b1), without cancellation
-            return k * (-math.log1p(-(order - 1.0) * ratio) / (order - 1.0) - math.log1p(ratio))
+        def one(ratio: float) -> float:  # b2 / b1 - 1: the logs of b2 / b1 and of order - (order - 1) b2 / b1
+            first, second = -math.log1p(-(order - 1.0) * ratio) / (order - 1.0), -math.log1p(ratio)
+            return k * (first + second + _LOST * (abs(first) + abs(second)))
 
-        return max(one(b, b + step), one(b + step, b))
+        return max(one(step / b), one(-step / (b + step)))
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logarithms."""
@@ -280,7 +303,14 @@ class NormalFamily(ConjugateFamily):
         prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
         ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
         reach, spacing = math.sqrt(2.0 * TAIL * v), spacing_for(math.sqrt(v), 1.0)
-        return Lattice(min(ends) - reach, max(ends) + reach, spacing, 1.0 / math.sqrt(v))
+        low, high = min(ends) - reach, max(ends) + reach
+        if max(abs(low), abs(high)) > 2.0**44 * math.sqrt(v):
+            raise SpecError(
+                "the mean is too far from zero, in units of its posterior's spread, for a grid in floats",
+                where="domain",
+                hint="shift the numbers, their bounds and the prior towards zero",
+            )
+        return Lattice(low, high, spacing, 1.0 / math.sqrt(v))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw the mean on a grid."""

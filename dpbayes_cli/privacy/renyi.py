@@ -32,6 +32,8 @@ def pure_rdp(epsilon: float, order: float) -> float:
 
     Source: mechanisms, conversion of guarantees; never above epsilon and order epsilon^2 / 2 (Bun and Steinke 2016).
     """
+    if epsilon < 1e-6:  # the difference below would cancel; the bound is tight there
+        return min(epsilon, order * epsilon**2 / 2.0)
     ratio = -math.expm1(-2.0 * (order - 1.0) * epsilon) * math.exp(-epsilon)  # e^-eps - e^-(2 order - 1) eps
     ratio /= 1.0 + math.exp(-(2.0 * order - 1.0) * epsilon)
     exact = epsilon - math.log1p(ratio) / (order - 1.0) + 4e-16 * epsilon * order / (order - 1.0)

@@ -17,7 +17,8 @@ from scipy import stats
 from dpbayes_cli.capabilities import OneParameterFamily
 from dpbayes_cli.contracts import Request, expect
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.mechanisms.ops import GridPosterior, LatticePosterior, Ops, exact_curve
+from dpbayes_cli.grid_posterior import GridPosterior, exact_curve
+from dpbayes_cli.mechanisms.ops import LatticePosterior, Ops
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.gamma_exponential import GammaExponential
@@ -220,6 +221,33 @@ def test_what_cannot_be_is_refused(changes: dict[str, Any]) -> None:
         Ops().plan(COIN, replace(Request(COMPLETE, Decimal(1), n_records=10), **changes))
 
 
+@pytest.mark.parametrize("model", [NormalMean(1e9, 1e9 + 1, 1.0, 1e9, 1.0), NormalMean(0.0, 1.0, 1.0, 1e12, 1e-3)])
+def test_densities_that_floats_cannot_screen_are_refused_or_bounded(model: NormalMean) -> None:
+    """Far from zero the terms of a log density cancel: no cell may be missed, and no curve understated."""
+    with pytest.raises(SpecError, match="too large"):
+        Ops().plan(model, Request(COMPLETE, Decimal(1), n_records=100, support=(model.lower, model.upper)))
+
+
+def test_a_curve_carries_the_error_of_its_floats() -> None:
+    model = NormalMean(2000.0, 2001.0, 1.0, 2000.0, 1.0)
+    plan = Ops().plan(model, Request(COMPLETE, Decimal("0.5"), n_records=1))
+    sampler = expect(plan.steps[0].law, GridPosterior)
+    laws = []
+    for code in (0, 1 << 20):
+        weights = sampler.weights([code])
+        w = np.array([weights.weight(cell) for cell in range(sampler.n_cells)], dtype=float)
+        laws.append(w / w.sum())
+    for order in (2.0, 8.0):
+        exact = max(float(np.log(np.sum(p**order * q ** (1 - order))) / (order - 1)) for p, q in (laws, reversed(laws)))
+        assert exact <= float(plan.guarantee.rdp(Decimal(order)))
+
+
 def test_a_support_that_cannot_be_assumed_must_be_stated() -> None:
     with pytest.raises(SpecError, match="truncated"):
         Ops().plan(GammaPoisson(6, 1.0, 1.0), Request(COMPLETE, Decimal(1), n_records=10))
+
+
+def test_shares_whose_support_holds_no_lattice_point_are_refused() -> None:
+    model = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
+    with pytest.raises(SpecError, match="no point"):
+        Ops().plan(model, Request(COMPLETE, Decimal(1), n_records=10, support=(0.333, 1 - 2 * 0.333)))
