@@ -118,7 +118,8 @@ def _check_price(question: Question, record: ReleaseRecord) -> None:
         raise BudgetError(
             f"release {record.release_id} was begun and charged at another price: "
             f"{price_text(record.guarantee)}, and not {price_text(question.plan.guarantee)}; nothing is drawn",
-            hint="is the number of records another? give the original command, or --fresh to pay for a new draw",
+            hint="is the number of records another? give the original command, or pay for a new draw: --fresh, or "
+            "another --release-id",
         )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from dpbayes_cli.capabilities import DECIMALS, OneParameterFamily, SharesPosterior
 from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Step, Temper, expect
@@ -17,9 +17,6 @@ from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK, SimplexLattice, share_table
 from dpbayes_cli.privacy.renyi import round_up
 from dpbayes_cli.statistic import Statistics
-
-if TYPE_CHECKING:
-    pass
 
 _MOST_SHARES = 32
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
@@ -97,9 +94,8 @@ class Ops(Mechanism):
         source="Wang, Fienberg and Smola 2015; Foulds et al. 2016, sec. 2.2 and 3.1; Zhang, Rubinstein and "
         "Dimitrakakis 2016, sec. 4; Cesar and Rogers 2021 (Renyi curve of bounded range).",
         corrections="The papers draw real numbers, which floating point does not; here a cell of a public grid is "
-        "drawn "
-        "by exact integer weights. R = sup - inf of the log likelihood ratio replaces 2 Delta, and is never larger. "
-        "Only the likelihood needs tempering (temper: joint gives the papers' form).",
+        "drawn by exact integer weights. R = sup - inf of the log likelihood ratio replaces 2 Delta, and is never "
+        "larger. Only the likelihood needs tempering (temper: joint gives the papers' form).",
         prefer_when="A single synthetic parameter is wanted, or many small releases on a curve budget. For anything "
         "else `laplace` tells more for the same epsilon.",
     )

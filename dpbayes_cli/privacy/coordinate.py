@@ -143,9 +143,8 @@ class Lattice:
 def spacing_for(smallest_sd: float, largest: float = 1.0 / 16.0) -> float:
     """Return a spacing of a power of two, at most an eighth of the smallest sd.
 
-    Logits and logarithms need it to be at most 2^-4 too, where a characteristic function decays only like exp(-pi w /
-    2);
-    a normal law needs no such limit, whatever its units.
+    Logits and logarithms need it to be at most 2^-4 too, for their characteristic functions decay only like
+    exp(-pi w / 2); a normal law needs no such limit, whatever its units.
     """
     limit = smallest_sd / _POINTS_PER_SD
     return 2.0 ** math.floor(math.log2(min(limit, largest) if largest < 1.0 else limit))

@@ -228,6 +228,14 @@ def test_densities_that_floats_cannot_screen_are_refused_or_bounded(model: Norma
         Ops().plan(model, Request(COMPLETE, Decimal(1), n_records=100, support=(model.lower, model.upper)))
 
 
+def test_a_support_that_floats_cannot_tell_from_one_is_refused() -> None:
+    """Beside one, 1 - theta is lost to rounding, and the screening of cells with it."""
+    request = Request(COMPLETE, Decimal(1), n_records=100_000, support=(0.5, 1 - 1e-15))
+    with pytest.raises(SpecError, match="too large"):
+        Ops().plan(COIN, request)
+    Ops().plan(COIN, replace(request, support=(1e-15, 0.5)))
+
+
 def test_a_curve_carries_the_error_of_its_floats() -> None:
     model = NormalMean(2000.0, 2001.0, 1.0, 2000.0, 1.0)
     plan = Ops().plan(model, Request(COMPLETE, Decimal("0.5"), n_records=1))
