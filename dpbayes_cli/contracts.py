@@ -18,6 +18,7 @@ from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.problems import NoisyCounts, Problem
 from dpbayes_cli.statistic import AnyColumn, Column, RecordPolicy, Statistic, Statistics
 
 Kind = TypeVar("Kind")
@@ -58,39 +59,6 @@ class Card:
     source: str
     corrections: str
     prefer_when: str
-
-
-@dataclass(frozen=True)
-class Total:
-    """What is known about the number of valid records.
-
-    Attributes:
-        kind: ``known`` (exactly n), ``at-most`` (uniform on 0..n a priori) or ``unbounded`` (uniform on 0, 1, 2, ...).
-        n: the public number of records; 0 for ``unbounded``.
-    """
-
-    kind: Literal["known", "at-most", "unbounded"]
-    n: int = 0
-
-
-@dataclass(frozen=True)
-class NoisyCounts:
-    """A latent-count problem: category counts c with a Dirichlet prior on theta, seen through integer noise.
-
-    The joint law is theta ~ Dirichlet(concentration), c | theta, m ~ Multinomial(m, theta), m as ``total`` says, and
-    observed_k = c_k + noise independently for each observed k. Inference conditions on ``observed`` alone.
-
-    Attributes:
-        concentration: K positive prior parameters.
-        observed: K privatized counts; None where a count was not released.
-        noise: the law of the noise.
-        total: what is known about m = sum of c.
-    """
-
-    concentration: tuple[float, ...]
-    observed: tuple[int | None, ...]
-    noise: NoiseLaw
-    total: Total
 
 
 class Model(ABC):
@@ -138,24 +106,12 @@ class BoundedStatistics(Model):
         """Return the minimal sufficient integer statistic under a policy, with its sensitivity and a witness."""
 
 
-class LatentCounts(BoundedStatistics):
-    """The capability of models whose data are category counts with a Dirichlet prior on their probabilities."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that the model reads, with their levels."""
-
-    @property
-    @abstractmethod
-    def categories(self) -> tuple[int, ...]:
-        """For each reported parameter, the category of ``noisy_counts`` whose probability it is."""
+class NoisyStatistics(BoundedStatistics):
+    """The capability of models whose posterior can be inferred from their privatized statistic."""
 
     @abstractmethod
-    def noisy_counts(
-        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
-    ) -> NoisyCounts:
-        """State the latent-count problem behind privatized statistics.
+    def problem(self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None) -> Problem:
+        """State the inference problem behind privatized statistics.
 
         Args:
             policy: the policy under which they were released.
@@ -163,6 +119,26 @@ class LatentCounts(BoundedStatistics):
             noise: the law of their noise.
             n_records: the public number of records; None where it is private.
         """
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """For each reported parameter, the component of the problem's posterior that it is."""
+        return tuple(range(len(self.parameters)))
+
+
+class LatentCounts(NoisyStatistics):
+    """The capability of models whose data are category counts with a Dirichlet prior on their probabilities."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that the model reads, with their levels."""
+
+    @abstractmethod
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisyCounts:
+        """State the latent-count problem behind privatized statistics; see ``NoisyStatistics``."""
 
 
 Temper = Literal["likelihood", "joint"]

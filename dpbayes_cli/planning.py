@@ -134,10 +134,10 @@ def _noisy(
         counts = values if len(values) > 1 else (values[0], n_records - values[0])
         noise = step.noise.simulate(rng, len(levels))
         released = [int(counts[level] + z) for level, z in zip(levels, noise, strict=True)]
-        problem = model.noisy_counts(spec.policy, released, step.noise, public)
+        problem = model.problem(spec.policy, released, step.noise, public)
         for method in ("noise-aware", "naive"):
             posterior = infer(problem, method, 1, rng, summary_draws=_SUMMARY_DRAWS)
-            marginal = posterior.marginals[model.categories[0]]
+            marginal = posterior.marginals[model.components[0]]
             held[method] += marginal.quantiles["q05"] <= theta[0] <= marginal.quantiles["q95"]
             if method == "noise-aware":
                 sds.append(marginal.sd)

@@ -187,12 +187,12 @@ def test_the_inference_problem_fits_the_statistic(
     (step,) = plan.steps
     released = list(range(10, 10 + len(step.statistic.names)))
     n_records = None if relation is Neighbors.ADD_REMOVE else 100
-    problem = model.noisy_counts(policy, released, step.noise, n_records)
+    problem = model.problem(policy, released, step.noise, n_records)
     assert [value for value in problem.observed if value is not None] == released
     assert len(problem.observed) == len(problem.concentration)
     expected = "unbounded" if relation is Neighbors.ADD_REMOVE else "known" if complete else "at-most"
     assert problem.total.kind == expected
-    assert len(model.categories) == len(model.parameters)
+    assert len(model.components) == len(model.parameters)
     assert sum(model.predictive([1.0 / len(model.parameters)] * len(model.parameters)).values()) == pytest.approx(1)
 
 

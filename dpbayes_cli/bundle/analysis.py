@@ -48,12 +48,12 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     from dpbayes_cli.inference.solve import infer
 
     model = expect(spec.build_model(), LatentCounts)
-    problem = model.noisy_counts(spec.policy, released.values, released.noise, n_records)
+    problem = model.problem(spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
     posterior = infer(problem, spec.inference.method, spec.inference.samples, rng)
-    marginals = tuple(posterior.marginals[k] for k in model.categories)
+    marginals = tuple(posterior.marginals[k] for k in model.components)
     predictive = model.predictive([marginal.mean for marginal in marginals])
-    samples = posterior.draws[:, list(model.categories)]
+    samples = posterior.draws[:, list(model.components)]
     return Analysis(model.parameters, marginals, samples, predictive, posterior)
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.contracts import NoisyCounts
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.problems import NoisyCounts
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.contracts import NoisyCounts
 from dpbayes_cli.inference.windows import largest_total, total_term
 from dpbayes_cli.numeric import log_gamma_ratio
+from dpbayes_cli.problems import NoisyCounts
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.contracts import NoisyCounts
+from dpbayes_cli.problems import NoisyCounts
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.contracts import NoisyCounts
 from dpbayes_cli.inference.windows import at_edges, largest_total, observation_term, prior_term, total_term, windows
 from dpbayes_cli.numeric import normalized
+from dpbayes_cli.problems import NoisyCounts
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dpbayes_cli.contracts import NoisyCounts
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior, draw_theta, from_count_draws
+from dpbayes_cli.problems import NoisyCounts
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Integers

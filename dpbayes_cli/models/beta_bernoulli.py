@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily
-from dpbayes_cli.contracts import Card, LatentCounts, Level, NoisyCounts, Positive, Section, Total, expect
+from dpbayes_cli.contracts import Card, LatentCounts, Level, Positive, Section, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grammar import check_levels
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.problems import NoisyCounts, Total
 from dpbayes_cli.statistic import Column, CountAt, RecordPolicy, Statistic, Witness
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
         return ("theta",)
 
     @property
-    def categories(self) -> tuple[int, ...]:
+    def components(self) -> tuple[int, ...]:
         """``theta`` is the probability of category 0, success."""
         return (SUCCESS,)
 
@@ -162,7 +163,7 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
         """Return the probability of success."""
         return point[:1]
 
-    def noisy_counts(
+    def problem(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
         """State the problem: categories (success, failure), the total known exactly only for complete records."""

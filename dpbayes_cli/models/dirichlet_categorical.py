@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import ConjugatePosterior, SharesPosterior
-from dpbayes_cli.contracts import Card, Level, NoisyCounts, Positive, Section, Total, expect
+from dpbayes_cli.contracts import Card, Level, Positive, Section, expect
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.grammar import check_levels
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.problems import NoisyCounts, Total
 from dpbayes_cli.statistic import Column, CountAt, RecordPolicy, Statistic, Witness
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         return tuple(f"theta[{label}]" for label in self.labels)
 
     @property
-    def categories(self) -> tuple[int, ...]:
+    def components(self) -> tuple[int, ...]:
         """Parameter k is the probability of category k."""
         return tuple(range(len(self.labels)))
 
@@ -144,7 +145,7 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         """Return the counts."""
         return tuple(map(Fraction, values))
 
-    def noisy_counts(
+    def problem(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
         """State the problem: one noisy count a category, the total known exactly only for complete records."""

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc
 
-from dpbayes_cli.contracts import LatentCounts, NoisyCounts, Request, Total, expect
+from dpbayes_cli.contracts import LatentCounts, Request, expect
 from dpbayes_cli.inference.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.solve import infer
@@ -24,6 +24,7 @@ from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.problems import NoisyCounts, Total
 from dpbayes_cli.statistic import CountAt, RecordPolicy
 from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_value
 
@@ -48,14 +49,14 @@ def simulate(
     """
     plan = Laplace().plan(model, Request(policy, Decimal(epsilon)))
     (step,) = plan.steps
-    blank = model.noisy_counts(policy, [0] * len(step.statistic.names), step.noise, n)
+    blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, n)
     theta = rng.dirichlet(blank.concentration)
     valid = n if policy.complete else int(rng.integers(0, n, endpoint=True))
     counts = rng.multinomial(valid, theta)
     exact = [int(counts[expect(expression, CountAt).level]) for expression in step.statistic.expressions]
     noise = step.noise.simulate(rng, len(exact))
     released = [value + int(z) for value, z in zip(exact, noise, strict=True)]
-    return float(theta[0]), model.noisy_counts(policy, released, step.noise, n)
+    return float(theta[0]), model.problem(policy, released, step.noise, n)
 
 
 def quantile_of(theta: float, problem: NoisyCounts, rng: np.random.Generator) -> float:
@@ -145,13 +146,13 @@ def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon
     model, rng, values = MODELS[name], np.random.default_rng(6), []
     policy = RecordPolicy(Neighbors.ADD_REMOVE)
     (step,) = Laplace().plan(model, Request(policy, Decimal(epsilon))).steps
-    blank = model.noisy_counts(policy, [0] * len(step.statistic.names), step.noise, None)
+    blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, None)
     widest = 20 * int(step.noise.scale) + 200
     for _ in range(TRIALS // 2):
         theta = rng.dirichlet(blank.concentration)
         counts = rng.multinomial(int(rng.integers(0, widest)), theta)
         released = [int(c) for c in counts + step.noise.simulate(rng, len(counts))]
-        values.append(quantile_of(float(theta[0]), model.noisy_counts(policy, released, step.noise, None), rng))
+        values.append(quantile_of(float(theta[0]), model.problem(policy, released, step.noise, None), rng))
     assert_uniform(values, FALSE_FAIL)
 
 
@@ -162,7 +163,7 @@ def test_gaussian_noise_is_calibrated_too_and_a_third_of_it_is_not(name: str, n:
     model, rng = MODELS[name], np.random.default_rng(7)
     policy = policy_for(model, complete)
     (step,) = Gaussian().plan(model, Request(policy, rho=Decimal(rho))).steps
-    blank = model.noisy_counts(policy, [0] * len(step.statistic.names), step.noise, n)
+    blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, n)
     values, wrong = [], []
     for _ in range(TRIALS // 2):
         theta = rng.dirichlet(blank.concentration)
@@ -170,7 +171,7 @@ def test_gaussian_noise_is_calibrated_too_and_a_third_of_it_is_not(name: str, n:
         counts = rng.multinomial(valid, theta)
         exact = np.array([counts[expect(e, CountAt).level] for e in step.statistic.expressions])
         released = [int(v) for v in exact + step.noise.simulate(rng, len(exact))]
-        problem = model.noisy_counts(policy, released, step.noise, n)
+        problem = model.problem(policy, released, step.noise, n)
         values.append(quantile_of(float(theta[0]), problem, rng))
         if (n, rho) == (1000, "0.0001"):
             smaller = replace(problem, noise=DiscreteGaussian(step.noise.scale / 4))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbayes_cli.contracts import NoisyCounts, Total
 from dpbayes_cli.inference import plane
 from dpbayes_cli.inference.convolution import affordable_draws, draw_convolution
 from dpbayes_cli.inference.plane import draw_plane
 from dpbayes_cli.inference.solve import _chain, infer
 from dpbayes_cli.numeric import log_gamma_ratio
 from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.problems import NoisyCounts, Total
 from tests.inference.references import enumerate_posterior, mean_theta
 from tests.statistical import assert_follows, assert_means
 

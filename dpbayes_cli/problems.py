@@ -1,0 +1,143 @@
+"""What inference is asked: a latent statistic with a prior, seen through public noise, whatever the mechanism was."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.numeric import Complexes, Floats
+
+
+@dataclass(frozen=True)
+class Total:
+    """What is known about the number of records that count.
+
+    Attributes:
+        kind: ``known`` (exactly n), ``at-most`` (uniform on 0..n a priori) or ``unbounded`` (uniform on 0, 1, 2, ...).
+        n: the public number of records; 0 for ``unbounded``.
+    """
+
+    kind: Literal["known", "at-most", "unbounded"]
+    n: int = 0
+
+
+@dataclass(frozen=True)
+class NoisyCounts:
+    """A latent-count problem: category counts c with a Dirichlet prior on theta, seen through integer noise.
+
+    The joint law is theta ~ Dirichlet(concentration), c | theta, m ~ Multinomial(m, theta), m as ``total`` says, and
+    observed_k = c_k + noise independently for each observed k. Inference conditions on ``observed`` alone.
+
+    Attributes:
+        concentration: K positive prior parameters.
+        observed: K privatized counts; None where a count was not released.
+        noise: the law of the noise.
+        total: what is known about m = sum of c.
+    """
+
+    concentration: tuple[float, ...]
+    observed: tuple[int | None, ...]
+    noise: NoiseLaw
+    total: Total
+
+
+class RecordLaw(ABC):
+    """The law of what one record contributes to a statistic, given the parameters.
+
+    Parameters are handled in free coordinates, any point of R^p being allowed; the prior is given in them, its Jacobian
+    included. Arrays of points have any leading shape ``...`` and p last.
+
+    Attributes:
+        dimension: p, the number of coordinates.
+    """
+
+    dimension: int
+
+    @abstractmethod
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw points from the prior, shape (size, p)."""
+
+    @abstractmethod
+    def log_prior(self, points: Floats) -> Floats:
+        """Return the log density of the prior in these coordinates, up to a constant, shape (...)."""
+
+    @abstractmethod
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return mean and covariance of one record's contribution, in units of the integer statistic.
+
+        A record that contributes nothing, because it is out of bounds, counts as zero.
+
+        Returns:
+            Means, shape (..., k), and covariances, shape (..., k, k), k the number of components.
+        """
+
+    @abstractmethod
+    def parameters(self, points: Floats) -> Floats:
+        """Return the reported parameters, shape (..., n_parameters)."""
+
+    @abstractmethod
+    def known_sd(self, points: Floats, n_records: Floats) -> Floats:
+        """Return the posterior sd of each reported parameter that data of known, typical sums would leave.
+
+        Args:
+            points: the parameters that the data come from.
+            n_records: how many records, of the leading shape of ``points``.
+        """
+
+    @abstractmethod
+    def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw reported parameters from the conjugate posterior of a statistic that is taken for the exact one.
+
+        Args:
+            observed: the privatized statistic; it is first brought to the nearest possible one.
+            n_records: the number of records that is taken for the exact one.
+            size: how many draws.
+            rng: the generator.
+        """
+
+
+class ScalarLaw(RecordLaw):
+    """A record law with one parameter and one number a record, clamped, whose characteristic function is known."""
+
+    @abstractmethod
+    def characteristic(self, points: Floats, frequencies: Floats) -> Complexes:
+        """Return E[exp(i u t)] of one valid record's contribution t to the sum.
+
+        Args:
+            points: shape (n_points, 1).
+            frequencies: u, shape (n_frequencies,), per unit of the integer statistic.
+
+        Returns:
+            Shape (n_points, n_frequencies).
+        """
+
+
+@dataclass(frozen=True)
+class NoisySums:
+    """A latent-sum problem: a statistic summed over m records of a known law, seen through integer noise.
+
+    The joint law is theta ~ prior, contributions t_1..t_m independent given theta, m as ``total`` says, and
+    observed = sum of t + noise, independently for each component. Inference conditions on ``observed`` alone.
+
+    Attributes:
+        law: the prior and the law of one record's contribution.
+        observed: the privatized components.
+        noise: the law of the noise on each.
+        total: what is known about m.
+        valid: what a record adds to the last component where that counts the valid records, else 0.
+    """
+
+    law: RecordLaw
+    observed: tuple[int, ...]
+    noise: NoiseLaw
+    total: Total
+    valid: int = 0
+
+
+Problem = NoisyCounts | NoisySums
