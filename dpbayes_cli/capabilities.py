@@ -9,12 +9,20 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.contracts import BoundedStatistics, LatentCounts
+from dpbayes_cli.contracts import BoundedStatistics, LatentCounts, NoisyStatistics
+from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.privacy.grid import EXACT
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.problems import NoisySums, Total
+from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, has_null, sum_statistic
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.record_laws import NumberFamily
 
 
 @dataclass(frozen=True)
@@ -99,3 +107,66 @@ class ConjugatePosterior(BoundedStatistics):
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
         """Return the reported parameters of a drawn point of the family."""
         return point
+
+
+class OneNumber(NoisyStatistics):
+    """The capability of models whose records are one number each, of a known family."""
+
+    @property
+    @abstractmethod
+    def column(self) -> NumericColumn:
+        """The number, with its public bounds and grid."""
+
+    @property
+    @abstractmethod
+    def number_family(self) -> NumberFamily:
+        """The law of a number before it is clamped or dropped, with its prior."""
+
+    @abstractmethod
+    def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw numbers as they are in nature, shape (size,), for simulations."""
+
+    @property
+    def columns(self) -> tuple[NumericColumn, ...]:
+        """The number."""
+        return (self.column,)
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the sum of the codes, and the number of valid records where it is private.
+
+        Privacy: that of ``sum_statistic``: at most the number of grid steps, twice that where a record may count as
+            nothing.
+        Source: mechanisms, integer statistics on a public grid.
+        """
+        return sum_statistic(self.column, policy)
+
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisySums:
+        """State the latent-sum problem; see ``NoisyStatistics``."""
+        from dpbayes_cli.record_laws import NumberLaw
+
+        private = has_null(policy, self.column)
+        law = NumberLaw(self.number_family, self.column, private)
+        total = total_of(policy, n_records)
+        return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
+
+    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameter from the prior, and the sum of the codes of that many clamped records."""
+        family = self.number_family
+        parameter = float(family.parameter(family.draw_prior(1, rng))[0])
+        codes, _ = self.column.codes(self.draw_numbers(parameter, n_records, rng))
+        return (parameter,), (int(codes.sum()),)
+
+
+def total_of(policy: RecordPolicy, n_records: int | None) -> Total:
+    """Return what is known about the number of records that count.
+
+    Raises:
+        SpecError: it is public under replace-one, and was not given.
+    """
+    if policy.neighbors is Neighbors.ADD_REMOVE:
+        return Total("unbounded")
+    if n_records is None:
+        raise SpecError("the number of records is public under replace-one and must be given")
+    return Total("known" if policy.complete else "at-most", n_records)

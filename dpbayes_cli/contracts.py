@@ -85,6 +85,11 @@ class Model(ABC):
         """The columns that the model reads, with their public domains."""
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns in the file, where the domain states them; else the spec names the one column."""
+        return ()
+
+    @property
     @abstractmethod
     def parameters(self) -> tuple[str, ...]:
         """The names of the reported parameters."""

@@ -103,15 +103,31 @@ class RecordLaw(ABC):
 
 
 class ScalarLaw(RecordLaw):
-    """A record law with one parameter and one number a record, clamped, whose characteristic function is known."""
+    """A record law of one parameter and one number a record, whose characteristic function is known.
+
+    Attributes:
+        clamps: whether every valid record contributes, numbers out of bounds being clamped.
+        spacing: the distance between possible sums where they form a coarse lattice, else 0.
+        span: the largest contribution to the sum.
+    """
+
+    clamps: bool
+    spacing: int
+    span: float
+
+    @property
+    @abstractmethod
+    def prior_range(self) -> tuple[float, float]:
+        """An interval of the coordinate that holds all but 1e-12 of the prior."""
 
     @abstractmethod
-    def characteristic(self, points: Floats, frequencies: Floats) -> Complexes:
+    def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
         """Return E[exp(i u t)] of one valid record's contribution t to the sum.
 
         Args:
             points: shape (n_points, 1).
-            frequencies: u, shape (n_frequencies,), per unit of the integer statistic.
+            frequencies: u, per unit of the integer statistic, shape (1 or n_points, n_frequencies); complex ones give
+                exponential moments.
 
         Returns:
             Shape (n_points, n_frequencies).

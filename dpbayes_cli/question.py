@@ -21,7 +21,7 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
-from dpbayes_cli.statistic import RecordPolicy
+from dpbayes_cli.statistic import ProductOf, RecordPolicy
 
 Say = Callable[[str], None]
 
@@ -192,8 +192,7 @@ def opened_source(spec: ReleaseSpec, location: Location, model: Model) -> Source
     dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
     source = source_for(location, dialect, layout.format)
     try:
-        (column,) = model.columns
-        source.check(column, spec.column)
+        source.check(model.columns, model.column_names or (spec.column,))
         if spec.records is not None:
             check_count(spec.records, source.count_records())
     except BaseException:
@@ -214,8 +213,11 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
     with closing(opened_source(spec, location, model)) as source:
         evidence = source.statistics(statistic, dropping)
     counted = dict(zip(statistic.names, evidence.values, strict=True))
-    valid = counted["valid"] if "valid" in counted else sum(evidence.values)
-    return {**counted, "invalid": evidence.n_records - valid, "records": evidence.n_records}
+    weights = [e.weight for e in statistic.expressions if isinstance(e, ProductOf) and not e.roles]
+    if weights:
+        counted = {"valid": counted["valid"] // weights[0]}
+    invalid = evidence.n_records - sum(counted.values())
+    return {**counted, "invalid": invalid, "records": evidence.n_records}
 
 
 def check_count(stated: int, counted: int | None, charged: str = "") -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.numeric import Floats, Integers
+
+Outside = Literal["clamp", "drop"]
 
 
 @dataclass(frozen=True)
@@ -61,14 +64,15 @@ class CountAt:
 class NumericColumn:
     """One column of numbers that a model reads, with public bounds and a public grid.
 
-    A valid number is clamped to the bounds and rounded to the nearest of ``steps`` + 1 grid points; its code is the
-    index of that point, an integer in 0..steps.
+    A number inside the bounds is rounded to the nearest of ``steps`` + 1 grid points; its code is the index of that
+    point, an integer in 0..steps. A number outside is clamped to the bound, or makes the record invalid.
 
     Attributes:
-        role: what the column is to the model, e.g. ``value``.
+        role: what the column is to the model, e.g. ``value``; where a model reads several, its name in the file.
         lower, upper: the public bounds, lower < upper.
         steps: the number of grid steps between them.
         integers: whether only integers are valid.
+        outside: what happens to a number outside the bounds.
     """
 
     role: str
@@ -76,51 +80,58 @@ class NumericColumn:
     upper: float
     steps: int
     integers: bool = False
+    outside: Outside = "clamp"
 
     @property
     def step(self) -> float:
         """The width of a grid step."""
         return (self.upper - self.lower) / self.steps
 
-    def code(self, number: float) -> int:
-        """Return the code of a number; the engines compute the same in the same IEEE operations."""
+    def code(self, number: float) -> int | None:
+        """Return the code of a number, None where it is out of bounds; engines compute it in the same operations."""
         clamped = min(max(number, self.lower), self.upper)
+        if self.outside == "drop" and clamped != number:
+            return None
         return math.floor((clamped - self.lower) / self.step + 0.5)
 
-    def total_code(self, numbers: Floats) -> int:
-        """Return the sum of the codes of many numbers."""
+    def codes(self, numbers: Floats) -> tuple[Integers, Integers]:
+        """Return the codes of many numbers, clamped, and a mask of those that are valid."""
         import numpy as np
 
         clamped = np.clip(numbers, self.lower, self.upper)
-        return int(np.floor((clamped - self.lower) / self.step + 0.5).astype(np.int64).sum())
+        codes = np.floor((clamped - self.lower) / self.step + 0.5).astype(np.int64)
+        valid = (
+            np.ones(codes.shape, dtype=np.int64) if self.outside == "clamp" else (clamped == numbers).astype(np.int64)
+        )
+        return codes, valid
+
+    def cell(self, share: float) -> str:
+        """Return the text of the number at a share of the way from the lower to the upper bound."""
+        number = self.lower + share * (self.upper - self.lower)
+        return str(int(number)) if self.integers else repr(float(number))
 
 
 AnyColumn = Column | NumericColumn
 
 
 @dataclass(frozen=True)
-class SumOf:
-    """The expression that is the code of a record's number, 0 for an invalid record.
+class ProductOf:
+    """The expression that is a product of codes of a valid record's numbers, 0 for an invalid record.
 
     Attributes:
-        role: the column's role.
+        roles: the roles of the factors, a role twice for a square; none: the number of valid records.
+        weight: an integer factor.
+        centred: whether a factor is 2 code - steps, in -steps..steps, in place of the code.
     """
 
-    role: str
+    roles: tuple[str, ...] = ()
+    weight: int = 1
+    centred: bool = False
 
 
-@dataclass(frozen=True)
-class ValidAt:
-    """The expression that is 1 for a record whose number is valid, else 0.
+Expression = CountAt | ProductOf  # the expressions that an engine can evaluate
 
-    Attributes:
-        role: the column's role.
-    """
-
-    role: str
-
-
-Expression = CountAt | SumOf | ValidAt  # the expressions that an engine can evaluate
+Cells = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -128,12 +139,12 @@ class Witness:
     """A pair of neighbouring records that attains a sensitivity.
 
     Attributes:
-        record: the cell of one record; None is the absent record (add-remove); an invalid text is the null record.
-        neighbor: the cell of the other, in the same form.
+        record: the cells of one record; None is the absent record (add-remove); an invalid text is the null record.
+        neighbor: the cells of the other, in the same form.
     """
 
-    record: str | None
-    neighbor: str | None
+    record: Cells | None
+    neighbor: Cells | None
 
 
 @dataclass(frozen=True)
@@ -144,8 +155,9 @@ class Statistic:
         names: the names of its components.
         expressions: one integer expression a component.
         sensitivity_l1: the largest L1 change between neighbours, in counts.
-        witness: two records that attain it, and the L2 sensitivity too.
+        witness: two records that attain it.
         sensitivity_l2_squared: the square of the largest L2 change, an integer.
+        witness_l2: two records that attain that; None: the same.
     """
 
     names: tuple[str, ...]
@@ -153,6 +165,7 @@ class Statistic:
     sensitivity_l1: int
     witness: Witness
     sensitivity_l2_squared: int
+    witness_l2: Witness | None = None
 
 
 @dataclass(frozen=True)
@@ -168,17 +181,68 @@ class Statistics:
     n_records: int
 
 
-def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
-    """Return the sum of the codes of one column of numbers, and the number of valid ones where it is private.
+def has_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
+    """Return whether a record may contribute nothing, so that the number of those that do is private."""
+    dropping = any(column.outside == "drop" for column in columns)
+    return dropping or not policy.complete or policy.neighbors is not Neighbors.REPLACE_ONE
 
-    Privacy: the code of a record is an integer in 0..steps. replace-one, complete: the sum moves by at most steps, from
-        the lower to the upper bound. replace-one, dropped records: a record at the upper bound against an invalid one
-        moves (sum, valid) by (steps, 1), two valid ones move the sum alone. add-remove: so does its absence.
+
+def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
+    """Return the sum of the codes of one column of numbers, with the number of valid ones where that is private.
+
+    Where it is private, codes are centred (u = 2 code - steps) and a valid record counts ``steps``: then the number of
+    valid records costs nothing, for the largest change is that of the sum alone.
+
+    Privacy: complete records under replace-one: the sum of codes in 0..steps moves by at most steps. Otherwise a record
+        contributes (u, steps), |u| <= steps, or (0, 0): two valid ones differ by at most 2 steps in L1 and L2, a valid
+        one and none by 2 steps in L1 and sqrt(2) steps in L2. Attained by the bounds, and by a bound against none.
     Source: mechanisms, integer statistics on a public grid.
     """
-    total, valid, steps = SumOf(column.role), ValidAt(column.role), column.steps
-    lower, upper = (str(int(end)) if column.integers else repr(end) for end in (column.lower, column.upper))
-    if policy.neighbors is Neighbors.REPLACE_ONE and policy.complete:
-        return Statistic(("sum",), (total,), steps, Witness(upper, lower), steps**2)
-    absent = None if policy.neighbors is Neighbors.ADD_REMOVE else "invalid"
-    return Statistic(("sum", "valid"), (total, valid), steps + 1, Witness(upper, absent), steps**2 + 1)
+    role, steps = column.role, column.steps
+    upper, lower = (column.cell(1.0),), (column.cell(0.0),)
+    if not has_null(policy, column):
+        return Statistic(("sum",), (ProductOf((role,)),), steps, Witness(upper, lower), steps**2)
+    expressions = (ProductOf((role,), centred=True), ProductOf((), steps))
+    removed = policy.neighbors is Neighbors.ADD_REMOVE
+    squared = 2 * steps**2 if removed else 4 * steps**2
+    return Statistic(("sum", "valid"), expressions, 2 * steps, Witness(upper, None if removed else lower), squared)
+
+
+def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> Statistic:
+    """Return the sums, squares and products of D columns on one number S of grid steps, and the number of valid records.
+
+    With u the vector (S, 2 code_1 - S, .., 2 code_D - S), a record contributes the matrix u u': its diagonal once, what
+    is above it twice. The corner, S^2 for each valid record, is left out where their number is public.
+
+    Privacy: L1, in units of S^2: for two records a, b of [-1, 1]^(D+1) whose first coordinates are 1 the change is the
+        entrywise norm of a a' - b b' = [(a+b)(a-b)' + (a-b)(a+b)'] / 2, at most |a+b|_1 |a-b|_1; the two norms add up
+        to at most 2 (D+1), so that their product is at most (D+1)^2. Attained by the upper bounds against one lower
+        bound and middles elsewhere. A record against none: (sum of |a|)^2 <= (D+1)^2: their number costs nothing.
+        L2, squared: 2 |aa' - bb'|_F^2 - sum (a_i^2 - b_i^2)^2 is convex in every coordinate (its second derivative is
+        8 s + 12 b_i^2 - 4 a_i^2 with s >= 1), hence largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2 and a'b is an
+        integer of the parity of D+1. A record against none: at most (D+1)(2D+1), attained at the upper bounds.
+    Source: mechanisms, integer statistics on a public grid.
+    """
+    size, scale = len(columns) + 1, columns[0].steps
+    roles = [column.role for column in columns]
+    names, expressions = [], []
+    for i, first in enumerate(roles):
+        names.append(f"sum[{first}]")
+        expressions.append(ProductOf((first,), 2 * scale, centred=True))
+        for second in roles[i:]:
+            names.append(f"product[{first},{second}]")
+            expressions.append(ProductOf((first, second), 1 if first == second else 2, centred=True))
+    if has_null(policy, *columns):
+        names.append("valid")
+        expressions.append(ProductOf((), scale**2))
+    top = tuple(column.cell(1.0) for column in columns)
+    one = scale**4
+    if policy.neighbors is Neighbors.ADD_REMOVE:
+        norm = size * (2 * size - 1)
+        return Statistic(tuple(names), tuple(expressions), size**2 * scale**2, Witness(top, None), norm * one)
+    down = tuple(column.cell(0.5 if i else 0.0) for i, column in enumerate(columns))
+    half = tuple(column.cell(0.0 if i < size // 2 else 1.0) for i, column in enumerate(columns))
+    norm = 4 * (size**2 - size % 2)
+    return Statistic(
+        tuple(names), tuple(expressions), size**2 * scale**2, Witness(top, down), norm * one, Witness(top, half)
+    )

@@ -116,10 +116,12 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
         if policy.neighbors is Neighbors.ADD_REMOVE:
-            return Statistic(("successes", "failures"), (successes, failures), 1, Witness(self.success, None), 1)
+            return Statistic(("successes", "failures"), (successes, failures), 1, Witness((self.success,), None), 1)
         if policy.complete:
-            return Statistic(("successes",), (successes,), 1, Witness(self.success, self.failure), 1)
-        return Statistic(("successes", "failures"), (successes, failures), 2, Witness(self.success, self.failure), 2)
+            return Statistic(("successes",), (successes,), 1, Witness((self.success,), (self.failure,)), 1)
+        return Statistic(
+            ("successes", "failures"), (successes, failures), 2, Witness((self.success,), (self.failure,)), 2
+        )
 
     @property
     def parameter_range(self) -> tuple[float, float]:

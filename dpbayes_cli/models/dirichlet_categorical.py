@@ -128,7 +128,7 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
             tuple(f"count[{label}]" for label in self.labels),
             tuple(CountAt("answer", level) for level in range(len(self.labels))),
             1 if add_remove else 2,
-            Witness(self.labels[0], None if add_remove else self.labels[1]),
+            Witness((self.labels[0],), None if add_remove else (self.labels[1],)),
             1 if add_remove else 2,
         )
 

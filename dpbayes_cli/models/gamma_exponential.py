@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily
+from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.conjugate import GammaRateFamily
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, sum_statistic
+from dpbayes_cli.record_laws import GammaPrior
+from dpbayes_cli.statistic import NumericColumn, Outside
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from dpbayes_cli.numeric import Complexes, Floats
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""
@@ -22,7 +25,10 @@ STEPS = 1 << 20
 class GammaExponentialDomain(Section, frozen=True, kw_only=True):
     """The public bound of a waiting time."""
 
-    upper: Annotated[float, Meta(gt=0.0, le=1e12, description="times above this are clamped to it")]
+    upper: Annotated[float, Meta(gt=0.0, le=1e12, description="the longest time; longer ones are out of bounds")]
+    out_of_bounds: Annotated[
+        Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
+    ] = "clamp"
 
 
 class GammaExponentialPrior(Section, frozen=True, kw_only=True):
@@ -33,7 +39,56 @@ class GammaExponentialPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class GammaExponential(OneParameterFamily, ConjugatePosterior):
+class ExponentialTimes(GammaPrior):
+    """Exponential waiting times, their rate with a Gamma prior."""
+
+    shape: float
+    rate: float
+    lattice: ClassVar[bool] = False
+
+    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+        """Return the sd of Gamma(shape + n, rate + n / rate of the times)."""
+        import numpy as np
+
+        return np.asarray(np.sqrt(self.shape + n_records) / (self.rate + n_records * np.exp(-coordinate)))
+
+    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from Gamma(shape + n, rate + total)."""
+        import numpy as np
+
+        return np.asarray(rng.gamma(self.shape + n_records, 1.0 / (self.rate + total), size))
+
+    def masses(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats, Floats]":
+        """Return the probabilities below 0, up to the bound, and above it."""
+        import numpy as np
+
+        decay = upper * np.exp(coordinate)
+        return np.zeros_like(decay), -np.expm1(-decay), np.exp(-decay)
+
+    def transform(
+        self, coordinate: "Floats", frequencies: "Floats | Complexes", lower: float, upper: float
+    ) -> "Complexes":
+        """Return rate (1 - exp(-(rate - i u) upper)) / (rate - i u)."""
+        import numpy as np
+
+        rate = np.exp(coordinate)
+        exponent = (1j * frequencies - rate) * upper
+        return np.asarray(rate * upper * np.expm1(exponent) / exponent)
+
+    def moments(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats]":
+        """Return the moments of 2 x / upper - 1 below the bound, by incomplete gamma functions."""
+        import numpy as np
+        from scipy.special import gammainc
+
+        decay = upper * np.exp(coordinate)
+        inside, first, second = (
+            gammainc(k + 1.0, decay) * factor / decay**k for k, factor in ((0, 1.0), (1, 1.0), (2, 2.0))
+        )
+        return np.asarray(2.0 * first - inside), np.asarray(4.0 * second - 4.0 * first + inside)
+
+
+@dataclass(frozen=True)
+class GammaExponential(OneNumber, OneParameterFamily, ConjugatePosterior):
     """rate ~ Gamma(shape, rate); each record is a waiting time, exponential with that rate, clamped to a public bound.
 
     The conjugate update adds the number of records to the shape and the sum of the times to the rate.
@@ -44,14 +99,17 @@ class GammaExponential(OneParameterFamily, ConjugatePosterior):
     name: ClassVar[str] = "gamma-exponential"
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
     card: ClassVar[Card] = Card(
-        releases="Draws of the rate of an exponential waiting time (with ops and the rdp mechanisms).",
+        releases="The sum of the times, clamped to a public bound, with noise (and the number of those that count, where "
+        "it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
         guarantee="That of the mechanism. One record moves the sum of the times by at most the public bound.",
         assumptions="Each record holds one non-negative number; larger ones are clamped to the public bound. Numbers "
         "are rounded to a public grid of 2^20 steps. With impute:VALUE the custodian promises that VALUE is a fair "
         "stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
-        corrections="Clamping at the bound biases the rate upwards where many times exceed it; the bound is public and "
-        "chosen beforehand, not after the data.",
+        corrections="The posterior knows that times are clamped: its likelihood is that of clamped times, exact by "
+        "inversion of the characteristic function, where Bernstein and Sheldon approximate by normal laws. Draws by "
+        "ops and the rdp mechanisms do not: there clamping biases the rate upwards where many times exceed the bound. "
+        "The bound is public and chosen beforehand; the paper's follows the true parameter.",
         prefer_when="How long until something happens, without censoring.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
@@ -60,17 +118,27 @@ class GammaExponential(OneParameterFamily, ConjugatePosterior):
     upper: float
     shape: float
     rate: float
+    out_of_bounds: Outside = "clamp"
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        gamma = expect(prior, GammaExponentialPrior)
-        return cls(expect(domain, GammaExponentialDomain).upper, gamma.shape, gamma.rate)
+        bounds, gamma = expect(domain, GammaExponentialDomain), expect(prior, GammaExponentialPrior)
+        return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
 
     @property
-    def columns(self) -> tuple[NumericColumn, ...]:
+    def column(self) -> NumericColumn:
         """The waiting time."""
-        return (NumericColumn("value", 0.0, self.upper, STEPS),)
+        return NumericColumn("value", 0.0, self.upper, STEPS, outside=self.out_of_bounds)
+
+    @property
+    def number_family(self) -> ExponentialTimes:
+        """The exponential law with its prior."""
+        return ExponentialTimes(self.shape, self.rate)
+
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw waiting times."""
+        return rng.exponential(1.0 / parameter, size)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -80,14 +148,6 @@ class GammaExponential(OneParameterFamily, ConjugatePosterior):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean of a new record at the posterior mean of the rate."""
         return {"mean": 1.0 / mean[0]}
-
-    def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sum of the codes, and the number of valid records where it is private.
-
-        Privacy: that of ``sum_statistic``: at most the number of grid steps, and one more where records are dropped.
-        Source: mechanisms, integer statistics on a public grid.
-        """
-        return sum_statistic(self.columns[0], policy)
 
     @property
     def parameter_range(self) -> tuple[float, float]:
@@ -111,12 +171,6 @@ class GammaExponential(OneParameterFamily, ConjugatePosterior):
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
         """Return the log density of Gamma(shape, rate)."""
         return (arithmetic.number(self.shape) - 1) * arithmetic.log(theta) - arithmetic.number(self.rate) * theta
-
-    def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw from the prior predictive."""
-        rate = float(rng.gamma(self.shape, 1.0 / self.rate))
-        (column,) = self.columns
-        return (rate,), (column.total_code(rng.exponential(1.0 / rate, n_records)),)
 
     def family(self, n_records: int) -> GammaRateFamily:
         """Return the Gamma posterior, whose rate the data move."""

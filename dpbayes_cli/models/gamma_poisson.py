@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily
+from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.conjugate import GammaShapeFamily
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, sum_statistic
+from dpbayes_cli.record_laws import GammaPrior, LatticeFamily
+from dpbayes_cli.statistic import NumericColumn, Outside
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from dpbayes_cli.numeric import Floats
 
 
 class GammaPoissonDomain(Section, frozen=True, kw_only=True):
     """The public bound of a count."""
 
-    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="counts above this are clamped to it")]
+    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the largest count; larger ones are out of bounds")]
+    out_of_bounds: Annotated[
+        Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
+    ] = "clamp"
 
 
 class GammaPoissonPrior(Section, frozen=True, kw_only=True):
@@ -30,7 +36,48 @@ class GammaPoissonPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class GammaPoisson(OneParameterFamily, ConjugatePosterior):
+class PoissonCounts(GammaPrior, LatticeFamily):
+    """Poisson counts, their rate with a Gamma prior."""
+
+    shape: float
+    rate: float
+
+    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+        """Return the sd of Gamma(shape + n times the mean count, rate + n)."""
+        import numpy as np
+
+        return np.asarray(np.sqrt(self.shape + n_records * np.exp(coordinate)) / (self.rate + n_records))
+
+    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from Gamma(shape + total, rate + n)."""
+        import numpy as np
+
+        return np.asarray(rng.gamma(self.shape + total, 1.0 / (self.rate + n_records), size))
+
+    def log_pmf(self, coordinate: "Floats", numbers: "Floats") -> "Floats":
+        """Return the log probability of a count."""
+        import numpy as np
+        from scipy.special import gammaln
+
+        return np.asarray(numbers * coordinate - np.exp(coordinate) - gammaln(numbers + 1.0))
+
+    def survival(self, coordinate: "Floats", number: float) -> "Floats":
+        """Return the probability of more than a number."""
+        import numpy as np
+        from scipy.special import gammainc
+
+        return np.asarray(gammainc(np.floor(number) + 1.0, np.exp(coordinate)))
+
+    def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
+        """Return the ends of an interval that leaves out less than 1e-15."""
+        import numpy as np
+
+        mean = np.exp(coordinate)
+        return mean - 9.0 * np.sqrt(mean), mean + 9.0 * np.sqrt(mean) + 24.0
+
+
+@dataclass(frozen=True)
+class GammaPoisson(OneNumber, OneParameterFamily, ConjugatePosterior):
     """rate ~ Gamma(shape, rate); each record is a count, Poisson(rate), clamped to a public bound.
 
     The conjugate update adds the sum of the counts to the shape and their number to the rate; the posterior predictive
@@ -42,14 +89,16 @@ class GammaPoisson(OneParameterFamily, ConjugatePosterior):
     name: ClassVar[str] = "gamma-poisson"
     summary: ClassVar[str] = "rate of a count, Gamma prior"
     card: ClassVar[Card] = Card(
-        releases="Draws of the rate of a Poisson count (with ops and the rdp mechanisms).",
+        releases="The sum of the counts, clamped to a public bound, with noise (and the number of those that count, "
+        "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
         guarantee="That of the mechanism. One record moves the sum of the counts by at most the public bound.",
         assumptions="Each record holds one count, an integer; larger ones are clamped to the public bound, smaller "
         "ones "
         "to 0. With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
-        corrections="Clamping at the bound biases the rate downwards where many counts exceed it; the bound is public "
-        "and chosen beforehand, not after the data.",
+        corrections="The posterior knows that counts are clamped: its likelihood is that of clamped counts, exact by "
+        "inversion of the characteristic function. Draws by ops and the rdp mechanisms do not: there clamping biases "
+        "the rate downwards where many counts exceed the bound, which is public and chosen beforehand.",
         prefer_when="How often something happens to each person: visits, relapses, claims.",
     )
     domain_type: ClassVar[type[Section]] = GammaPoissonDomain
@@ -58,17 +107,27 @@ class GammaPoisson(OneParameterFamily, ConjugatePosterior):
     upper: int
     shape: float
     rate: float
+    out_of_bounds: Outside = "clamp"
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        gamma = expect(prior, GammaPoissonPrior)
-        return cls(expect(domain, GammaPoissonDomain).upper, gamma.shape, gamma.rate)
+        bounds, gamma = expect(domain, GammaPoissonDomain), expect(prior, GammaPoissonPrior)
+        return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
 
     @property
-    def columns(self) -> tuple[NumericColumn, ...]:
+    def column(self) -> NumericColumn:
         """The count."""
-        return (NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True),)
+        return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
+
+    @property
+    def number_family(self) -> PoissonCounts:
+        """The Poisson law with its prior."""
+        return PoissonCounts(self.shape, self.rate)
+
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw counts."""
+        return rng.poisson(parameter, size).astype(float)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -78,14 +137,6 @@ class GammaPoisson(OneParameterFamily, ConjugatePosterior):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean of a new record."""
         return {"mean": mean[0]}
-
-    def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sum of the codes, and the number of valid records where it is private.
-
-        Privacy: that of ``sum_statistic``: at most the number of grid steps, and one more where records are dropped.
-        Source: mechanisms, integer statistics on a public grid.
-        """
-        return sum_statistic(self.columns[0], policy)
 
     @property
     def parameter_range(self) -> tuple[float, float]:
@@ -109,11 +160,6 @@ class GammaPoisson(OneParameterFamily, ConjugatePosterior):
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
         """Return the log density of Gamma(shape, rate)."""
         return (arithmetic.number(self.shape) - 1) * arithmetic.log(theta) - arithmetic.number(self.rate) * theta
-
-    def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw from the prior predictive."""
-        rate = float(rng.gamma(self.shape, 1.0 / self.rate))
-        return (rate,), (int(rng.poisson(rate, n_records).clip(0, self.upper).sum()),)
 
     def family(self, n_records: int) -> GammaShapeFamily:
         """Return the Gamma posterior, whose shape the data move."""

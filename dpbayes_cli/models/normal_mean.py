@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily
+from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.conjugate import NormalFamily
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, sum_statistic
+from dpbayes_cli.record_laws import NumberFamily
+from dpbayes_cli.statistic import NumericColumn, Outside
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from dpbayes_cli.numeric import Complexes, Floats
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""
@@ -23,9 +26,12 @@ LARGEST = 1e12
 class NormalMeanDomain(Section, frozen=True, kw_only=True):
     """The public bounds of a number, and its known variance."""
 
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
+    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="the lower bound")]
+    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="the upper bound")]
     variance: Annotated[Positive, Meta(description="the known variance of a record")]
+    out_of_bounds: Annotated[
+        Outside, Meta(description="numbers out of bounds: clamp them to the bound, or drop the record")
+    ] = "clamp"
 
     def __post_init__(self) -> None:
         if not self.lower < self.upper or self.upper - self.lower < 1e-12 * max(abs(self.lower), abs(self.upper)):
@@ -40,7 +46,75 @@ class NormalMeanPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class NormalMean(OneParameterFamily, ConjugatePosterior):
+class NormalNumbers(NumberFamily):
+    """Normal numbers of known variance, their mean with a normal prior; the coordinate is the mean itself."""
+
+    prior_mean: float
+    prior_variance: float
+    variance: float
+    lattice: ClassVar[bool] = False
+
+    @property
+    def prior_range(self) -> tuple[float, float]:
+        """Seven standard deviations on both sides."""
+        reach = 7.1 * self.prior_variance**0.5
+        return self.prior_mean - reach, self.prior_mean + reach
+
+    def draw_prior(self, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw means."""
+        return rng.normal(self.prior_mean, self.prior_variance**0.5, size)
+
+    def log_prior(self, coordinate: "Floats") -> "Floats":
+        """Return the normal log density."""
+        return -((coordinate - self.prior_mean) ** 2) / (2.0 * self.prior_variance)
+
+    def parameter(self, coordinate: "Floats") -> "Floats":
+        """Return the mean."""
+        return coordinate
+
+    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+        """Return the sd of the normal posterior."""
+        return 1.0 / (1.0 / self.prior_variance + n_records / self.variance) ** 0.5 + 0.0 * coordinate
+
+    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from the normal posterior."""
+        precision = 1.0 / self.prior_variance + n_records / self.variance
+        mean = (self.prior_mean / self.prior_variance + total / self.variance) / precision
+        return rng.normal(mean, precision**-0.5, size)
+
+    def masses(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats, Floats]":
+        """Return the probabilities below, inside and above the bounds."""
+        import numpy as np
+        from scipy.special import ndtr
+
+        from dpbayes_cli.truncated_normal import interval_moments
+
+        sd, half, middle = self.variance**0.5, (upper - lower) / 2.0, (upper + lower) / 2.0
+        inside = interval_moments((coordinate - middle) / half, np.full_like(coordinate, sd / half), 0)[0]
+        return np.asarray(ndtr((lower - coordinate) / sd)), inside, np.asarray(ndtr((coordinate - upper) / sd))
+
+    def transform(
+        self, coordinate: "Floats", frequencies: "Floats | Complexes", lower: float, upper: float
+    ) -> "Complexes":
+        """Return the characteristic function inside the bounds."""
+        from dpbayes_cli.truncated_normal import interval_transform
+
+        return interval_transform(coordinate, self.variance**0.5, frequencies, lower, upper)
+
+    def moments(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats]":
+        """Return the first two moments inside the bounds, of the number scaled to [-1, 1]."""
+        import numpy as np
+
+        from dpbayes_cli.truncated_normal import interval_moments
+
+        half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
+        sd = np.full_like(coordinate, self.variance**0.5 / half)
+        _, first, second = interval_moments((coordinate - middle) / half, sd, 2)
+        return first, second
+
+
+@dataclass(frozen=True)
+class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
     """mean ~ N(prior_mean, prior_variance); each record is N(mean, variance), clamped to public bounds.
 
     The conjugate update is that of a normal mean with known variance; the posterior predictive mean is the posterior
@@ -52,14 +126,16 @@ class NormalMean(OneParameterFamily, ConjugatePosterior):
     name: ClassVar[str] = "normal-mean"
     summary: ClassVar[str] = "mean of a number of known variance, normal prior"
     card: ClassVar[Card] = Card(
-        releases="Draws of the mean of a number whose variance is known (with ops and the rdp mechanisms).",
+        releases="The sum of the numbers, clamped to public bounds, with noise (and the number of those that count, where "
+        "it is private); from it the posterior of the mean. With ops and the rdp mechanisms draws of the mean.",
         guarantee="That of the mechanism. One record moves the sum by at most upper - lower.",
         assumptions="Each record holds one number; it is clamped to public bounds and rounded to a public grid of 2^20 "
         "steps. The variance is known and public. With impute:VALUE the custodian promises that VALUE is a fair "
         "stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.3; Foulds et al. 2016, sec. 3.1.",
         corrections="The range of the log likelihood ratio is (upper - lower)(high - low) / variance on a support "
-        "[low, high] of the mean: half of the papers' 2 Delta for symmetric bounds.",
+        "[low, high] of the mean: half of the papers' 2 Delta for symmetric bounds. The noise-aware posterior knows "
+        "that numbers are clamped; draws by ops and the rdp mechanisms do not.",
         prefer_when="The mean of a measurement whose spread is well known.",
     )
     domain_type: ClassVar[type[Section]] = NormalMeanDomain
@@ -70,17 +146,27 @@ class NormalMean(OneParameterFamily, ConjugatePosterior):
     variance: float
     prior_mean: float
     prior_variance: float
+    out_of_bounds: Outside = "clamp"
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
         bounds, normal = expect(domain, NormalMeanDomain), expect(prior, NormalMeanPrior)
-        return cls(bounds.lower, bounds.upper, bounds.variance, normal.mean, normal.variance)
+        return cls(bounds.lower, bounds.upper, bounds.variance, normal.mean, normal.variance, bounds.out_of_bounds)
 
     @property
-    def columns(self) -> tuple[NumericColumn, ...]:
+    def column(self) -> NumericColumn:
         """The number."""
-        return (NumericColumn("value", self.lower, self.upper, STEPS),)
+        return NumericColumn("value", self.lower, self.upper, STEPS, outside=self.out_of_bounds)
+
+    @property
+    def number_family(self) -> NormalNumbers:
+        """The normal law with the prior of its mean."""
+        return NormalNumbers(self.prior_mean, self.prior_variance, self.variance)
+
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw numbers."""
+        return rng.normal(parameter, self.variance**0.5, size)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -90,14 +176,6 @@ class NormalMean(OneParameterFamily, ConjugatePosterior):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean of a new record."""
         return {"mean": mean[0]}
-
-    def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sum of the codes, and the number of valid records where it is private.
-
-        Privacy: that of ``sum_statistic``: at most the number of grid steps, and one more where records are dropped.
-        Source: mechanisms, integer statistics on a public grid.
-        """
-        return sum_statistic(self.columns[0], policy)
 
     @property
     def parameter_range(self) -> tuple[float, float]:
@@ -124,12 +202,6 @@ class NormalMean(OneParameterFamily, ConjugatePosterior):
         """Return the log density of the normal prior."""
         away = theta - arithmetic.number(self.prior_mean)
         return -away * away / (2 * arithmetic.number(self.prior_variance))
-
-    def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw from the prior predictive."""
-        mean = float(rng.normal(self.prior_mean, self.prior_variance**0.5))
-        (column,) = self.columns
-        return (mean,), (column.total_code(rng.normal(mean, self.variance**0.5, n_records)),)
 
     def family(self, n_records: int) -> NormalFamily:
         """Return the normal posterior."""

@@ -46,6 +46,10 @@ class NoiseLaw(Protocol):
         """Return log P(noise = z), elementwise."""
         ...
 
+    def characteristic(self, u: Floats) -> Floats:
+        """Return E[cos(u noise)], elementwise, for 0 <= u <= pi."""
+        ...
+
     def radius(self, nats: float) -> int:
         """Return the smallest z >= 0 with log P(0) - log P(z) >= nats."""
         ...
@@ -134,6 +138,13 @@ class DiscreteLaplace:
         log_mass_at_zero = math.log(math.tanh(1.0 / (2.0 * self.scale)))
         return np.asarray(log_mass_at_zero - np.abs(z) / self.scale)
 
+    def characteristic(self, u: Floats) -> Floats:
+        """Return E[cos(u noise)] = (1 - p)^2 / ((1 - p)^2 + 2 p (1 - cos u)), p = exp(-1 / scale)."""
+        import numpy as np
+
+        square = math.expm1(-1.0 / self.scale) ** 2
+        return np.asarray(square / (square + 4.0 * math.exp(-1.0 / self.scale) * np.sin(u / 2.0) ** 2))
+
     def radius(self, nats: float) -> int:
         """Return the smallest z >= 0 with log P(0) - log P(z) >= nats."""
         return math.ceil(nats * self.scale)
@@ -213,6 +224,15 @@ class DiscreteGaussian:
         Source: OpenDP make_gaussian (integer atom domain, L2 distance).
         """
         return [int(value) for value in _opendp_gaussian(self.scale)(list(values))]
+
+    def characteristic(self, u: Floats) -> Floats:
+        """Return E[cos(u noise)]; where the law is smooth, exp(-scale^2 u^2 / 2) up to exp(-pi^2 scale^2 / 2)."""
+        import numpy as np
+
+        if self._is_smooth:
+            return np.asarray(np.exp(-0.5 * (self.scale * u) ** 2))
+        z, mass = self._table()
+        return np.asarray((np.cos(np.multiply.outer(u, z)) * (mass / mass.sum())).sum(axis=-1))
 
     def _table(self) -> tuple[Integers, Floats]:
         """Return the integers that matter and their unnormalized probabilities."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
@@ -15,9 +15,9 @@ from dpbayes_cli.grammar import BLANKS
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, line_settles, split_record
-from dpbayes_cli.sources.source import Source, column_index, impute_code, unreadable
+from dpbayes_cli.sources.source import Source, column_index, unreadable
 from dpbayes_cli.sources.statements import Tally
-from dpbayes_cli.statistic import AnyColumn, NumericColumn, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.statistic import AnyColumn, Column, RecordPolicy, Statistic, Statistics
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
@@ -34,8 +34,8 @@ class DelimitedSource(Source):
     def __init__(self, location: Location, dialect: Dialect) -> None:
         self._location = location
         self._dialect = dialect
-        self._column: AnyColumn | None = None
-        self._index = 0
+        self._columns: tuple[AnyColumn, ...] = ()
+        self._places: list[int] = []
         self._width = 1
         self._open = ExitStack()
         self._stream: BinaryIO | None = None
@@ -45,8 +45,8 @@ class DelimitedSource(Source):
         """What one record is."""
         return "parsed record" if self._dialect.quoted_newlines else "physical line"
 
-    def check(self, column: AnyColumn, name: str | None) -> None:
-        """Resolve the column by the header lines, which are public; see ``Source.check``."""
+    def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
+        """Resolve the columns by the header lines, which are public; see ``Source.check``."""
         if self._location.is_stream:
             path = self._location.paths[0] if self._location.paths else None
             self._stream = self._open.enter_context(opened(path))
@@ -56,10 +56,10 @@ class DelimitedSource(Source):
             for path in self._location.paths:
                 with opened(path) as stream:
                     headers.append(self._names(stream))
-        if any(names != headers[0] for names in headers):
+        if any(header != headers[0] for header in headers):
             raise SourceError("the files have different headers")
-        self._width, self._index = len(headers[0]), column_index(headers[0], name)
-        self._column = column
+        self._width, self._places = len(headers[0]), [column_index(headers[0], name) for name in names]
+        self._columns = tuple(columns)
 
     def count_records(self) -> int | None:
         """Count the records of regular files; None for a stream."""
@@ -69,19 +69,19 @@ class DelimitedSource(Source):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
         """Evaluate a statistic exactly in one pass; see ``Source.statistics``."""
-        if self._column is None:
+        if not self._columns:
             raise ValueError("check first")
-        text = cell_expression("line", self._index, self._width, self._dialect)
-        tally = Tally(self._column)
-        levels = () if isinstance(self._column, NumericColumn) else self._column.levels
+        texts = [cell_expression("line", place, self._width, self._dialect) for place in self._places]
+        tally = Tally(self._columns, statistic)
+        levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
         with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
             relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
-            query = tally.query(relation, text, impute_code(self._column, policy), first)
+            query = tally.query(relation, texts, policy, first)
             tally.add(fetch(engine, query, pipe.cut))
         if tally.records != pipe.records:
             raise SourceError("the engine lost count of the records; nothing is released")
-        return Statistics(tally.values(statistic), pipe.records)
+        return Statistics(tally.values(), pipe.records)
 
     def close(self) -> None:
         """Close a stream that is still open."""

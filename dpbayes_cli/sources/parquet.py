@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from dpbayes_cli.duck import cursor, fetch
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.sources.location import Location, opened
-from dpbayes_cli.sources.source import Source, column_index, impute_code, unreadable
+from dpbayes_cli.sources.source import Source, column_index, unreadable
 from dpbayes_cli.sources.statements import Tally
 from dpbayes_cli.statistic import AnyColumn, NumericColumn, RecordPolicy, Statistic, Statistics
 
@@ -36,29 +37,30 @@ class ParquetSource(Source):
         if location.is_stream:
             raise SourceError("Parquet cannot be read from a stream", hint="name a file")
         self._location = location
-        self._column: AnyColumn | None = None
-        self._name = ""
+        self._columns: tuple[AnyColumn, ...] = ()
+        self._names: list[str] = []
 
     @property
     def record_unit(self) -> str:
         """What one record is."""
         return "row"
 
-    def check(self, column: AnyColumn, name: str | None) -> None:
-        """Resolve the column by the schemas, which are public; see ``Source.check``."""
+    def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
+        """Resolve the columns by the schemas, which are public; see ``Source.check``."""
         schemas = []
         with cursor(unreadable()) as engine, ExitStack() as files:
             for path in self._location.paths:
                 relation = _relation(files.enter_context(opened(path)).fileno())
                 rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
                 schemas.append([(str(row[0]), str(row[1])) for row in rows])
-        names = [[name for name, _ in schema] for schema in schemas]
-        index = column_index(names[0], name)
-        types = {dict(schema).get(names[0][index]) for schema in schemas}
-        if len(types) > 1:
-            raise SourceError("the files have different schemas")
-        _check_type(str(types.pop()), column)
-        self._name, self._column = names[0][index], column
+        found = [name for name, _ in schemas[0]]
+        self._names = [found[column_index(found, name)] for name in names]
+        for name, column in zip(self._names, columns, strict=True):
+            types = {dict(schema).get(name) for schema in schemas}
+            if len(types) > 1:
+                raise SourceError("the files have different schemas")
+            _check_type(str(types.pop()), column)
+        self._columns = tuple(columns)
 
     def count_records(self) -> int | None:
         """Count the rows, which each file's footer states."""
@@ -68,17 +70,17 @@ class ParquetSource(Source):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
         """Evaluate a statistic exactly in one pass; see ``Source.statistics``."""
-        if self._column is None:
+        if not self._columns:
             raise ValueError("check first")
-        quoted = '"' + self._name.replace('"', '""') + '"'
-        tally = Tally(self._column)
+        quoted = ['"' + name.replace('"', '""') + '"' for name in self._names]
+        texts = [f"CAST({name} AS VARCHAR)" for name in quoted]
+        tally = Tally(self._columns, statistic)
         with cursor(unreadable()) as engine:
             for path in self._location.paths:
                 with opened(path) as file:
-                    text, impute = f"CAST({quoted} AS VARCHAR)", impute_code(self._column, policy)
-                    query = tally.query(_relation(file.fileno()), text, impute)
+                    query = tally.query(_relation(file.fileno()), texts, policy)
                     tally.add(fetch(engine, query, engine.interrupt))
-        return Statistics(tally.values(statistic), tally.records)
+        return Statistics(tally.values(), tally.records)
 
     def close(self) -> None:
         """Nothing stays open."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
@@ -29,12 +30,12 @@ class Source(ABC):
         """What one record is, for the report: a physical line, a parsed record, a row."""
 
     @abstractmethod
-    def check(self, column: AnyColumn, name: str | None) -> None:
-        """Resolve the column and refuse what cannot work.
+    def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
+        """Resolve the columns and refuse what cannot work.
 
         Args:
-            column: the column that the model reads.
-            name: its name in the file, or None where the file has one column.
+            columns: the columns that the model reads.
+            names: their names in the file; None where the file has one column.
 
         Raises:
             SourceError: no such column, a malformed header, files that differ, a type that cannot be read as text.
@@ -111,7 +112,10 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
                 where="on_invalid",
                 hint=f"impute a number from {column.lower:g} to {column.upper:g}",
             )
-        return column.code(number)
+        code = column.code(number)
+        if code is None:
+            raise SpecError(f"{policy.impute!r} is out of bounds", where="on_invalid")
+        return code
     normal = [normal_cell(level) for level in column.levels]
     if normal_cell(policy.impute) not in normal:
         raise SpecError(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.sources.records import literal
-from dpbayes_cli.statistic import AnyColumn, Column, CountAt, Expression, NumericColumn, Statistic, SumOf
+from dpbayes_cli.sources.source import impute_code
+from dpbayes_cli.statistic import AnyColumn, Column, CountAt, Expression, NumericColumn, RecordPolicy, Statistic
+
+Monomial = tuple[int, ...]
+"""A product of codes, by the places of its factors' columns, ascending."""
 
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 """Common spellings of a missing value: invalid like any other text that is no level, but known at the first look."""
@@ -74,29 +78,51 @@ def counting_query(relation: str, text: str, column: Column, impute: int | None,
     return f"SELECT unnest([{codes}, NULL]), unnest([{counts}, count(*) FILTER (level IS NULL)]) FROM ({records})"
 
 
-def number_query(relation: str, text: str, column: NumericColumn, impute: int | None) -> str:
-    """Return a query of one row: the records, the valid ones, and the sum of their codes; one pass.
+def number_query(
+    relation: str,
+    texts: Sequence[str],
+    columns: Sequence[NumericColumn],
+    imputes: Sequence[int | None],
+    monomials: Sequence[Monomial],
+) -> str:
+    """Return a query of one row: the records, the valid ones, and sums of products of codes over these; one pass.
 
-    The code is computed in the IEEE operations of ``NumericColumn.code``, so that every engine gives the same integer.
+    A code is computed in the IEEE operations of ``NumericColumn.code``, so that every engine gives the same integer. A
+    record is valid where all of its numbers are.
 
     Args:
         relation: the FROM clause; one row a record.
-        text: the expression of the cell's text in that relation.
-        column: the column's domain.
-        impute: the code that an invalid cell counts as, or None: it counts as nothing.
+        texts: for each column the expression of its cell's text in that relation.
+        columns: the columns' domains.
+        imputes: for each column the code that an invalid cell counts as, or None: the record counts as nothing.
+        monomials: the products, each by the indices of its factors.
     """
-    grammar = literal(WHOLE if column.integers else NUMBER)
-    number = f"CASE WHEN regexp_full_match(cell, {grammar}) THEN TRY_CAST(cell AS DOUBLE) END"
-    clamped = f"least(greatest(number, {_double(column.lower)}), {_double(column.upper)})"
-    code = f"CAST(floor(({clamped} - {_double(column.lower)}) / {_double(column.step)} + 0.5) AS BIGINT)"
-    valid = f"CASE WHEN number IS NOT NULL AND isfinite(number) THEN {code} END"
-    if impute is not None:
-        valid = f"coalesce({valid}, {impute})"
-    cells = f"SELECT trim({text}, {literal(BLANKS)}) AS cell FROM {relation}"
-    return (
-        f"SELECT count(*), count(code), coalesce(sum(code), 0) FROM "
-        f"(SELECT {valid} AS code FROM (SELECT {number} AS number FROM ({cells})))"
+    places = range(len(columns))
+    cells = ", ".join(f"trim({text}, {literal(BLANKS)}) AS cell_{i}" for i, text in enumerate(texts))
+    numbers = ", ".join(_number(f"cell_{i}", column) + f" AS number_{i}" for i, column in enumerate(columns))
+    codes = ", ".join(_code(f"number_{i}", columns[i], imputes[i]) + f" AS code_{i}" for i in places)
+    whole = " AND ".join(f"code_{i} IS NOT NULL" for i in places)
+    sums = "".join(
+        f", coalesce(sum({' * '.join(f'code_{i}' for i in monomial)}) FILTER ({whole}), 0)" for monomial in monomials
     )
+    return (
+        f"SELECT count(*), count(*) FILTER ({whole}){sums} FROM "
+        f"(SELECT {codes} FROM (SELECT {numbers} FROM (SELECT {cells} FROM {relation})))"
+    )
+
+
+def _number(cell: str, column: NumericColumn) -> str:
+    grammar = literal(WHOLE if column.integers else NUMBER)
+    return f"CASE WHEN regexp_full_match({cell}, {grammar}) THEN TRY_CAST({cell} AS DOUBLE) END"
+
+
+def _code(number: str, column: NumericColumn, impute: int | None) -> str:
+    lower, upper = _double(column.lower), _double(column.upper)
+    clamped = f"least(greatest({number}, {lower}), {upper})"
+    code = f"CAST(floor(({clamped} - {lower}) / {_double(column.step)} + 0.5) AS BIGINT)"
+    inside = f" AND {number} BETWEEN {lower} AND {upper}" if column.outside == "drop" else ""
+    valid = f"CASE WHEN {number} IS NOT NULL AND isfinite({number}){inside} THEN {code} END"
+    return valid if impute is None else f"coalesce({valid}, {impute})"
 
 
 def _double(number: float) -> str:
@@ -104,38 +130,69 @@ def _double(number: float) -> str:
 
 
 class Tally:
-    """What one pass over one column found; tallies of several files add up."""
+    """What one pass over the columns of a statistic found; tallies of several files add up.
 
-    def __init__(self, column: AnyColumn) -> None:
-        self._column = column
-        self._counts: Counter[int | str | None] = Counter()
+    Args:
+        columns: one column of levels, or one or more of numbers.
+        statistic: what is to be evaluated.
+    """
 
-    def query(self, relation: str, text: str, impute: int | None, first: str | None = None) -> str:
+    def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic) -> None:
+        self._columns = columns
+        self._statistic = statistic
+        self._numbers = [column for column in columns if isinstance(column, NumericColumn)]
+        if (self._numbers and len(self._numbers) < len(columns)) or (not self._numbers and len(columns) != 1):
+            raise ValueError("a statistic reads one column of levels, or columns of numbers")
+        self._counts: Counter[int | str | Monomial | None] = Counter()
+        wanted = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
+        self._monomials = sorted(wanted - {()}) if self._numbers else []
+
+    def query(self, relation: str, texts: Sequence[str], policy: RecordPolicy, first: str | None = None) -> str:
         """Return the query whose rows ``add`` takes."""
-        if isinstance(self._column, NumericColumn):
-            return number_query(relation, text, self._column, impute)
-        return counting_query(relation, text, self._column, impute, first)
+        imputes = [impute_code(column, policy) for column in self._columns]
+        if self._numbers:
+            return number_query(relation, texts, self._numbers, imputes, self._monomials)
+        (column,), (text,), (impute,) = self._columns, texts, imputes
+        return counting_query(relation, text, cast(Column, column), impute, first)
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Add the rows of one query."""
-        if isinstance(self._column, NumericColumn):
-            for records, valid, total in rows:
-                self._counts.update({"records": records, "valid": valid, "sum": int(total)})
-        else:
+        if not self._numbers:
             self._counts.update(dict(rows))
+            return
+        for records, valid, *sums in rows:
+            self._counts.update({"records": records, (): valid})
+            self._counts.update({m: int(total) for m, total in zip(self._monomials, sums, strict=True)})
 
     @property
     def records(self) -> int:
         """The number of records, valid or not."""
-        return self._counts["records"] if isinstance(self._column, NumericColumn) else self._counts.total()
+        return self._counts["records"] if self._numbers else self._counts.total()
 
-    def values(self, statistic: Statistic) -> tuple[int, ...]:
-        """Read the components of a statistic off."""
-        return tuple(self._value(expression) for expression in statistic.expressions)
+    def values(self) -> tuple[int, ...]:
+        """Return the components of the statistic."""
+        return tuple(self._value(expression) for expression in self._statistic.expressions)
 
     def _value(self, expression: Expression) -> int:
-        if expression.role != self._column.role:
-            raise ValueError("the statistic reads a column that was not counted")
         if isinstance(expression, CountAt):
+            if expression.role != self._columns[0].role:
+                raise ValueError("the statistic reads a column that was not counted")
             return self._counts[expression.level]
-        return self._counts["sum" if isinstance(expression, SumOf) else "valid"]
+        return sum(weight * self._counts[part] for part, weight in _expansion(expression, self._numbers).items())
+
+
+def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict[Monomial, int]:
+    """Write a product of codes, centred or not, as integer multiples of products of plain codes."""
+    if isinstance(expression, CountAt):
+        return {}
+    places = {column.role: i for i, column in enumerate(columns)}
+    terms: dict[Monomial, int] = {(): expression.weight}
+    for role in expression.roles:
+        place = places[role]
+        grown: Counter[Monomial] = Counter()
+        for monomial, weight in terms.items():
+            grown[tuple(sorted((*monomial, place)))] += weight * (2 if expression.centred else 1)
+            if expression.centred:
+                grown[monomial] -= weight * columns[place].steps
+        terms = dict(grown)
+    return terms

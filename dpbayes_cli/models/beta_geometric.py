@@ -1,0 +1,178 @@
+"""Beta-geometric: the probability that a repeated attempt succeeds, from how often it failed before."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+from msgspec import Meta
+
+from dpbayes_cli.capabilities import OneNumber
+from dpbayes_cli.contracts import Card, Positive, Section, expect
+from dpbayes_cli.record_laws import LatticeFamily
+from dpbayes_cli.statistic import NumericColumn, Outside
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.numeric import Complexes, Floats
+
+
+class BetaGeometricDomain(Section, frozen=True, kw_only=True):
+    """The public bound of a number of failures."""
+
+    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the largest number; larger ones are out of bounds")]
+    out_of_bounds: Annotated[
+        Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
+    ] = "clamp"
+
+
+class BetaGeometricPrior(Section, frozen=True, kw_only=True):
+    """Beta prior of the probability of success."""
+
+    alpha: Annotated[Positive, Meta(description="first shape of the Beta prior")] = 1.0
+    beta: Annotated[Positive, Meta(description="second shape of the Beta prior")] = 1.0
+
+
+@dataclass(frozen=True)
+class GeometricNumbers(LatticeFamily):
+    """Failures before the first success, the probability of success with a Beta prior; the coordinate is its logit."""
+
+    alpha: float
+    beta: float
+
+    @property
+    def prior_range(self) -> tuple[float, float]:
+        """The logits of the quantiles of 1e-12."""
+        import math
+
+        from scipy.special import betaincinv
+
+        low = max(float(betaincinv(self.alpha, self.beta, 1e-12)), 1e-300)
+        high = max(float(betaincinv(self.beta, self.alpha, 1e-12)), 1e-300)
+        return math.log(low / (1.0 - low)), -math.log(high / (1.0 - high))
+
+    def draw_prior(self, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw logits: differences of logarithms of Gamma variables, which do not underflow."""
+        import numpy as np
+
+        first, second = (
+            np.log(rng.standard_gamma(shape + 1.0, size)) + np.log1p(-rng.random(size)) / shape
+            for shape in (self.alpha, self.beta)
+        )
+        return np.asarray(first - second)
+
+    def log_prior(self, coordinate: "Floats") -> "Floats":
+        """Return the log density of the logit."""
+        import numpy as np
+
+        total = self.alpha + self.beta
+        return np.asarray(self.alpha * coordinate - total * np.logaddexp(0.0, coordinate))
+
+    def parameter(self, coordinate: "Floats") -> "Floats":
+        """Return the probability of success."""
+        from scipy.special import expit
+
+        return expit(coordinate)
+
+    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+        """Return the sd of Beta(alpha + n, beta + n times the mean number of failures)."""
+        import numpy as np
+
+        first, second = self.alpha + n_records, self.beta + n_records * np.exp(np.minimum(-coordinate, 300.0))
+        total = first + second
+        return np.asarray(np.sqrt(first / total * (second / total) / (total + 1.0)))
+
+    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from Beta(alpha + n, beta + total)."""
+        return rng.beta(self.alpha + n_records, self.beta + total, size)
+
+    def log_pmf(self, coordinate: "Floats", numbers: "Floats") -> "Floats":
+        """Return the log probability of a number of failures."""
+        import numpy as np
+
+        return np.asarray(-np.logaddexp(0.0, -coordinate) - numbers * np.logaddexp(0.0, coordinate))
+
+    def survival(self, coordinate: "Floats", number: float) -> "Floats":
+        """Return the probability of more failures than a number."""
+        import numpy as np
+
+        return np.asarray(np.exp(-(np.floor(number) + 1.0) * np.logaddexp(0.0, coordinate)))
+
+    def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
+        """Return the ends of an interval that leaves out less than 1e-15."""
+        import numpy as np
+
+        return np.zeros_like(coordinate), 36.0 / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
+
+    def transform(
+        self, coordinate: "Floats", frequencies: "Floats | Complexes", lower: float, upper: float
+    ) -> "Complexes":
+        """Return p (1 - r^(upper + 1)) / (1 - r), r = (1 - p) exp(i u), the sum of a geometric series."""
+        import numpy as np
+
+        log_ratio = 1j * frequencies - np.logaddexp(0.0, coordinate)
+        near = np.abs(log_ratio) < 1e-12
+        safe = np.where(near, 1.0, log_ratio)
+        series = np.where(near, upper + 1.0, np.expm1((upper + 1.0) * safe) / np.expm1(safe))
+        return np.asarray(np.exp(-np.logaddexp(0.0, -coordinate)) * series)
+
+
+@dataclass(frozen=True)
+class BetaGeometric(OneNumber):
+    """theta ~ Beta(alpha, beta); each record is a number of failures before the first success, clamped to a public bound.
+
+    The conjugate update adds the number of records to alpha and the sum of the failures to beta.
+
+    Source: Bernstein and Sheldon 2018 sec. 3.3 (univariate exponential families with truncation).
+    """
+
+    name: ClassVar[str] = "beta-geometric"
+    summary: ClassVar[str] = "probability of success from failures before it, Beta prior"
+    card: ClassVar[Card] = Card(
+        releases="The sum of the failures, clamped to a public bound, with noise (and the number of records that count, "
+        "where it is private); from it the posterior of the probability of success.",
+        guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
+        assumptions="Each record holds one whole number, of failures before the first success; larger ones are clamped to "
+        "the public bound or dropped. Attempts are independent and alike. With impute:VALUE the custodian promises that "
+        "VALUE is a fair stand-in.",
+        source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3.",
+        corrections="The posterior knows that numbers are clamped: its likelihood is exact by inversion of the "
+        "characteristic function, where the paper approximates by normal laws.",
+        prefer_when="How many tries it takes: attempts until admission, contacts until an answer.",
+    )
+    domain_type: ClassVar[type[Section]] = BetaGeometricDomain
+    prior_type: ClassVar[type[Section]] = BetaGeometricPrior
+
+    upper: int
+    alpha: float
+    beta: float
+    out_of_bounds: Outside = "clamp"
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec."""
+        bounds, beta = expect(domain, BetaGeometricDomain), expect(prior, BetaGeometricPrior)
+        return cls(bounds.upper, beta.alpha, beta.beta, bounds.out_of_bounds)
+
+    @property
+    def column(self) -> NumericColumn:
+        """The number of failures."""
+        return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
+
+    @property
+    def number_family(self) -> GeometricNumbers:
+        """The geometric law with its prior."""
+        return GeometricNumbers(self.alpha, self.beta)
+
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw numbers of failures."""
+        return (rng.geometric(max(parameter, 1e-15), size) - 1).astype(float)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """One parameter, the probability of success."""
+        return ("theta",)
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return the mean number of failures at the posterior mean of the probability."""
+        return {"mean": (1.0 - mean[0]) / mean[0]}
