@@ -91,7 +91,7 @@ class InferenceReport(_Part, frozen=True, kw_only=True):
     diagnostics: dict[str, float | None]
     warnings: list[str]
     samples: int
-    samples_format: Literal["parquet", "csv"]
+    samples_format: Literal["parquet", "csv", "netcdf"]
 
 
 class LedgerReference(_Part, frozen=True, kw_only=True):
