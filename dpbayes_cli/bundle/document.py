@@ -93,6 +93,11 @@ class InferenceReport(_Part, frozen=True, kw_only=True):
     samples: int
     samples_format: Literal["parquet", "csv", "netcdf"]
 
+    @property
+    def samples_file(self) -> str:
+        """The name of the file that holds the samples."""
+        return samples_name(self.samples_format)
+
 
 class LedgerReference(_Part, frozen=True, kw_only=True):
     """The ledger entry that charged the release."""
@@ -199,6 +204,11 @@ def parse_draw(content: bytes) -> SealedDraw:
         return msgspec.json.decode(content, type=SealedDraw)
     except (msgspec.DecodeError, RecursionError):
         raise VerificationError("the sealed draw cannot be read by this version of dpbayes") from None
+
+
+def samples_name(form: str) -> str:
+    """Return the name of the samples file of a format."""
+    return f"samples.{'nc' if form == 'netcdf' else form}"
 
 
 def json_schema() -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dpbayes_cli.bundle.files import (
 )
 from dpbayes_cli.bundle.read import read_file
 from dpbayes_cli.bundle.report import report_markdown
-from dpbayes_cli.bundle.samples import sample_labels, samples_name, write_samples
+from dpbayes_cli.bundle.samples import sample_labels, write_samples
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import OutputError
@@ -87,7 +87,7 @@ def _render(document: ReleaseDocument, analysis: Analysis | None, directory: Pat
     write_new(directory / STATISTICS, statistics_csv(document))
     form = document.inference.samples_format
     labels = sample_labels(document, document.inference)
-    write_samples(directory / samples_name(form), analysis or analysis_of(document), form, labels)
+    write_samples(directory / document.inference.samples_file, analysis or analysis_of(document), form, labels)
     write_new(directory / REPORT, report_markdown(document))
     return {path.name: digest("file", path.read_bytes()) for path in sorted(directory.iterdir())}
 

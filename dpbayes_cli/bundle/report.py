@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.samples import samples_name
 from dpbayes_cli.bundle.wording import (
+    REUSE_COMMAND,
     WIDTH_NOTE,
     computed_text,
     guarantee_meaning,
@@ -13,6 +13,7 @@ from dpbayes_cli.bundle.wording import (
     noise_share,
     records_text,
     released_text,
+    reuse_texts,
 )
 
 _MANY = 40
@@ -65,7 +66,7 @@ def _draws(document: ReleaseDocument) -> str:
     return (
         f"## What was released\n\n{released_text(document)}\n\n{head}\n"
         + "\n".join(rows)
-        + _more(len(document.draws), samples_name(document.inference.samples_format))
+        + _more(len(document.draws), document.inference.samples_file)
     )
 
 
@@ -116,19 +117,8 @@ def _number(value: float | None) -> str:
 
 
 def _again(document: ReleaseDocument) -> str:
-    samples = samples_name(document.inference.samples_format)
-    if document.draws:
-        return (
-            "## Going on\n\nWhatever is computed from these draws costs nothing more, but there are no more of them "
-            "for "
-            f"free: each was paid for. `{samples}` holds them."
-        )
-    return (
-        "## Going on\n\n"
-        "Everything in this bundle is public, and whatever is computed from it costs nothing more:\n\n"
-        "```\ndpbayes infer BUNDLE --samples 100000 --seed 1\n```\n\n"
-        f"`{samples}` holds {document.inference.samples:,} posterior samples; "
-        "`release.json` holds everything in machine-readable form."
+    return "\n\n".join(
+        ["## Going on", *(f"```\n{part}\n```" if part == REUSE_COMMAND else part for part in reuse_texts(document))]
     )
 
 

@@ -16,13 +16,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 
-_SUFFIXES = {"netcdf": "nc"}
 _NEEDED = {"netcdf": ("xarray", "h5netcdf")}
-
-
-def samples_name(form: str) -> str:
-    """Return the name of the samples file."""
-    return f"samples.{_SUFFIXES.get(form, form)}"
 
 
 def check_format(form: str) -> None:

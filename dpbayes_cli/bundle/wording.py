@@ -12,6 +12,8 @@ WIDTH_NOTE = (
     "them adds. Both are computed from the released values alone."
 )
 
+REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
+
 
 def guarantee_text(guarantee: ReleasedGuarantee) -> str:
     """Return a guarantee in one line, its own notion first."""
@@ -46,6 +48,22 @@ def guarantee_meaning(document: ReleaseDocument) -> str:
             "likely with one as with the other"
         )
     return f"{meaning}. The privacy unit is {document.privacy_unit}."
+
+
+def odds_text(guarantee: ReleasedGuarantee) -> str:
+    """Return what a pure guarantee means for one who was undecided about a person; nothing for other notions."""
+    epsilon = guarantee.epsilon
+    if epsilon is None or guarantee.delta > 0 or epsilon > 10:
+        return ""
+    sure = math.ceil(1000.0 / (1.0 + math.exp(-epsilon))) / 10.0
+    undecided = {
+        "replace-one": "which of two contents a person's record has",
+        "add-remove": "whether a person's record is among the data",
+    }[guarantee.neighbors]
+    return (
+        f"For example: whoever knew every other record, and held it for equally likely {undecided}, can be at most "
+        f"{sure:g} % sure after seeing this bundle. Other releases from the same account add to that."
+    )
 
 
 def _factor(epsilon: float) -> str:
@@ -95,3 +113,19 @@ def ledger_note(document: ReleaseDocument) -> str:
         "`dpbayes budget verify` checks the ledger; an entry with this number and another hash means that it was "
         "exchanged."
     )
+
+
+def reuse_texts(document: ReleaseDocument) -> list[str]:
+    """Return what else can be made of a bundle, one paragraph each; ``REUSE_COMMAND`` is among them where it works."""
+    samples = document.inference.samples_file
+    if document.draws:
+        return [
+            "Whatever is computed from these draws costs nothing more, but there are no more of them for free: each "
+            f"was paid for. `{samples}` holds them."
+        ]
+    return [
+        "Everything in this bundle is public, and whatever is computed from it costs nothing more:",
+        REUSE_COMMAND,
+        f"`{samples}` holds {document.inference.samples:,} posterior samples; `release.json` holds everything in "
+        "machine-readable form.",
+    ]
