@@ -46,7 +46,10 @@ class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
     neighbors: Neighbors
     rho: Annotated[float | None, Meta(description="zCDP")] = None
     mu: Annotated[float | None, Meta(description="Gaussian differential privacy")] = None
-    rdp: Annotated[list[list[float]] | None, Meta(description="[order, Renyi divergence] pairs")] = None
+    rdp: Annotated[
+        list[Annotated[list[float], Meta(min_length=2, max_length=2)]] | None,
+        Meta(description="[order, Renyi divergence] pairs"),
+    ] = None
     order_max: Annotated[float | None, Meta(description="the divergence is infinite at and above this order")] = None
 
 

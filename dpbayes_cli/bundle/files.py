@@ -23,7 +23,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     """Return the spec that a release answered.
 
     Raises:
-        VerificationError: the document does not hold one, or other statistics than the spec asks for.
+        VerificationError: the document does not hold one, or other statistics or parameters than the spec asks for.
     """
     try:
         spec = build_spec(document.spec)
@@ -37,6 +37,11 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     drawn = bool(document.draws) and document.noise is None and not names
     if not (drawn or names == list(model.statistic(spec.policy).names)) or public != (document.n_records is not None):
         raise VerificationError("release.json does not hold the statistics of its spec")
+    parameters = list(model.parameters)
+    if list(document.posterior) != parameters or (document.width and list(document.width) != parameters):
+        raise VerificationError("release.json does not hold the posterior of its spec's parameters")
+    if any(len(draw) != len(parameters) for draw in document.draws):
+        raise VerificationError("release.json does not hold draws of its spec's parameters")
     return spec
 
 

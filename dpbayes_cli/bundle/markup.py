@@ -59,26 +59,29 @@ def terms(pairs: Iterable[tuple[str, str]]) -> str:
     return "<dl>\n" + "\n".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs) + "\n</dl>"
 
 
-def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[str]], last: Sequence[str] = ()) -> str:
+def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], last: Sequence[str] = ()) -> str:
     """Return a table of texts; on a narrow screen it scrolls by itself, and not the page.
 
     Args:
         caption: what it shows, for those who do not see it.
-        columns: the heads.
-        rows: the cells; the first of a row is its head, numbers stand to the right.
+        columns: the heads; those of columns that hold nothing but numbers stand to the right, like the numbers.
+        rows: the cells; the first of a row is its head.
         last: one more cell a row without a head, as ``share_bar`` makes it.
     """
-    head = "".join(f'<th scope="col">{text(column)}</th>' for column in columns)
-    if last:
-        head += "<td></td>"
-    body = "\n".join(
-        f'<tr><th scope="row">{text(row[0])}</th>{"".join(_cell(cell) for cell in row[1:])}{extra}</tr>'
+    numeric = [place > 0 and all(_NUMERIC.fullmatch(row[place]) for row in rows) for place in range(len(columns))]
+    kinds = [_class("number") if right else "" for right in numeric]
+    head = "".join(f'<th scope="col"{kind}>{text(column)}</th>' for kind, column in zip(kinds, columns, strict=True))
+    lines = [
+        f'<tr><th scope="row">{text(row[0])}</th>'
+        + "".join(f"<td{kind}>{text(cell)}</td>" for kind, cell in zip(kinds[1:], row[1:], strict=True))
+        + f"{extra}</tr>"
         for row, extra in zip_longest(rows, last, fillvalue="")
-    )
+    ]
     label = text(caption)
     return (
         f'<div class="scroll" role="region" aria-label="{label}" tabindex="0">\n<table>\n'
-        f"<caption>{label}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
+        f"<caption>{label}</caption>\n<thead><tr>{head}{'<td></td>' if last else ''}</tr></thead>\n"
+        f"<tbody>\n{chr(10).join(lines)}\n</tbody>\n</table>\n</div>"
     )
 
 
@@ -88,7 +91,7 @@ def share_bar(share: float) -> str:
     Args:
         share: from 0 to 1.
     """
-    bar = f'<div class="share"><span style="width:{100 * share:.1f}%"></span></div>'
+    bar = f'<div class="share"><span style="width:{100 * min(max(share, 0.0), 1.0):.1f}%"></span></div>'
     return f'<td class="bar" aria-hidden="true">{bar}</td>'
 
 
@@ -102,14 +105,14 @@ def figure(svg: str, caption: str) -> str:
     return f"<figure>\n{svg}\n<figcaption>{text(caption)}</figcaption>\n</figure>"
 
 
-def gallery(figures: Iterable[str]) -> str:
-    """Return figures beside each other, as many as fit."""
-    return '<div class="gallery">\n' + "\n".join(figures) + "\n</div>"
+def gallery(figures: Iterable[str], kind: str = "gallery") -> str:
+    """Return figures beside each other, as many as fit.
 
-
-def _cell(content: str) -> str:
-    kind = "number" if _NUMERIC.fullmatch(content) else ""
-    return f"<td{_class(kind)}>{text(content)}</td>"
+    Args:
+        figures: see ``figure``.
+        kind: gallery for small ones, pair for wide ones.
+    """
+    return f'<div class="{kind}">\n' + "\n".join(figures) + "\n</div>"
 
 
 def _class(kind: str) -> str:

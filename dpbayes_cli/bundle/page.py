@@ -16,7 +16,6 @@ from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, s
 from dpbayes_cli.bundle.page_figures import chain_figures, density_figures, interval_figure
 from dpbayes_cli.bundle.wording import (
     REUSE_COMMAND,
-    WIDTH_NOTE,
     computed_text,
     guarantee_meaning,
     guarantee_text,
@@ -26,6 +25,7 @@ from dpbayes_cli.bundle.wording import (
     records_text,
     released_text,
     reuse_texts,
+    width_text,
 )
 from dpbayes_cli.registry import model_type
 
@@ -88,7 +88,7 @@ def identifier_of(title: str) -> str:
 
 def question(document: ReleaseDocument, analysis: Analysis) -> str:
     """Return what was asked, of whom."""
-    stated = {key: document.spec.get(key) for key in ("domain", "prior")}
+    stated = {key: _settings(document.spec.get(key, {})) for key in ("domain", "prior")}
     return _section(
         "The question",
         terms(
@@ -96,7 +96,7 @@ def question(document: ReleaseDocument, analysis: Analysis) -> str:
                 ("Data set (account)", code(document.account)),
                 ("Model", f"{code(document.model)}: {text(model_type(document.model).summary)}"),
                 ("Mechanism", code(document.mechanism)),
-                *((key.capitalize(), text(_settings(value))) for key, value in stated.items() if value),
+                *((key.capitalize(), text(value)) for key, value in stated.items() if value),
                 ("One record", text(document.record_unit)),
                 ("Number of records", text(records_text(document))),
                 ("Sealed", f"<time>{text(document.created)}</time>"),
@@ -162,7 +162,7 @@ def width(document: ReleaseDocument, analysis: Analysis) -> str:
     columns = ["parameter", "sd", "because of the data", "because of privacy", "privacy's share of the variance"]
     return _section(
         "How wide, and why",
-        paragraph(prose(WIDTH_NOTE)),
+        paragraph(prose(width_text(document))),
         table("Where the width comes from", columns, rows, bars),
         _more(len(document.width), "release.json"),
     )
@@ -270,7 +270,7 @@ def _warnings(document: ReleaseDocument) -> str:
         return ""
     title = "Warning" if len(warnings) == 1 else "Warnings"
     heading = f'<h2 id="warnings-heading">{title}</h2>'
-    items = listed(f"{prose(warning)}." for warning in warnings)
+    items = listed(prose(f"{warning[:1].upper()}{warning[1:]}.") for warning in warnings)
     return f'<aside class="warnings" aria-labelledby="warnings-heading">\n{heading}\n{items}\n</aside>'
 
 
@@ -291,7 +291,7 @@ def _settings(value: Any) -> str:
     if isinstance(value, list):
         more = f" and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
         return ", ".join(_settings(item) for item in value[:_LISTED]) + more
-    return str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _more(count: int, where: str) -> str:

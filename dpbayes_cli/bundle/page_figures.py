@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.markup import figure, text
+from dpbayes_cli.bundle.markup import figure, gallery, text
 from dpbayes_cli.bundle.plots import density_plot, interval_plot, rank_plot, trace_plot
 
 if TYPE_CHECKING:
@@ -20,18 +20,15 @@ _TRACES = 4
 def density_figures(document: ReleaseDocument, analysis: Analysis) -> list[str]:
     """Return the posterior densities of the first parameters."""
     shown = list(document.posterior.items())[:_DENSITIES]
-    return [
-        figure(
-            density_plot(
-                analysis.samples[:, place],
-                summary,
-                f"density-{place}",
-                f"{'Released draws' if document.draws else 'Posterior density'} of {_in_words(name, summary)}",
-            ),
-            _in_words(name, summary),
+    what = "Released draws" if document.draws else "Posterior density"
+    figures = []
+    for place, (name, summary) in enumerate(shown):
+        words = _draws_in_words(name, analysis.samples[:, place]) if document.draws else _in_words(name, summary)
+        svg = density_plot(
+            analysis.samples[:, place], summary, f"density-{place}", f"{what} of {words}", alone=len(shown) == 1
         )
-        for place, (name, summary) in enumerate(shown)
-    ]
+        figures.append(figure(svg, words))
+    return figures
 
 
 def interval_figure(document: ReleaseDocument, most: int) -> str:
@@ -61,11 +58,17 @@ def chain_figures(parameters: Sequence[str], chains: Floats) -> Iterator[str]:
         draws = chains[:, :, place]
         trace, ranks = f"Trace of {name}, {len(draws)} chains", f"Ranks of {name} by chain, among all draws"
         yield f"<h3>{text(name)}</h3>"
-        yield figure(trace_plot(draws, f"trace-{place}", trace), trace)
-        yield figure(rank_plot(draws, f"ranks-{place}", ranks), ranks)
+        plots = {trace: trace_plot(draws, f"trace-{place}", trace), ranks: rank_plot(draws, f"ranks-{place}", ranks)}
+        yield gallery([figure(svg, caption) for caption, svg in plots.items()], "pair")
 
 
 def _in_words(name: str, summary: ParameterSummary) -> str:
     if summary.q05 is None or summary.q50 is None or summary.q95 is None:
         return f"{name}: {summary.mean:.4g}"
     return f"{name}: median {summary.q50:.4g}, 90 % between {summary.q05:.4g} and {summary.q95:.4g}"
+
+
+def _draws_in_words(name: str, draws: Floats) -> str:
+    if len(draws) == 1:
+        return f"{name}: one draw, {draws[0]:.4g}"
+    return f"{name}: {len(draws)} draws from {draws.min():.4g} to {draws.max():.4g}"

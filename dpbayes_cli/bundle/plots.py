@@ -22,7 +22,7 @@ _RANK_BINS = 20
 _LABEL = 28
 
 
-def density_plot(samples: Floats, summary: ParameterSummary, name: str, label: str) -> str:
+def density_plot(samples: Floats, summary: ParameterSummary, name: str, label: str, *, alone: bool) -> str:
     """Return the posterior density of one parameter; its middle 90 % are darker and its median is a line.
 
     Args:
@@ -30,8 +30,9 @@ def density_plot(samples: Floats, summary: ParameterSummary, name: str, label: s
         summary: the released summary, from which interval and median are taken.
         name: the figure's name in the page.
         label: what it shows, in words.
+        alone: whether it is the only one, and may be larger.
     """
-    figure, (panel,) = blank(3.2, 1.7)
+    figure, (panel,) = blank(4.8, 2.1) if alone else blank(3.2, 1.7)
     panel.set_yticks([])
     panel.locator_params(axis="x", nbins=4)
     low, high = float(samples.min()), float(samples.max())
@@ -130,7 +131,7 @@ def rank_plot(chains: Floats, name: str, label: str) -> str:
     from dpbayes_cli.inference.diagnostics import rank_counts
 
     counts = rank_counts(chains, _RANK_BINS)
-    figure, panels = blank(4.8, 1.25, len(chains))
+    figure, panels = blank(4.8, 1.6, len(chains))
     for place, (panel, color) in enumerate(zip(panels, _colors(len(chains)), strict=True), 1):
         panel.stairs(counts[place - 1], fill=True, color=color, alpha=0.6)
         panel.axhline(chains.shape[1] / _RANK_BINS, color=QUIET, linewidth=0.9, linestyle=(0, (4, 2)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.wording import (
     REUSE_COMMAND,
-    WIDTH_NOTE,
     computed_text,
     guarantee_meaning,
     guarantee_text,
@@ -14,6 +13,7 @@ from dpbayes_cli.bundle.wording import (
     records_text,
     released_text,
     reuse_texts,
+    width_text,
 )
 
 _MANY = 40
@@ -102,7 +102,7 @@ def _width(document: ReleaseDocument) -> str:
         share = noise_share(document, name)
         rows.append(f"| {_cell(name)} | {sd:.4g} | {width.sd_data:.4g} | {width.sd_noise:.4g} | {share:.1%} |")
     return (
-        f"## How wide, and why\n\n{WIDTH_NOTE}\n\n"
+        f"## How wide, and why\n\n{width_text(document)}\n\n"
         "| parameter | sd | because of the data | because of privacy | privacy's share of the variance |\n"
         "|---|---:|---:|---:|---:|\n" + "\n".join(rows) + _more(len(document.width), "release.json")
     )

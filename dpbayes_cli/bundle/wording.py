@@ -7,11 +7,6 @@ import math
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
 from dpbayes_cli.numeric import float_text
 
-WIDTH_NOTE = (
-    "sd^2 = (data)^2 + (privacy)^2: what the data would leave if the true counts were known, and what not knowing "
-    "them adds. Both are computed from the released values alone."
-)
-
 REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 
 
@@ -53,7 +48,7 @@ def guarantee_meaning(document: ReleaseDocument) -> str:
 def odds_text(guarantee: ReleasedGuarantee) -> str:
     """Return what a pure guarantee means for one who was undecided about a person; nothing for other notions."""
     epsilon = guarantee.epsilon
-    if epsilon is None or guarantee.delta > 0 or epsilon > 10:
+    if epsilon is None or guarantee.delta > 0 or not 0 <= epsilon <= 10:
         return ""
     sure = math.ceil(1000.0 / (1.0 + math.exp(-epsilon))) / 10.0
     undecided = {
@@ -98,6 +93,16 @@ def computed_text(document: ReleaseDocument) -> str:
     if document.inference.monte_carlo_error > 0:
         how += f" Monte-Carlo error of the means: at most {document.inference.monte_carlo_error:.2g} sd."
     return how
+
+
+def width_text(document: ReleaseDocument) -> str:
+    """Return what the split of the posterior's width means, in sentences."""
+    if document.inference.method == "naive":
+        return "The naive method takes the released values for the true ones, so it finds no width because of privacy."
+    return (
+        "sd^2 = (data)^2 + (privacy)^2: what the data would leave if the true counts were known, and what not knowing "
+        "them adds. Both are computed from the released values alone."
+    )
 
 
 def noise_share(document: ReleaseDocument, name: str) -> float:

@@ -126,7 +126,7 @@ def _naive(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Post
     return Posterior(
         marginals,
         theta,
-        "naive: the conjugate posterior of the projected counts",
+        "the conjugate posterior of the projected counts",
         exact=False,
         warnings=("the naive posterior ignores the noise and is too narrow",),
     )
