@@ -58,7 +58,8 @@ def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:
 
 
 def test_chains_are_chains(dpbayes: Cli, only_chains: None) -> None:
-    assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, *NETCDF, "--samples", "600").code == 0
+    easy = ["--samples", "600", "--prior", "concentration=20", "--on-invalid", "impute:0"]
+    assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, *NETCDF, *easy).code == 0
     document = read_document(Path("out"))
     assert "Markov chains" in document.inference.how
     table = summary(opened("out/samples.nc"))
