@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -123,3 +125,16 @@ def test_vectors_are_gathered_by_their_name() -> None:
     assert gathered(names) == {"mean": [(None, 0)], "theta": [("a", 1), ("b[0]", 3)], "sd": [(None, 2)]}
     with pytest.raises(ValueError, match="both"):
         gathered(["a", "a[1]"])
+
+
+def test_writing_it_loads_neither_arviz_nor_plotting() -> None:
+    question = ["release", str(SAMPLE_DATA / "relapse.csv"), *LEVELS, *NETCDF, "-q"]
+    script = (
+        f"import sys; sys.argv = ['dpbayes', *{question!r}]\n"
+        "from dpbayes_cli.main import run\n"
+        "try: run()\n"
+        "finally: print([m for m in ('arviz', 'matplotlib', 'scipy', 'dask') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert Path("out/samples.nc").exists()
