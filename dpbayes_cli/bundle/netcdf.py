@@ -1,14 +1,13 @@
 """Posterior samples as ArviZ reads them: a netCDF file with a group ``posterior`` over chains and draws.
 
-The file is written by xarray, to which ArviZ's own writer leaves it too; importing ArviZ itself takes seconds and
-brings plotting along. Nothing in it depends on the clock, so that a bundle that is written again has the same bytes.
+ArviZ itself takes seconds to import and brings plotting along, so the file is written by the library below it. It is
+built in memory: HDF5 does not survive a full disk, and a bundle that is written again must have the same bytes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_cli import __version__
@@ -23,36 +22,40 @@ _LEAST_DRAWS = 4
 """A chain of fewer draws says nothing about convergence."""
 
 
-def write_netcdf(path: Path, analysis: Analysis, labels: Mapping[str, str]) -> None:
-    """Write the samples for ``arviz.from_netcdf``.
+def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
+    """Return the bytes of a file for ``arviz.from_netcdf``.
 
     Parameters like ``theta[a]`` and ``theta[b]`` become one variable ``theta`` with a coordinate ``theta_label``.
 
     Args:
-        path: a new file.
         analysis: the posterior.
         labels: attributes of the group.
-
-    Raises:
-        OSError: it cannot be written.
     """
+    import io
+
+    import h5netcdf
+    import h5py
     import numpy as np
-    import xarray as xr
 
     chains = by_chain(analysis)
-    coordinates: dict[str, object] = {"chain": np.arange(chains.shape[0]), "draw": np.arange(chains.shape[1])}
-    variables: dict[str, object] = {}
-    for variable, elements in gathered(analysis.parameters).items():
-        columns = [k for _, k in elements]
-        if elements[0][0] is None:
-            variables[variable] = (("chain", "draw"), chains[:, :, columns[0]])
-            continue
-        dimension = f"{variable}_label"
-        variables[variable] = (("chain", "draw", dimension), chains[:, :, columns])
-        coordinates[dimension] = [label or "" for label, _ in elements]
-    attributes = {**labels, "inference_library": "dpbayes", "inference_library_version": __version__}
-    data = xr.Dataset(variables, coordinates, attributes)
-    data.to_netcdf(path, mode="w", group="posterior", engine="h5netcdf")
+    sink = io.BytesIO()
+    with h5netcdf.File(sink, "w") as file:
+        group = file.create_group("posterior")
+        group.attrs.update({**labels, "inference_library": "dpbayes", "inference_library_version": __version__})
+        group.dimensions = {"chain": chains.shape[0], "draw": chains.shape[1]}
+        for place, dimension in enumerate(("chain", "draw")):
+            group.create_variable(dimension, (dimension,), np.int64, np.arange(chains.shape[place]))
+        for variable, elements in gathered(analysis.parameters).items():
+            columns = [place for _, place in elements]
+            if elements[0][0] is None:
+                group.create_variable(variable, ("chain", "draw"), np.float64, chains[:, :, columns[0]])
+                continue
+            dimension = f"{variable}_label"
+            group.dimensions[dimension] = len(columns)
+            texts = np.array([label for label, _ in elements], dtype=object)
+            group.create_variable(dimension, (dimension,), h5py.string_dtype(), texts)
+            group.create_variable(variable, ("chain", "draw", dimension), np.float64, chains[:, :, columns])
+    return sink.getvalue()
 
 
 def by_chain(analysis: Analysis) -> Floats:

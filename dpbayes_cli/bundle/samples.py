@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.wording import guarantee_text
+from dpbayes_cli.bundle.write import write_new
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import OutputError, SpecError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 
-_NEEDED = {"netcdf": ("xarray", "h5netcdf")}
+_NEEDED = {"netcdf": ("h5netcdf", "h5py")}
 
 
 def check_format(form: str) -> None:
@@ -65,9 +66,9 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
         OutputError: the file cannot be written.
     """
     if form == "netcdf":
-        from dpbayes_cli.bundle.netcdf import write_netcdf
+        from dpbayes_cli.bundle.netcdf import netcdf_bytes
 
-        write_netcdf(path, analysis, labels)
+        write_new(path, netcdf_bytes(analysis, labels))
     elif form == "csv":
         with path.open("x", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")

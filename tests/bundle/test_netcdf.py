@@ -104,7 +104,7 @@ def test_infer_writes_it_too_and_says_what_it_did(dpbayes: Cli) -> None:
     assert opened("again/samples.nc").posterior.attrs["method"].startswith("naive: ")
 
 
-@pytest.mark.parametrize("missing", ["xarray", "h5netcdf"])
+@pytest.mark.parametrize("missing", ["h5netcdf", "h5py"])
 def test_without_the_extra_nothing_is_charged(
     missing: str, dpbayes: Cli, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,8 +133,21 @@ def test_writing_it_loads_neither_arviz_nor_plotting() -> None:
         f"import sys; sys.argv = ['dpbayes', *{question!r}]\n"
         "from dpbayes_cli.main import run\n"
         "try: run()\n"
-        "finally: print([m for m in ('arviz', 'matplotlib', 'scipy', 'dask') if m in sys.modules])\n"
+        "finally: print([m for m in ('arviz', 'xarray', 'pandas', 'matplotlib', 'scipy') if m in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
     assert Path("out/samples.nc").exists()
+
+
+def test_a_full_disk_is_an_output_error(dpbayes: Cli) -> None:
+    dpbayes("release", SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1", "--out", "small")
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        f"sys.argv = ['dpbayes', 'infer', 'small', '--samples', '40000', *{NETCDF!r}]\n"
+        "from dpbayes_cli.main import run; run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (8, "")
+    assert "Error: cannot write 'out': File too large" in done.stderr
+    assert not Path("out").exists()
