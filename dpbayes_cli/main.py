@@ -27,6 +27,7 @@ COMMANDS = {
     "release": "Release a private posterior from a data file.",
     "plan": "Price a question and simulate its answer, without data.",
     "infer": "Analyse a released bundle again: free, without data.",
+    "report": "Show a bundle as a page or as text, with plots.",
     "budget": "Open, show, check and amend privacy budgets.",
     "spec": "Write, check and describe spec files.",
     "models": "List the models.",

@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from dpbayes_cli.bundle.document import parse_draw
+from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Request, expect
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.ledger.charging import Charge
@@ -134,6 +135,7 @@ def prepare(spec: ReleaseSpec, location: Location, wish: Wish, ledger: Ledger) -
         SpecError: the question is wrong, or no guarantee can be given for it.
     """
     account = _account(spec, location)
+    check_format(spec.inference.format)
     n_records = None
     if _needs_count(spec):
         sealed = ledger.sealed(wish.charge(spec, location, account, PureDP()))

@@ -60,7 +60,12 @@ def test_a_sentinel_in_the_data_appears_nowhere(
     done = dpbayes("release", data, *COIN, *extra, "-vv", "--out", "out")
     assert done.code == 0, done.err
     shown = done.out + done.err
-    for arguments in (["budget", "history"], ["budget", "export"], ["infer", "out", "-vv"]):
+    for arguments in (
+        ["budget", "history"],
+        ["budget", "export"],
+        ["infer", "out", "-vv"],
+        ["report", "out", "--format", "html"],
+    ):
         again = dpbayes(*arguments)
         shown += again.out + again.err
     assert SENTINEL not in shown

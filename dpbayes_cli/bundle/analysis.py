@@ -24,6 +24,8 @@ class Analysis:
         predictive: the posterior predictive probability of each level.
         posterior: the posterior of all categories, with how it was computed.
         drawn: whether the samples are what was released, so that there are no more of them.
+        chains: every sample by its Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None where the
+            samples are independent.
     """
 
     parameters: tuple[str, ...]
@@ -32,6 +34,7 @@ class Analysis:
     predictive: dict[str, float]
     posterior: Posterior
     drawn: bool = False
+    chains: Floats | None = None
 
 
 def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: int) -> Analysis:
@@ -53,8 +56,10 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     posterior = infer(problem, spec.inference.method, spec.inference.samples, rng)
     marginals = tuple(posterior.marginals[k] for k in model.components)
     predictive = model.predictive([marginal.mean for marginal in marginals])
-    samples = posterior.draws[:, list(model.components)]
-    return Analysis(model.parameters, marginals, samples, predictive, posterior)
+    components = list(model.components)
+    samples = posterior.draws[:, components]
+    chains = None if posterior.chains is None else posterior.chains[:, :, components]
+    return Analysis(model.parameters, marginals, samples, predictive, posterior, chains=chains)
 
 
 def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:

@@ -46,7 +46,10 @@ class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
     neighbors: Neighbors
     rho: Annotated[float | None, Meta(description="zCDP")] = None
     mu: Annotated[float | None, Meta(description="Gaussian differential privacy")] = None
-    rdp: Annotated[list[list[float]] | None, Meta(description="[order, Renyi divergence] pairs")] = None
+    rdp: Annotated[
+        list[Annotated[list[float], Meta(min_length=2, max_length=2)]] | None,
+        Meta(description="[order, Renyi divergence] pairs"),
+    ] = None
     order_max: Annotated[float | None, Meta(description="the divergence is infinite at and above this order")] = None
 
 
@@ -91,7 +94,12 @@ class InferenceReport(_Part, frozen=True, kw_only=True):
     diagnostics: dict[str, float | None]
     warnings: list[str]
     samples: int
-    samples_format: Literal["parquet", "csv"]
+    samples_format: Literal["parquet", "csv", "netcdf"]
+
+    @property
+    def samples_file(self) -> str:
+        """The name of the file that holds the samples."""
+        return samples_name(self.samples_format)
 
 
 class LedgerReference(_Part, frozen=True, kw_only=True):
@@ -199,6 +207,11 @@ def parse_draw(content: bytes) -> SealedDraw:
         return msgspec.json.decode(content, type=SealedDraw)
     except (msgspec.DecodeError, RecursionError):
         raise VerificationError("the sealed draw cannot be read by this version of dpbayes") from None
+
+
+def samples_name(form: str) -> str:
+    """Return the name of the samples file of a format."""
+    return f"samples.{'nc' if form == 'netcdf' else form}"
 
 
 def json_schema() -> dict[str, Any]:

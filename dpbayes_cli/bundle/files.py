@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-from pathlib import Path
 
 import msgspec
 
@@ -12,8 +11,7 @@ from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.contracts import BoundedStatistics, Payload, expect
-from dpbayes_cli.duck import cursor
-from dpbayes_cli.errors import DpbayesError, OutputError, SpecError, VerificationError
+from dpbayes_cli.errors import DpbayesError, SpecError, VerificationError
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
@@ -25,7 +23,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     """Return the spec that a release answered.
 
     Raises:
-        VerificationError: the document does not hold one, or other statistics than the spec asks for.
+        VerificationError: the document does not hold one, or other statistics or parameters than the spec asks for.
     """
     try:
         spec = build_spec(document.spec)
@@ -39,6 +37,11 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     drawn = bool(document.draws) and document.noise is None and not names
     if not (drawn or names == list(model.statistic(spec.policy).names)) or public != (document.n_records is not None):
         raise VerificationError("release.json does not hold the statistics of its spec")
+    parameters = list(model.parameters)
+    if list(document.posterior) != parameters or (document.width and list(document.width) != parameters):
+        raise VerificationError("release.json does not hold the posterior of its spec's parameters")
+    if any(len(draw) != len(parameters) for draw in document.draws):
+        raise VerificationError("release.json does not hold draws of its spec's parameters")
     return spec
 
 
@@ -79,11 +82,6 @@ def analysis_of_draw(spec: ReleaseSpec, release_id: str, draw: ReleaseDocument |
     return analyse(spec, released, draw.n_records, sampling_seed(release_id, released))
 
 
-def samples_name(form: str) -> str:
-    """Return the name of the samples file."""
-    return f"samples.{form}"
-
-
 def statistics_csv(document: ReleaseDocument) -> bytes:
     """Return the bytes of ``statistics.csv``: name, value, noise_scale."""
     text = io.StringIO()
@@ -92,22 +90,3 @@ def statistics_csv(document: ReleaseDocument) -> bytes:
     for statistic in document.statistics:
         writer.writerow([statistic.name, statistic.value, repr(statistic.noise_scale)])
     return text.getvalue().encode("utf-8")
-
-
-def write_samples(path: Path, analysis: Analysis, form: str) -> None:
-    """Write the posterior samples, one column a parameter, one row a sample.
-
-    The file must not exist; the directory must be the writer's own.
-    """
-    if form == "csv":
-        with path.open("x", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(analysis.parameters)
-            writer.writerows(map(repr, row) for row in analysis.samples.tolist())
-        return
-    columns = {name: analysis.samples[:, k].copy() for k, name in enumerate(analysis.parameters)}
-    target = str(path).replace("'", "''")
-    with cursor(OutputError("the samples could not be written")) as engine:
-        engine.register("samples", columns)
-        engine.execute(f"COPY samples TO '{target}' (FORMAT parquet)")
-        engine.unregister("samples")

@@ -13,12 +13,11 @@ from dpbayes_cli.bundle.files import (
     REPORT,
     STATISTICS,
     analysis_of,
-    samples_name,
     statistics_csv,
-    write_samples,
 )
 from dpbayes_cli.bundle.read import read_file
 from dpbayes_cli.bundle.report import report_markdown
+from dpbayes_cli.bundle.samples import sample_labels, write_samples
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import OutputError
@@ -87,13 +86,9 @@ def _render(document: ReleaseDocument, analysis: Analysis | None, directory: Pat
     write_new(directory / RELEASE, document.pretty())
     write_new(directory / STATISTICS, statistics_csv(document))
     form = document.inference.samples_format
-    write_samples(directory / samples_name(form), analysis or analysis_of(document), form)
-    note = (
-        f"Charged as entry {document.ledger.sequence} of the custodian's ledger, hash `{document.ledger.hash}`. "
-        "`dpbayes budget verify` checks the ledger; an entry with this number and another hash means that it was "
-        "exchanged."
-    )
-    write_new(directory / REPORT, report_markdown(document, note))
+    labels = sample_labels(document, document.inference)
+    write_samples(directory / document.inference.samples_file, analysis or analysis_of(document), form, labels)
+    write_new(directory / REPORT, report_markdown(document))
     return {path.name: digest("file", path.read_bytes()) for path in sorted(directory.iterdir())}
 
 

@@ -81,6 +81,20 @@ def scratch_directory(target: Path) -> Iterator[Path]:
         raise OutputError(f"cannot write {str(target)!r}: {error.strerror}") from None
 
 
+def new_file(target: Path, content: bytes) -> None:
+    """Write one file that is there whole or not at all, for its owner alone.
+
+    Raises:
+        OutputError: it cannot be written, or something is there.
+    """
+    with scratch_directory(target) as partial:
+        path = partial / target.name
+        write_new(path, content)
+        _sync(path, 0o600)
+        _rename_without_replacing(path, target)
+        _sync(target.absolute().parent, None)
+
+
 def write_new(path: Path, content: bytes) -> None:
     """Write a file that must not exist, for its owner alone, following no link."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -135,6 +149,9 @@ def _rename_without_replacing(source: Path, target: Path) -> None:
             return
         if code not in {errno.EINVAL, errno.ENOSYS}:
             raise OSError(code, os.strerror(code))
-    # The file system cannot: claim the name with an empty directory of our own, and rename over that.
-    target.mkdir(mode=0o700)
+    # The file system cannot: claim the name with something empty of our own, and rename over that.
+    if source.is_dir():
+        target.mkdir(mode=0o700)
+    else:
+        target.touch(mode=0o600, exist_ok=False)
     source.rename(target)

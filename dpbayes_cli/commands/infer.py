@@ -32,8 +32,9 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
 
     from dpbayes_cli.bundle.analysis import analyse
     from dpbayes_cli.bundle.assemble import inference_report, summary
-    from dpbayes_cli.bundle.files import released_of, samples_name, sampling_seed, spec_of, write_samples
+    from dpbayes_cli.bundle.files import released_of, sampling_seed, spec_of
     from dpbayes_cli.bundle.read import read_document
+    from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.spec.release_spec import build_spec
@@ -44,6 +45,8 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     overrides = stated(flags)
     spec_of(document)
     spec = build_spec({**merged(document.spec, overrides), "prior": overrides.get("prior", document.spec["prior"])})
+    if out is not None:
+        check_format(spec.inference.format)
     released = released_of(document)
     used_seed = sampling_seed(document.release_id, released) if seed is None else seed
     analysis = analyse(spec, released, document.n_records, used_seed)
@@ -67,7 +70,7 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
         with new_directory(out) as directory:
             write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
             form = spec.inference.format
-            write_samples(directory / samples_name(form), analysis, form)
+            write_samples(directory / report.samples_file, analysis, form, sample_labels(document, report))
         say(f"wrote {spec.inference.samples} samples to {out}")
     if as_json:
         emit_json(result)

@@ -50,7 +50,7 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "source.columns": (("--columns",), {"metavar": "A,B,C", "help": "Names of the columns, with --no-header."}),
     "inference.method": (("--inference",), {"metavar": "METHOD", "help": "noise-aware [default] or naive."}),
     "inference.samples": (("--samples",), {"metavar": "N", "help": "Posterior samples to write [4000]."}),
-    "inference.format": (("--samples-format",), {"metavar": "FORMAT", "help": "parquet [default] or csv."}),
+    "inference.format": (("--samples-format",), {"metavar": "FORMAT", "help": "parquet [default], csv or netcdf."}),
     "prior": (("--prior",), {"metavar": "K=V,...", "help": "The prior, e.g. alpha=2,beta=5 or concentration=0.5."}),
 }
 """Every key of a spec that has a flag; a flag overrides the file."""

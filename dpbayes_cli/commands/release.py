@@ -182,7 +182,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 def _show(outcome: Outcome) -> None:
     """Print the result for a person."""
-    from dpbayes_cli.bundle.report import guarantee_text
+    from dpbayes_cli.bundle.wording import guarantee_text
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import texts
 

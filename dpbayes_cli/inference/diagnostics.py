@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.numeric import Floats, Integers
 
 _CONVERGED_R_HAT = 1.01
 
@@ -37,6 +37,27 @@ def ess_tail(draws: Floats) -> float:
     return min(_ess((halves <= np.quantile(halves, p)).astype(float)) for p in (0.05, 0.95))
 
 
+def ranks(draws: Floats) -> Floats:
+    """Return the rank of each draw among those of all chains, from 1; equal draws share their mean rank."""
+    _, inverse, counts = np.unique(draws, return_inverse=True, return_counts=True)
+    mean_rank = np.cumsum(counts) - (counts - 1) / 2.0
+    return np.asarray(mean_rank[inverse.reshape(draws.shape)])
+
+
+def rank_counts(draws: Floats, n_bins: int) -> Integers:
+    """Return how many ranks of each chain fall into equal bins of all ranks: even rows are what mixed chains show.
+
+    Args:
+        draws: one scalar, shape (chains, draws).
+        n_bins: how many bins.
+
+    Returns:
+        Counts, shape (chains, n_bins).
+    """
+    edges = np.linspace(0.0, draws.size, n_bins + 1) + 0.5
+    return np.array([np.histogram(chain, edges)[0] for chain in ranks(draws)])
+
+
 def converged(worst_r_hat: float) -> bool:
     """Return whether a run may be called converged."""
     return worst_r_hat <= _CONVERGED_R_HAT
@@ -50,9 +71,7 @@ def _split(draws: Floats) -> Floats:
 def _rank_normalized(draws: Floats) -> Floats:
     from scipy.special import ndtri
 
-    _, inverse, counts = np.unique(draws, return_inverse=True, return_counts=True)
-    mean_rank = np.cumsum(counts) - (counts - 1) / 2.0
-    return np.asarray(ndtri((mean_rank[inverse.reshape(draws.shape)] - 0.375) / (draws.size + 0.25)))
+    return np.asarray(ndtri((ranks(draws) - 0.375) / (draws.size + 0.25)))
 
 
 def _plain_r_hat(draws: Floats) -> float:

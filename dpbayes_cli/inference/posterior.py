@@ -46,6 +46,8 @@ class Posterior:
         monte_carlo: the largest Monte-Carlo standard error of a mean, in units of its sd; 0 where nothing was sampled.
         diagnostics: R-hat and effective sample sizes where a chain was used.
         warnings: what a reader must know before using the posterior.
+        chains: every draw by its Markov chain, shape (n_chains, n_draws_per_chain, n_categories); None for independent
+            draws.
     """
 
     marginals: tuple[Marginal, ...]
@@ -55,6 +57,7 @@ class Posterior:
     monte_carlo: float = 0.0
     diagnostics: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    chains: Floats | None = None
 
 
 def from_count_draws(

@@ -86,7 +86,7 @@ def _chain(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Post
         if reached:
             break
         thinning *= 2
-    flat = counts.transpose(1, 0, 2).reshape(-1, counts.shape[2])
+    flat = counts.transpose(1, 0, 2).reshape(-1, counts.shape[2])  # by turns, so that every prefix mixes all chains
     theta = draw_theta(flat, problem.concentration, rng)
     marginals, error = from_count_draws(flat, problem.concentration, theta)
     warning = "the chains have not converged: do not use this posterior; try a less informative prior"
@@ -98,6 +98,7 @@ def _chain(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Post
         monte_carlo=error * float(np.sqrt(len(flat) / bulk)),
         diagnostics={"r_hat": worst_r_hat, "ess_bulk": bulk, "ess_tail": tail},
         warnings=() if reached else (warning,),
+        chains=theta.reshape(length, CHAINS, -1).transpose(1, 0, 2),
     )
 
 
@@ -125,7 +126,7 @@ def _naive(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Post
     return Posterior(
         marginals,
         theta,
-        "naive: the conjugate posterior of the projected counts",
+        "the conjugate posterior of the projected counts",
         exact=False,
         warnings=("the naive posterior ignores the noise and is too narrow",),
     )

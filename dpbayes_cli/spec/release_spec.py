@@ -94,7 +94,9 @@ class InferenceSection(Section, frozen=True, kw_only=True):
         "noise-aware"
     )
     samples: Annotated[int, Meta(ge=1, le=10_000_000, description="posterior samples to write")] = 4000
-    format: Annotated[Literal["parquet", "csv"], Meta(description="format of the samples file")] = "parquet"
+    format: Annotated[
+        Literal["parquet", "csv", "netcdf"], Meta(description="format of the samples file; netcdf is for ArviZ")
+    ] = "parquet"
 
 
 class SourceSection(Section, frozen=True, kw_only=True):

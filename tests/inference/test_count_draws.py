@@ -161,6 +161,18 @@ def test_the_chain_has_the_enumerated_posterior(case: NoisyCounts) -> None:
     assert posterior.warnings == ()
 
 
+@pytest.mark.parametrize("n_draws", [10, 1000])
+def test_every_prefix_of_the_draws_mixes_all_chains(n_draws: int) -> None:
+    posterior = _chain(problem("known", 12, 2.0, (4, 5, 2)), n_draws, np.random.default_rng(3))
+    assert posterior.chains is not None
+    assert posterior.chains.shape == (4, 250, 3)
+    assert posterior.draws.shape == (n_draws, 3)
+    for i, draw in enumerate(posterior.draws):
+        assert np.array_equal(draw, posterior.chains[i % 4, i // 4])
+    exact = infer(problem("known", 12, 2.0, (4, 5, 2)), "noise-aware", 10, np.random.default_rng(3))
+    assert exact.chains is None
+
+
 def test_a_chain_with_the_wrong_prior_is_caught() -> None:
     case = problem("known", 12, 2.0, (4, 5, 2), (1.0, 2.0, 0.5))
     wrong = problem("known", 12, 2.0, (4, 5, 2), (1.0, 1.0, 1.0))

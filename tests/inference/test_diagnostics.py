@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.diagnostics import converged, ess_bulk, ess_tail, r_hat
+from dpbayes_cli.inference.diagnostics import converged, ess_bulk, ess_tail, r_hat, rank_counts, ranks
 
 ARVIZ = (1.0265639452889823, 235.3195162756432, 438.7742427849663)
 
@@ -59,3 +59,18 @@ def test_the_numbers_are_those_of_arviz() -> None:
 def test_a_constant_is_no_reason_to_divide_by_zero() -> None:
     assert r_hat(np.ones((4, 100))) == 1.0
     assert ess_bulk(np.ones((4, 100))) == 400
+
+
+def test_ranks_of_mixed_chains_are_even_and_those_of_a_stray_one_are_not() -> None:
+    """Counts of 50 a bin lie within 5 standard deviations (about 7 each) of even, false-fail about 1e-4, seed fixed."""
+    draws = np.random.default_rng(5).standard_normal((4, 1000))
+    counts = rank_counts(draws, 20)
+    assert counts.sum(axis=1).tolist() == [1000] * 4
+    assert counts.sum(axis=0).tolist() == [200] * 20
+    assert np.abs(counts - 50).max() < 35
+    draws[0] += 10.0
+    assert rank_counts(draws, 20)[0].tolist() == [0] * 15 + [200] * 5
+
+
+def test_equal_draws_share_their_mean_rank() -> None:
+    assert ranks(np.array([[1.0, 3.0], [3.0, 2.0]])).tolist() == [[1.0, 3.5], [3.5, 2.0]]

@@ -1,0 +1,89 @@
+"""Posterior samples as ArviZ reads them: a netCDF file with a group ``posterior`` over chains and draws.
+
+ArviZ itself takes seconds to import and brings plotting along, so the file is written by the library below it. It is
+built in memory: HDF5 does not survive a full disk, and a bundle that is written again must have the same bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dpbayes_cli import __version__
+
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.analysis import Analysis
+    from dpbayes_cli.numeric import Floats
+
+_ELEMENT = re.compile(r"([^\[\]]+)\[(.*)\]", re.DOTALL)
+_CHAINS = 4
+_LEAST_DRAWS = 4
+"""A chain of fewer draws says nothing about convergence."""
+
+
+def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
+    """Return the bytes of a file for ``arviz.from_netcdf``.
+
+    Parameters like ``theta[a]`` and ``theta[b]`` become one variable ``theta`` with a coordinate ``theta_label``.
+
+    Args:
+        analysis: the posterior.
+        labels: attributes of the group.
+    """
+    import io
+
+    import h5netcdf
+    import h5py
+    import numpy as np
+
+    chains = by_chain(analysis)
+    sink = io.BytesIO()
+    with h5netcdf.File(sink, "w") as file:
+        group = file.create_group("posterior")
+        group.attrs.update({**labels, "inference_library": "dpbayes", "inference_library_version": __version__})
+        group.dimensions = {"chain": chains.shape[0], "draw": chains.shape[1]}
+        for place, dimension in enumerate(("chain", "draw")):
+            group.create_variable(dimension, (dimension,), np.int64, np.arange(chains.shape[place]))
+        for variable, elements in gathered(analysis.parameters).items():
+            columns = [place for _, place in elements]
+            if elements[0][0] is None:
+                group.create_variable(variable, ("chain", "draw"), np.float64, chains[:, :, columns[0]])
+                continue
+            dimension = f"{variable}_label"
+            group.dimensions[dimension] = len(columns)
+            texts = np.array([label for label, _ in elements], dtype=object)
+            group.create_variable(dimension, (dimension,), h5py.string_dtype(), texts)
+            group.create_variable(variable, ("chain", "draw", dimension), np.float64, chains[:, :, columns])
+    return sink.getvalue()
+
+
+def by_chain(analysis: Analysis) -> Floats:
+    """Return the samples by chain, shape (n_chains, n_draws, n_parameters).
+
+    Markov chains are kept whole, so that their diagnostics can be computed again: they may be longer than the number of
+    samples asked for. Independent samples are cut into four equal chains where their number allows it, and are one
+    chain elsewhere.
+    """
+    if analysis.chains is not None:
+        return analysis.chains
+    samples = analysis.samples
+    equal = len(samples) % _CHAINS == 0 and len(samples) >= _CHAINS * _LEAST_DRAWS
+    return samples.reshape(_CHAINS if equal else 1, -1, samples.shape[1])
+
+
+def gathered(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
+    """Return, for each variable, the labels and places of its elements; a scalar's only label is None.
+
+    Args:
+        parameters: names such as ``mean`` or ``theta[a]``; the label may hold any character.
+    """
+    found: dict[str, list[tuple[str | None, int]]] = {}
+    for place, name in enumerate(parameters):
+        match = _ELEMENT.fullmatch(name)
+        variable, label = (match[1], match[2]) if match else (name, None)
+        elements = found.setdefault(variable, [])
+        if elements and (label is None or elements[0][0] is None):
+            raise ValueError(f"the parameter {variable!r} is both a number and a vector")
+        elements.append((label, place))
+    return found

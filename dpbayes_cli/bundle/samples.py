@@ -1,0 +1,87 @@
+"""The samples file of a bundle, in the format that the spec names."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.wording import guarantee_text
+from dpbayes_cli.bundle.write import write_new
+from dpbayes_cli.duck import cursor
+from dpbayes_cli.errors import OutputError, SpecError
+
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.analysis import Analysis
+    from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
+
+_NEEDED = {"netcdf": ("h5netcdf", "h5py")}
+
+
+def check_format(form: str) -> None:
+    """Refuse a format whose libraries are not installed, before anything is charged.
+
+    Raises:
+        SpecError: the extra that brings them is missing.
+    """
+    missing = [name for name in _NEEDED.get(form, ()) if find_spec(name) is None]
+    if missing:
+        raise SpecError(
+            f"{form} needs {' and '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed",
+            where="inference.format",
+            hint="pip install 'dpbayes[arviz]', or choose parquet or csv",
+        )
+
+
+def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[str, str]:
+    """Return what a samples file that can hold texts says about itself.
+
+    Args:
+        document: the release that the samples come from.
+        report: how they were computed, which ``dpbayes infer`` may have changed.
+    """
+    return {
+        "release_id": document.release_id,
+        "model": document.model,
+        "mechanism": document.mechanism,
+        "guarantee": f"{guarantee_text(document.guarantee)} ({document.guarantee.neighbors} neighbours)",
+        "method": f"{report.method}: {report.how}",
+    }
+
+
+def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str, str]) -> None:
+    """Write the posterior samples; as a table they are one column a parameter, one row a sample.
+
+    The file must not exist; the directory must be the writer's own.
+
+    Args:
+        path: where to.
+        analysis: the posterior.
+        form: parquet, csv or netcdf.
+        labels: see ``sample_labels``.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    if form == "netcdf":
+        from dpbayes_cli.bundle.netcdf import netcdf_bytes
+
+        write_new(path, netcdf_bytes(analysis, labels))
+    elif form == "csv":
+        with path.open("x", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(analysis.parameters)
+            writer.writerows(map(repr, row) for row in analysis.samples.tolist())
+    else:
+        _write_parquet(path, analysis)
+
+
+def _write_parquet(path: Path, analysis: Analysis) -> None:
+    columns = {name: analysis.samples[:, k].copy() for k, name in enumerate(analysis.parameters)}
+    target = str(path).replace("'", "''")
+    with cursor(OutputError("the samples could not be written")) as engine:
+        engine.register("samples", columns)
+        engine.execute(f"COPY samples TO '{target}' (FORMAT parquet)")
+        engine.unregister("samples")

@@ -1,0 +1,136 @@
+"""The plain words that every form of the report shares; a code span is between backticks, as in Markdown."""
+
+from __future__ import annotations
+
+import math
+
+from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
+from dpbayes_cli.numeric import float_text
+
+REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
+
+
+def guarantee_text(guarantee: ReleasedGuarantee) -> str:
+    """Return a guarantee in one line, its own notion first."""
+    parts = []
+    if guarantee.rho is not None:
+        parts.append(f"rho {float_text(guarantee.rho)}")
+    if guarantee.kind == "rdp":
+        below = f" below order {guarantee.order_max:.6g}" if guarantee.order_max is not None else ""
+        parts.append(f"Renyi curve{below}")
+    if guarantee.epsilon is not None:
+        parts.append(f"epsilon {float_text(guarantee.epsilon)}, delta {float_text(guarantee.delta)}")
+    return ", ".join(parts)
+
+
+def guarantee_meaning(document: ReleaseDocument) -> str:
+    """Return what a guarantee means, in sentences."""
+    guarantee = document.guarantee
+    neighbors = {
+        "replace-one": "the content of one record, the number of records being the same",
+        "add-remove": "the presence of one record",
+    }[guarantee.neighbors]
+    meaning = (
+        "Whoever sees this bundle, with whatever else they know and however much they compute, can hardly tell two "
+        f"data sets apart that differ in {neighbors}"
+    )
+    if guarantee.epsilon is not None:
+        epsilon, but = float_text(guarantee.epsilon), ""
+        if guarantee.delta > 0:
+            but = f" but for an event of probability {float_text(guarantee.delta)},"
+        meaning += (
+            f":{but} any conclusion they draw was at most exp({epsilon}) = {_factor(guarantee.epsilon)} times as "
+            "likely with one as with the other"
+        )
+    return f"{meaning}. The privacy unit is {document.privacy_unit}."
+
+
+def odds_text(guarantee: ReleasedGuarantee) -> str:
+    """Return what a pure guarantee means for one who was undecided about a person; nothing for other notions."""
+    epsilon = guarantee.epsilon
+    if epsilon is None or guarantee.delta > 0 or not 0 <= epsilon <= 10:
+        return ""
+    sure = math.ceil(1000.0 / (1.0 + math.exp(-epsilon))) / 10.0
+    undecided = {
+        "replace-one": "which of two contents a person's record has",
+        "add-remove": "whether a person's record is among the data",
+    }[guarantee.neighbors]
+    return (
+        f"For example: whoever knew every other record, and held it for equally likely {undecided}, can be at most "
+        f"{sure:g} % sure after seeing this bundle. Other releases from the same account add to that."
+    )
+
+
+def _factor(epsilon: float) -> str:
+    return f"{math.exp(epsilon):.3g}" if epsilon < 50 else "an astronomical number of"
+
+
+def records_text(document: ReleaseDocument) -> str:
+    """Return the number of records, or that it is private."""
+    if document.n_records is None:
+        return "private"
+    return f"{document.n_records:,} (public under replace-one neighbours)"
+
+
+def released_text(document: ReleaseDocument) -> str:
+    """Return what kind of thing was released, in sentences."""
+    if document.draws:
+        found = ", ".join(f"{name} {value}" for name, value in document.parameters.items())
+        return (
+            f"{len(document.draws)} draws from a private posterior ({found}), and nothing else: no statistic, and no "
+            "summary of the data."
+        )
+    noise = document.noise.law.replace("-", " ") if document.noise else "no"
+    return (
+        f"Exact integer statistics plus independent {noise} noise. A value may be negative or too large; it is "
+        "published as drawn, because cutting it would bias what follows."
+    )
+
+
+def computed_text(document: ReleaseDocument) -> str:
+    """Return how the posterior was computed, in sentences."""
+    how = f"{document.inference.method}: {document.inference.how}."
+    if document.inference.monte_carlo_error > 0:
+        how += f" Monte-Carlo error of the means: at most {document.inference.monte_carlo_error:.2g} sd."
+    return how
+
+
+def width_text(document: ReleaseDocument) -> str:
+    """Return what the split of the posterior's width means, in sentences."""
+    if document.inference.method == "naive":
+        return "The naive method takes the released values for the true ones, so it finds no width because of privacy."
+    return (
+        "sd^2 = (data)^2 + (privacy)^2: what the data would leave if the true counts were known, and what not knowing "
+        "them adds. Both are computed from the released values alone."
+    )
+
+
+def noise_share(document: ReleaseDocument, name: str) -> float:
+    """Return privacy's share of the posterior variance of a parameter, from 0 to 1."""
+    sd = document.posterior[name].sd or 0.0
+    return (document.width[name].sd_noise / sd) ** 2 if sd > 0 else 0.0
+
+
+def ledger_note(document: ReleaseDocument) -> str:
+    """Return how to check a release against the ledger."""
+    return (
+        f"Charged as entry {document.ledger.sequence} of the custodian's ledger, hash `{document.ledger.hash}`. "
+        "`dpbayes budget verify` checks the ledger; an entry with this number and another hash means that it was "
+        "exchanged."
+    )
+
+
+def reuse_texts(document: ReleaseDocument) -> list[str]:
+    """Return what else can be made of a bundle, one paragraph each; ``REUSE_COMMAND`` is among them where it works."""
+    samples = document.inference.samples_file
+    if document.draws:
+        return [
+            "Whatever is computed from these draws costs nothing more, but there are no more of them for free: each "
+            f"was paid for. `{samples}` holds them."
+        ]
+    return [
+        "Everything in this bundle is public, and whatever is computed from it costs nothing more:",
+        REUSE_COMMAND,
+        f"`{samples}` holds {document.inference.samples:,} posterior samples; `release.json` holds everything in "
+        "machine-readable form.",
+    ]

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.bundle.files import analysis_of
+from dpbayes_cli.bundle.netcdf import by_chain, gathered
+from dpbayes_cli.bundle.read import read_document
+from tests.conftest import SAMPLE_DATA, Cli
+
+LEVELS = ["--model", "dirichlet-categorical", "--eps", "1", "--categories", "0,1,two [2],<é>"]
+NETCDF = ["--samples-format", "netcdf", "--out", "out"]
+
+
+def opened(path: str) -> Any:
+    with warnings.catch_warnings():  # of the library about its own future
+        warnings.simplefilter("ignore")
+        import arviz
+
+        return arviz.from_netcdf(path)
+
+
+def summary(data: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz
+
+        return arviz.summary(data, round_to="none")
+
+
+@pytest.fixture
+def only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave every problem to the Markov chain, as only large ones are."""
+    monkeypatch.setattr("dpbayes_cli.inference.convolution.affordable_draws", lambda *_: 0)
+
+
+def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:
+    assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, *NETCDF).code == 0
+    document = read_document(Path("out"))
+    posterior = opened("out/samples.nc").posterior
+    assert list(posterior.data_vars) == ["theta"]
+    assert posterior["theta"].dims == ("chain", "draw", "theta_label")
+    assert posterior["theta"].shape == (4, 1000, 4)
+    assert list(posterior["theta_label"].values) == ["0", "1", "two [2]", "<é>"]
+    flat = posterior["theta"].values.reshape(-1, 4)
+    assert np.array_equal(flat, analysis_of(document).samples)
+    assert posterior.attrs["release_id"] == document.release_id
+    assert posterior.attrs["model"] == "dirichlet-categorical"
+    assert posterior.attrs["mechanism"] == "laplace"
+    assert posterior.attrs["guarantee"] == "epsilon 1, delta 0 (replace-one neighbours)"
+    assert posterior.attrs["method"] == f"noise-aware: {document.inference.how}"
+    assert posterior.attrs["inference_library"] == "dpbayes"
+    assert "samples.nc" in Path("out/report.md").read_text()
+
+
+def test_chains_are_chains(dpbayes: Cli, only_chains: None) -> None:
+    easy = ["--samples", "600", "--prior", "concentration=20", "--on-invalid", "impute:0"]
+    assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, *NETCDF, *easy).code == 0
+    document = read_document(Path("out"))
+    assert "Markov chains" in document.inference.how
+    table = summary(opened("out/samples.nc"))
+    assert list(table.index) == ["theta[0]", "theta[1]", "theta[two [2]]", "theta[<é>]"]
+    assert (table["r_hat"] < 1.05).all()
+    assert (table["ess_bulk"] > 100).all()
+    analysis = analysis_of(document)
+    assert analysis.chains is not None
+    assert analysis.chains.shape == (4, 250, 4)
+    for place, name in enumerate(document.posterior):
+        assert table["mean"].iloc[place] == pytest.approx(analysis.chains[:, :, place].mean())
+        assert name == table.index[place]
+    assert np.array_equal(analysis.samples[:8:2], np.concatenate([analysis.chains[::2, 0], analysis.chains[::2, 1]]))
+
+
+@pytest.mark.parametrize("samples", [1, 15, 16, 18])
+def test_independent_samples_are_four_chains_where_they_can_be(samples: int, dpbayes: Cli) -> None:
+    coin = ["--model", "beta-bernoulli", "--eps", "1"]
+    assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *coin, *NETCDF, "--samples", str(samples)).code == 0
+    theta = opened("out/samples.nc").posterior["theta"]
+    assert theta.dims == ("chain", "draw")
+    assert theta.shape == ((4, 4) if samples == 16 else (1, samples))
+    assert by_chain(analysis_of(read_document(Path("out")))).shape == (*theta.shape, 1)
+
+
+def test_the_same_release_has_the_same_bytes(dpbayes: Cli) -> None:
+    question = ["release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--samples-format", "netcdf", "--out"]
+    assert dpbayes(*question, "out").code == 0
+    again = dpbayes(*question, "again")
+    assert again.code == 0
+    assert "rebuilt by another version" not in again.err
+    assert Path("out/samples.nc").read_bytes() == Path("again/samples.nc").read_bytes()
+    assert dpbayes(*question, "out").code == 0
+
+
+def test_infer_writes_it_too_and_says_what_it_did(dpbayes: Cli) -> None:
+    dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--out", "out")
+    arguments = ["--samples-format", "netcdf", "--inference", "naive", "--out", "again"]
+    assert dpbayes("infer", "out", *arguments).code == 0
+    assert opened("again/samples.nc").posterior.attrs["method"].startswith("naive: ")
+
+
+@pytest.mark.parametrize("missing", ["h5netcdf", "h5py"])
+def test_without_the_extra_nothing_is_charged(
+    missing: str, dpbayes: Cli, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--out", "before")
+    before = ledger_path.read_bytes()
+    monkeypatch.setattr("dpbayes_cli.bundle.samples.find_spec", lambda name: None if name == missing else object())
+    for command in (["release", SAMPLE_DATA / "relapse.csv", "--fresh", *LEVELS], ["infer", "before"]):
+        done = dpbayes(*command, *NETCDF)
+        assert done.code == 3
+        assert f"inference.format: netcdf needs {missing}, which is not installed" in done.err
+        assert "pip install 'dpbayes[arviz]'" in done.err
+    assert ledger_path.read_bytes() == before
+    assert not Path("out").exists()
+
+
+def test_vectors_are_gathered_by_their_name() -> None:
+    names = ["mean", "theta[a]", "sd", "theta[b[0]]"]
+    assert gathered(names) == {"mean": [(None, 0)], "theta": [("a", 1), ("b[0]", 3)], "sd": [(None, 2)]}
+    with pytest.raises(ValueError, match="both"):
+        gathered(["a", "a[1]"])
+
+
+def test_writing_it_loads_neither_arviz_nor_plotting() -> None:
+    question = ["release", str(SAMPLE_DATA / "relapse.csv"), *LEVELS, *NETCDF, "-q"]
+    script = (
+        f"import sys; sys.argv = ['dpbayes', *{question!r}]\n"
+        "from dpbayes_cli.main import run\n"
+        "try: run()\n"
+        "finally: print([m for m in ('arviz', 'xarray', 'pandas', 'matplotlib', 'scipy') if m in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+    assert Path("out/samples.nc").exists()
+
+
+def test_a_full_disk_is_an_output_error(dpbayes: Cli) -> None:
+    dpbayes("release", SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1", "--out", "small")
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        f"sys.argv = ['dpbayes', 'infer', 'small', '--samples', '40000', *{NETCDF!r}]\n"
+        "from dpbayes_cli.main import run; run()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (8, "")
+    assert "Error: cannot write 'out': File too large" in done.stderr
+    assert not Path("out").exists()

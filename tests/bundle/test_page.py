@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from dpbayes_cli.bundle.files import analysis_of
+from dpbayes_cli.bundle.markup import prose, share_bar, table
+from dpbayes_cli.bundle.page import SECTIONS, identifier_of, report_html
+from dpbayes_cli.bundle.plots import density
+from dpbayes_cli.bundle.read import read_document
+from tests.conftest import ROOT, SAMPLE_DATA, Cli
+
+EVIL = [
+    "<script>alert(1)</script>",
+    "\"a'b&c $x$ --> <!-- ]]>",
+    '" onload="alert(2)',
+    "</svg></style>",
+    "id=\"x url(#x) #0a0a01 1.23456",
+    "日本語",
+    "`code` long " * 40 + "end",
+]  # fmt: skip
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+
+
+class Page(HTMLParser):
+    """Checks on the way that every tag is closed where it must be; keeps what tests ask about."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(content)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = [name for name, _ in attrs]
+        assert len(names) == len(set(names)), tag
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.open[-1] if self.open else "", data))
+
+    def attributes(self, tag: str) -> list[dict[str, str]]:
+        return [found for name, found in self.tags if name == tag]
+
+    def text(self) -> str:
+        return " ".join("".join(data for tag, data in self.texts if tag != "style").split())
+
+    def sections(self) -> list[str]:
+        return [found["id"] for found in self.attributes("section")]
+
+
+def page_of(bundle: str = "out") -> tuple[str, Page]:
+    document = read_document(Path(bundle))
+    content = report_html(document, analysis_of(document)).decode("utf-8")
+    return content, Page(content)
+
+
+def check(content: str, page: Page) -> None:
+    """What is true of every page."""
+    assert content.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert "://" not in content
+    names = {tag for tag, _ in page.tags}
+    assert not names & {"script", "link", "img", "iframe", "object", "embed", "form", "base", "foreignobject"}
+    assert not [name for _, found in page.tags for name in found if name.startswith("on") or name == "src"]
+    assert "@import" not in content
+    ids = [found["id"] for _, found in page.tags if "id" in found]
+    assert len(ids) == len(set(ids))
+    links = [found["href"] for _, found in page.tags if "href" in found]
+    styled = [
+        value for _, found in page.tags for name, value in found.items() if name in {"style", "clip-path", "fill"}
+    ]
+    links += [f"#{name}" for name in re.findall(r"url\(#([^)]*)\)", " ".join(styled))]
+    links += [f"#{found['aria-labelledby']}" for _, found in page.tags if "aria-labelledby" in found]
+    assert {link for link in links if link.startswith("#")} == set(links)
+    assert {link[1:] for link in links} <= set(ids)
+    assert [tag for tag, _ in page.tags].count("h1") == 1
+    for found in page.attributes("svg"):
+        assert found["role"] == "img"
+        assert found["aria-label"]
+        assert "viewbox" in found
+    assert all("fill: var(--" in found["style"] for found in page.attributes("text"))
+    assert not [found for tag, found in page.tags if tag != "figcaption" and "#0a0a" in str(found.get("style"))]
+    assert page.sections() == [identifier_of(title) for title in SECTIONS if identifier_of(title) in page.sections()]
+    assert len(page.attributes("nav")) == 1
+
+
+def release(dpbayes: Cli, *arguments: str | Path) -> None:
+    done = dpbayes("release", *arguments, "--out", "out")
+    assert done.code == 0, done.err
+
+
+def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
+    release(dpbayes, SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "0.05")
+    content, page = page_of()
+    check(content, page)
+    every = {identifier_of(title) for title in SECTIONS}
+    assert set(page.sections()) == every - {"diagnostics"}
+    assert page.attributes("aside") == []
+    labels = [found["aria-label"] for found in page.attributes("svg")]
+    assert len(labels) == 1
+    assert labels[0].startswith("Posterior density of theta: median 0.")
+    document = read_document(Path("out"))
+    shown = page.text()
+    for sentence in (*document.assumptions, *document.corrections):
+        assert " ".join(sentence.replace("`", "").split()) in shown
+    assert f"{document.posterior['theta'].mean:.6g}" in shown
+    assert document.ledger.hash in shown
+    assert "at most 51.3 % sure" in shown
+    assert [found["style"] for found in page.attributes("span")] == [
+        f"width:{100 * (document.width['theta'].sd_noise / (document.posterior['theta'].sd or 0.0)) ** 2:.1f}%"
+    ]
+    assert content.encode() == page_of()[0].encode()
+
+
+def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
+    spec = {
+        "model": "dirichlet-categorical",
+        "domain": {"categories": ["0", "1", *EVIL]},
+        "privacy": {"epsilon": "0.1"},
+        "inference": {"method": "naive"},
+        "data": str(SAMPLE_DATA / "relapse.csv"),
+    }
+    Path("evil.yaml").write_text(yaml.safe_dump(spec))
+    release(dpbayes, "--spec", "evil.yaml")
+    content, page = page_of()
+    check(content, page)
+    assert "<script" not in content.lower()
+    heads = [data for tag, data in page.texts if tag == "th"]
+    drawn = [data for tag, data in page.texts if tag == "text"]
+    for label in EVIL:
+        assert heads.count(f"theta[{label}]") == 2
+        assert f"count[{label}]" in heads
+        assert any(data.removesuffix("…") in f"theta[{label}]" and len(data) > 6 for data in drawn), label
+    assert len(page.attributes("svg")) == 1 + 2 + len(EVIL)
+    assert content.index("The naive posterior ignores the noise") < content.index("<nav") < content.index('<h2 id="the')
+    assert page.attributes("aside")[0]["class"] == "warnings"
+
+
+def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbayes_cli.inference.convolution.affordable_draws", lambda *_: 0)
+    question = ["--model", "dirichlet-categorical", "--eps", "2", "--categories", "0,1,a,b,c", "--samples", "1000"]
+    question += ["--prior", "concentration=20", "--on-invalid", "impute:0"]
+    release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)
+    content, page = page_of()
+    check(content, page)
+    assert "diagnostics" in page.sections()
+    labels = [found["aria-label"] for found in page.attributes("svg")]
+    for name in ("theta[0]", "theta[1]", "theta[a]", "theta[b]"):
+        assert f"Trace of {name}, 4 chains" in labels
+        assert f"Ranks of {name} by chain, among all draws" in labels
+    assert len([label for label in labels if label.startswith("Trace")]) == 4
+    assert f"{read_document(Path('out')).inference.diagnostics['r_hat']:.4g}" in page.text()
+
+
+@pytest.mark.parametrize("config", ["clinic-age-draw", "clinic-months-draws"])
+def test_the_page_of_posterior_draws(config: str, dpbayes: Cli) -> None:
+    release(dpbayes, "--spec", ROOT / "configs" / "releases" / f"{config}.yaml")
+    content, page = page_of()
+    check(content, page)
+    assert {"how-wide-and-why", "diagnostics"} & set(page.sections()) == set()
+    (label,) = [found["aria-label"] for found in page.attributes("svg")]
+    document = read_document(Path("out"))
+    assert label.startswith("Released draws of ")
+    for draw in document.draws:
+        assert f"{draw[0]:.6g}" in page.text()
+
+
+def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
+    levels = ",".join(str(k) for k in range(100))
+    question = ["--model", "dirichlet-categorical", "--eps", "3", "--categories", levels, "--samples", "400"]
+    release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)
+    content, page = page_of()
+    check(content, page)
+    labels = [found["aria-label"] for found in page.attributes("svg")]
+    assert len(labels) == 1 + 12
+    assert labels[0].startswith("Medians and 90 % intervals of the first 40 of 100 parameters")
+    heads = [data for tag, data in page.texts if tag == "th"]
+    assert "theta[39]" in heads
+    assert "theta[40]" not in heads
+    assert "60 more rows are in release.json." in page.text()
+    assert "60 more rows are in statistics.csv." in page.text()
+    assert "The first 12 of 100 parameters are drawn." in page.text()
+    assert len(content) < 300_000
+
+
+def test_renyi_curves_are_tables(dpbayes: Cli) -> None:
+    question = ["--model", "beta-bernoulli", "--mechanism", "rdp-diffuse", "--eps", "1", "--on-invalid", "impute:0"]
+    dpbayes("budget", "open", "relapse", "--eps", "20", "--delta", "1e-6")
+    release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)
+    content, page = page_of()
+    check(content, page)
+    document = read_document(Path("out"))
+    assert document.guarantee.rdp
+    assert "sure" not in page.text()
+    assert "Renyi divergence by order" in page.text()
+    assert f"{document.guarantee.rdp[0][1]:.6g}" in page.text()
+
+
+def test_the_density_integrates_to_one_and_does_not_sag_at_an_end() -> None:
+    rng = np.random.default_rng(1)
+    for samples, at_low in ((rng.standard_exponential(20_000), 1.0), (rng.random(20_000), 1.0)):
+        x, y = density(samples)
+        assert np.trapezoid(y, x) == pytest.approx(1.0, abs=0.02)
+        assert y[0] == pytest.approx(at_low, abs=0.1)
+    x, y = density(rng.standard_normal(20_000))
+    assert np.max(np.abs(y - np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))) < 0.03
+
+
+def test_markup_of_texts() -> None:
+    assert prose("`a<b` & c") == "<code>a&lt;b</code> &amp; c"
+    assert "width:100.0%" in share_bar(3.0)
+    shown = table("t", ["name", "value", "why"], [["<a>", "1.5", "x"], ["b", "-", "2"]])
+    assert '<th scope="col" class="number">value</th><th scope="col">why</th>' in shown
+    assert '<td class="number">1.5</td><td>x</td>' in shown
+    assert '<th scope="row">&lt;a&gt;</th>' in shown

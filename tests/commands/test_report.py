@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Cli
+
+COIN = ["--model", "beta-bernoulli", "--eps", "1"]
+
+
+@pytest.fixture
+def bundle(dpbayes: Cli, coin: Path) -> Path:
+    """A bundle whose data and ledger nothing needs any more."""
+    assert dpbayes("release", coin, *COIN, "--out", "out").code == 0
+    coin.unlink()
+    return Path("out")
+
+
+def test_markdown_is_the_report_of_the_bundle(dpbayes: Cli, bundle: Path, ledger_path: Path) -> None:
+    before = ledger_path.read_bytes(), {path.name: path.read_bytes() for path in bundle.iterdir()}
+    shown = dpbayes("report", bundle)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out == (bundle / "report.md").read_text()
+    assert dpbayes("report", bundle, "--format", "markdown").out == shown.out
+    assert dpbayes("report", bundle, "--format", "html").out.startswith("<!DOCTYPE html>")
+    assert (ledger_path.read_bytes(), {path.name: path.read_bytes() for path in bundle.iterdir()}) == before
+
+
+def test_a_file_is_written_whole_and_for_its_owner(dpbayes: Cli, bundle: Path, place: Path) -> None:
+    done = dpbayes("report", bundle, "--out", "page.html")
+    assert (done.code, done.out, done.err) == (0, "", "wrote page.html\n")
+    assert Path("page.html").read_text() == dpbayes("report", bundle, "--format", "html").out
+    assert Path("page.html").stat().st_mode & 0o777 == 0o600
+    assert dpbayes("report", bundle, "--out", "page.txt").code == 0
+    assert Path("page.txt").read_text() == (bundle / "report.md").read_text()
+    assert sorted(path.name for path in place.iterdir()) == ["out", "page.html", "page.txt"]
+
+
+def test_the_result_as_json(dpbayes: Cli, bundle: Path) -> None:
+    shown = dpbayes("report", bundle, "--json").json
+    assert shown["report"] == (bundle / "report.md").read_text()
+    assert (shown["format"], shown["out"]) == ("markdown", None)
+    written = dpbayes("report", bundle, "--out", "page.html", "--json").json
+    assert (written["format"], written["out"], written["report"]) == ("html", "page.html", None)
+    assert written["release_id"] == json.loads((bundle / "release.json").read_text())["release_id"]
+
+
+def test_nothing_is_replaced_and_no_bundle_is_changed(dpbayes: Cli, bundle: Path) -> None:
+    Path("taken.html").write_text("precious")
+    names = sorted(bundle.iterdir())
+    for out in ("taken.html", "out", "out/report.html", "no/such/page.html"):
+        done = dpbayes("report", bundle, "--format", "html", "--out", out)
+        assert (done.code, done.out) == (8, "")
+    assert Path("taken.html").read_text() == "precious"
+    assert sorted(bundle.iterdir()) == names
+
+
+def test_a_file_system_without_renameat2_is_as_careful(
+    dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpbayes_cli.bundle.write.sys.platform", "other")
+    assert dpbayes("report", bundle, "--out", "page.html").code == 0
+    before = Path("page.html").read_bytes()
+    monkeypatch.setattr("dpbayes_cli.bundle.write.check_target", lambda _: None)  # as if it came meanwhile
+    assert dpbayes("report", bundle, "--out", "page.html", "--format", "markdown").code == 8
+    assert Path("page.html").read_bytes() == before
+
+
+DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no parameter": lambda document: document["posterior"].clear(),
+    "another parameter": lambda document: document["posterior"].update(other=document["posterior"]["theta"]),
+    "another width": lambda document: document["width"].update(other=document["width"]["theta"]),
+    "another statistic": lambda document: document["statistics"].pop(),
+    "another model": lambda document: document["spec"].update(model="x"),
+    "draws beside statistics": lambda document: document.update(draws=[[0.5, 0.5]]),
+    "empty draws": lambda document: document.update(draws=[[]], noise=None, statistics=[]),
+    "half a curve": lambda document: document["guarantee"].update(rdp=[[2.0]]),
+    "an unknown key": lambda document: document.update(more=1),
+}
+
+
+@pytest.mark.parametrize("form", ["html", "markdown"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_damaged_bundle_is_exit_7(
+    damage: Callable[[dict[str, Any]], object], form: str, dpbayes: Cli, bundle: Path
+) -> None:
+    path = bundle / "release.json"
+    document = json.loads(path.read_text())
+    damage(document)
+    path.write_text(json.dumps(document))
+    done = dpbayes("report", bundle, "--format", form, "--out", "page")
+    assert (done.code, done.out) == (7, "")
+    assert not Path("page").exists()
+
+
+def test_report_needs_neither_engine_nor_ledger_and_markdown_no_plots(bundle: Path) -> None:
+    script = (
+        "import sys; sys.argv = ['dpbayes', 'report', 'out', '--out', sys.argv[1], '-q']\n"
+        "from dpbayes_cli.main import run\n"
+        "try: run()\n"
+        "finally: print([m for m in ('_duckdb', 'opendp', 'sqlite3', 'pandas', 'matplotlib') if m in sys.modules])\n"
+    )
+    for name, loaded in (("page.md", "[]"), ("page.html", "['matplotlib']")):
+        done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=False)
+        assert done.stdout.splitlines()[-1] == loaded, done.stderr
