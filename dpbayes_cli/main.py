@@ -29,6 +29,7 @@ COMMANDS = {
     "infer": "Analyse a released bundle again: free, without data.",
     "budget": "Open, show, check and amend privacy budgets.",
     "spec": "Write, check and describe spec files.",
+    "experiment": "Run a simulation study: many releases of simulated data.",
     "models": "List the models.",
     "mechanisms": "List the mechanisms.",
     "explain": "Explain a model or a mechanism.",

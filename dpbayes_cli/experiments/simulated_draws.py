@@ -99,7 +99,9 @@ def _lattice(sampler: LatticePosterior, values: Sequence[int], size: int, rng: n
     prior = power if sampler.temper == "joint" else 1.0
     log_share = np.log(np.arange(sampler.least, sampler.most + 1) / sampler.resolution)
     exponents = [prior * (a - 1.0) + power * count for a, count in zip(sampler.concentration, values, strict=True)]
-    tables = [_tilted(exponent, sum(exponents), log_share) for exponent in exponents]
+    tilt = _tilt(exponents, sampler.least / sampler.resolution, sampler.most / sampler.resolution)
+    logs = [exponent * log_share - tilt * np.exp(log_share) for exponent in exponents]
+    tables = [np.exp(log - log.max()) for log in logs]
     suffixes = [tables[-1]]
     for table in reversed(tables[1:-1]):
         suffixes.insert(0, np.convolve(table, suffixes[0])[: len(log_share)])
@@ -112,10 +114,20 @@ def _lattice(sampler: LatticePosterior, values: Sequence[int], size: int, rng: n
     return np.asarray((counts + sampler.least) / sampler.resolution)
 
 
-def _tilted(exponent: float, total: float, log_share: Floats) -> Floats:
-    """Return share^exponent, tilted by exp(-total share), which does not change the law of shares that add to one."""
-    logs = exponent * log_share - total * np.exp(log_share)
-    return np.asarray(np.exp(logs - logs.max()))
+def _tilt(exponents: Sequence[float], least: float, most: float) -> float:
+    """Return the tilt under which the likeliest shares of the coordinates add up to one.
+
+    A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one; it keeps what is
+    drawn away from the underflow of the tables.
+    """
+    if sum(exponents) <= 0.0:
+        return 0.0
+    low, high = 0.0, sum(max(0.0, exponent) for exponent in exponents) / least
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        shares = sum(min(max(exponent / middle, least), most) for exponent in exponents)
+        low, high = (middle, high) if shares > 1.0 else (low, middle)
+    return high
 
 
 def _split(table: Floats, suffix: Floats, rest: Integers, rng: np.random.Generator) -> Integers:

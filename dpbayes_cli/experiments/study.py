@@ -1,4 +1,4 @@
-"""A study: the typed file that says which cases, sizes, prices and methods are simulated, how often, from which seed."""
+"""A study: the typed file that says which cases, sizes, prices and methods are simulated, and how often."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +47,7 @@ class Study(Section, frozen=True, kw_only=True):
     """A grid of cases x n x epsilon x methods, each cell repeated ``trials`` times."""
 
     name: str
-    seed: Annotated[int, Meta(ge=0, lt=1 << 63, description="of the whole study")] = 0
+    seed: Annotated[int, Meta(ge=0, le=(1 << 62), description="of the whole study")] = 0
     trials: Annotated[int, Meta(ge=2, le=1_000_000, description="simulated releases a cell")] = 300
     draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws a trial")] = 199
     n: Annotated[tuple[Annotated[int, Meta(ge=1, le=10**9)], ...], Meta(min_length=1, description="record numbers")]
@@ -133,6 +133,18 @@ def _sections(place: str, model: str, domain: Any, prior: Any) -> tuple[dict[str
         message = error.message.removeprefix(f"{error.where}: ")
         raise SpecError(message, where=f"{place}.{error.where}".rstrip("."), hint=error.hint) from None
     return msgspec.to_builtins(spec.domain), msgspec.to_builtins(spec.prior)
+
+
+def overridden(study: Study, *, trials: int | None, seed: int | None) -> Study:
+    """Return a study with another number of trials or another seed, where they are stated.
+
+    Raises:
+        SpecError: that is too much for a cell.
+    """
+    document = msgspec.to_builtins(study)
+    stated = {"trials": trials, "seed": seed}
+    document.update({key: value for key, value in stated.items() if value is not None})
+    return convert_section(document, Study)
 
 
 def restricted(study: Study, cases: tuple[str, ...]) -> Study:

@@ -17,7 +17,9 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _REQUIRED = re.compile(r"Object missing required field `(.*)`")
 
 
-def convert_section(document: Any, kind: type[Kind], place: str = "", how_to_state: Callable[[str], str] | None = None) -> Kind:
+def convert_section(
+    document: Any, kind: type[Kind], place: str = "", how_to_state: Callable[[str], str] | None = None
+) -> Kind:
     """Check a document against the type of a section.
 
     Args:
