@@ -100,8 +100,10 @@ def _squared_mmd(x: Floats, y: Floats) -> float:
 
 
 def _kernel(x: Floats, y: Floats) -> Floats:
-    distance = np.zeros((len(x), len(y)))
-    for k in range(x.shape[1]):
+    distance = np.subtract.outer(x[:, 0], y[:, 0])
+    np.square(distance, out=distance)
+    for k in range(1, x.shape[1]):
         difference = np.subtract.outer(x[:, k], y[:, k])
-        distance += difference * difference
-    return np.asarray(np.exp(-0.5 * distance))
+        distance += np.square(difference, out=difference)
+    distance *= -0.5
+    return np.asarray(np.exp(distance, out=distance))
