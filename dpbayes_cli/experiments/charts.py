@@ -82,10 +82,15 @@ def _panels(panels: Iterable[tuple[Any, Any]], columns: int, draw: Callable[[Axe
     keys = list(panels)
     height = -(-len(keys) // columns)
     figure = new_figure(max(5.0, _PANEL * columns), _PANEL * height + 0.9)
-    axes = figure.subplots(height, columns, squeeze=False)
+    axes = figure.subplots(height, columns, squeeze=False, sharey=True)
     for place, key in zip(axes.flat, keys, strict=True):
         draw(place, *key)
-    lines, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="outside lower center", ncols=len(labels), fontsize=9, frameon=False)
+    shown: dict[str, Any] = {}
+    for place in axes.flat:
+        lines, labels = place.get_legend_handles_labels()
+        shown.update(zip(labels, lines, strict=True))
+    if shown:
+        where: Any = {"loc": "outside lower center", "ncols": len(shown), "fontsize": 9, "frameon": False}
+        figure.legend(list(shown.values()), list(shown), **where)
     figure.suptitle(f"{title}\n{NOT_PRIVATE}", fontsize=10)
     return svg_text(figure)
