@@ -132,12 +132,13 @@ def _tilt(exponents: Sequence[float], least: float, most: float) -> float:
 
 def _split(table: Floats, suffix: Floats, rest: Integers, rng: np.random.Generator) -> Integers:
     """Draw one count a row, given what it and all later ones add up to; equal remainders share a law."""
-    drawn = np.empty(len(rest), dtype=np.int64)
-    for remainder in np.unique(rest):
-        rows = rest == remainder
-        weights = table[: remainder + 1] * suffix[remainder::-1]
-        drawn[rows] = _chosen(weights / weights.sum(), rng.random(int(rows.sum())))
-    return drawn
+    remainders, row = np.unique(rest, return_inverse=True)
+    left = remainders[:, None] - np.arange(int(remainders[-1]) + 1)
+    cumulative = np.cumsum(table[: left.shape[1]] * np.where(left >= 0, suffix[np.maximum(left, 0)], 0.0), axis=1)
+    cumulative /= cumulative[:, -1:]
+    flat = (cumulative + np.arange(len(remainders))[:, None]).ravel()
+    found = np.searchsorted(flat, row + rng.random(len(rest)), side="right") - row * left.shape[1]
+    return np.asarray(np.minimum(found, rest))
 
 
 def _chosen(masses: Floats, uniform: Floats) -> Integers:

@@ -12,7 +12,8 @@ from dpbayes_cli.capabilities import ConjugatePosterior
 from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Request, Sampler, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.cell import Cell
-from dpbayes_cli.experiments.measures import Measures, measure, squared_mmds
+from dpbayes_cli.experiments.discrepancy import squared_mmds
+from dpbayes_cli.experiments.measures import Measures, measure
 from dpbayes_cli.experiments.posteriors import ranks_among, ranks_of
 from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.numeric import parse_decimal

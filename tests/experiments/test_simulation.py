@@ -10,7 +10,8 @@ from scipy import stats
 
 from dpbayes_cli.contracts import Sampler, expect
 from dpbayes_cli.experiments.cell import Cell, cells
-from dpbayes_cli.experiments.measures import ks_band, squared_mmds
+from dpbayes_cli.experiments.discrepancy import squared_mmds
+from dpbayes_cli.experiments.measures import ks_band
 from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.experiments.simulation import model_of, plan_of, simulate_cell
 from dpbayes_cli.experiments.study import CaseSection, Method, OpsSection, build_study
@@ -45,11 +46,11 @@ def test_noise_aware_is_calibrated_where_naive_is_caught(case: str) -> None:
 
 
 def test_a_planted_bug_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Releases carry three times the noise that their law, and so the inference, speaks of."""
+    """Releases carry six times the noise that their law, and so the inference, speaks of."""
     at, honest = cell("coin", 300, "0.1", "noise-aware"), DiscreteLaplace.simulate
     assert_uniform(simulate_cell(at).ranks, FALSE_FAIL)
     monkeypatch.setattr(
-        DiscreteLaplace, "simulate", lambda law, rng, size: honest(DiscreteLaplace(3.0 * law.scale), rng, size)
+        DiscreteLaplace, "simulate", lambda law, rng, size: honest(DiscreteLaplace(6.0 * law.scale), rng, size)
     )
     assert_not_uniform(simulate_cell(at).ranks, FALSE_FAIL)
 
@@ -67,6 +68,25 @@ def test_the_distance_of_two_normal_laws_is_known() -> None:
     expected = 2.0 * wide**-0.5 * (1.0 - np.exp(-(shift**2) / (2.0 * wide)))
     assert_means(squared_mmds(x, y)[:, None], expected)
     assert_means(squared_mmds(x, rng.normal(0.0, 0.5, (400, 40, 1)))[:, None], 0.0)
+
+
+@pytest.mark.parametrize(("parameters", "spread"), [(1, 0.01), (1, 1.0), (1, 4.0), (3, 0.2), (3, 3.0)])
+def test_the_distance_by_series_is_that_by_pairs(parameters: int, spread: float) -> None:
+    rng = np.random.default_rng(9)
+    x, y = rng.normal(1.0, spread, (3, 30, parameters)), rng.normal(1.5, spread, (3, 30, parameters))
+
+    def kernel(a: np.ndarray, b: np.ndarray) -> float:
+        return float(np.exp(-0.5 * ((a - b) ** 2).sum()))
+
+    for trial, found in enumerate(squared_mmds(x, y)):
+        a, b = x[trial], y[trial]
+        terms = [
+            kernel(a[i], a[j]) + kernel(b[i], b[j]) - kernel(a[i], b[j]) - kernel(a[j], b[i])
+            for i in range(30)
+            for j in range(30)
+            if i != j
+        ]
+        assert found == pytest.approx(np.mean(terms), abs=1e-13)
 
 
 def test_the_band_holds_its_share() -> None:
