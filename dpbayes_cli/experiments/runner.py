@@ -38,9 +38,12 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> l
         SpecError: the study cannot be simulated.
         OutputError: the directory is another's, or cannot be written.
     """
+    from dpbayes_cli.experiments.simulation import check_plans
+
     check_served(study)
-    open_directory(directory, study)
     grid = cells(study)
+    check_plans(grid)
+    open_directory(directory, study)
     results = {cell.digest: found for cell in grid if (found := finished(directory, cell)) is not None}
     missing = list({cell.digest: cell for cell in grid if cell.digest not in results}.values())
     total, before = len(results) + len(missing), len(results)

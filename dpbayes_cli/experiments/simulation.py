@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +111,29 @@ def plan_of(cell: Cell, model: Model, mechanism: str) -> Plan:
         support=cell.case.support if of_ops else None,
     )
     return mechanism_type(mechanism)().plan(model, request)
+
+
+def check_plans(grid: Sequence[Cell]) -> None:
+    """Plan each case at each epsilon once, at its smallest n, so that what cannot be priced is refused at the start.
+
+    Raises:
+        SpecError: no guarantee can be given; the place is that in the study.
+    """
+    seen = set()
+    for cell in sorted(grid, key=lambda each: each.n_records):
+        mechanism = "ops" if cell.method == "ops" else cell.mechanism
+        if (key := (cell.name, cell.epsilon, mechanism)) in seen:
+            continue
+        seen.add(key)
+        try:
+            plan_of(cell, model_of(cell, cell.case.domain), mechanism)
+        except SpecError as error:
+            of_support = error.where == "sampling.support"
+            raise SpecError(
+                f"{error.message.removeprefix(f'{error.where}: ')} ({mechanism}, epsilon {cell.epsilon})",
+                where=f"cases.{cell.name}.support" if of_support else f"cases.{cell.name}",
+                hint="state the public range of the parameter: support: [LOW, HIGH]" if of_support else error.hint,
+            ) from None
 
 
 def simulate(cell: Cell, model: ConjugatePosterior) -> Simulated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from scipy import stats
@@ -151,3 +152,17 @@ def test_the_unclamped_domain_reads_the_same_records() -> None:
     (rate, clamped), (same, exact) = (m.simulate(50, np.random.default_rng(8)) for m in (narrow, wide))
     assert rate == same
     assert narrow.sums(clamped, 50)[0] < wide.sums(exact, 50)[0]
+
+
+def test_the_non_private_posterior_of_clamped_records_is_caught() -> None:
+    """Which is why a case can state a domain without clamping."""
+    bounded = CaseSection(
+        model="gamma-exponential",
+        domain={"upper": 0.9084},
+        unclamped={"upper": 1000.0},
+        prior={"shape": 8.0, "rate": 2.0},
+    )
+    at = replace(cell("coin", 300, "1", "non-private"), case=bounded)
+    assert_uniform(simulate_cell(at).ranks, FALSE_FAIL)
+    clamped = replace(at, case=msgspec.structs.replace(bounded, unclamped=None))
+    assert_not_uniform(simulate_cell(clamped).ranks, FALSE_FAIL)

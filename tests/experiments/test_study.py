@@ -8,6 +8,7 @@ import pytest
 
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.cell import cells
+from dpbayes_cli.experiments.simulation import check_plans
 from dpbayes_cli.experiments.store import study_yaml
 from dpbayes_cli.experiments.study import build_study, check_served, overridden, read_study, restricted
 from dpbayes_cli.registry import model_type
@@ -74,6 +75,20 @@ def test_what_is_wrong_is_named(path_and_value: tuple[Any, ...], where: str, hin
 def test_what_cannot_be_simulated_is_refused_before_it_is(path_and_value: tuple[Any, ...], message: str) -> None:
     with pytest.raises(SpecError, match=message.replace("[", r"\[")):
         check_served(build_study(changed(*path_and_value)))
+
+
+@pytest.mark.parametrize(
+    ("path_and_value", "where"),
+    [
+        (("cases", "coin", "support", ["0.9", "0.1"]), "cases.coin.support: the support is [0.9, 0.1]"),
+        (("cases", "dice", "support", ["0.4", "0.8"]), "cases.dice.support: "),
+        (("epsilon", ["1e-12"]), "cases.dice: epsilon is 1e-12 for 20 draws"),
+    ],
+)
+def test_what_cannot_be_priced_is_refused_at_the_start(path_and_value: tuple[Any, ...], where: str) -> None:
+    with pytest.raises(SpecError) as error:
+        check_plans(cells(build_study(changed(*path_and_value))))
+    assert error.value.message.startswith(where)
 
 
 def test_a_model_without_inference_from_noisy_statistics_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
