@@ -10,17 +10,16 @@ from msgspec import Meta, field
 
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
-from dpbayes_cli.errors import SpecError, nearest
+from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import decimal_text, parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import MODELS, mechanism_type, model_type
+from dpbayes_cli.spec.sections import convert_section
 from dpbayes_cli.statistic import RecordPolicy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
-_REQUIRED = re.compile(r"Object missing required field `(.*)`")
 _FREE = ("prior", "inference")
 """Sections that change what is made of the privatized statistics, not what is asked of the data."""
 _OUTSIDE = ("data", "dataset", "records")
@@ -242,33 +241,7 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
     if not isinstance(model, str):
         raise SpecError("no model is stated", where="model", hint=f"one of: {', '.join(MODELS)}")
     kind = spec_type(model)
-    try:
-        return msgspec.convert(document, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise _problem(str(error), kind) from None
-
-
-def _problem(text: str, kind: type[ReleaseSpec]) -> SpecError:
-    """Turn a finding of msgspec into an error; an unknown key names the nearest allowed one."""
-    message, _, place = text.partition(" - at `$")
-    path = place.rstrip("`").strip(".")
-    if match := _UNKNOWN.fullmatch(message):
-        hint = nearest(match[1], _keys(kind, [part for part in path.split(".") if part]))
-        return SpecError("unknown key", where=f"{path}.{match[1]}".strip("."), hint=hint)
-    if match := _REQUIRED.fullmatch(message):
-        where = f"{path}.{match[1]}".strip(".")
-        return SpecError("missing", where=where, hint=_how_to_state(where))
-    return SpecError(f"{message[:1].lower()}{message[1:]}", where=path)
-
-
-def _keys(kind: Any, path: list[str]) -> list[str]:
-    """Return the keys that are allowed at a place."""
-    for part in path:
-        found = {item.name: item.type for item in msgspec.structs.fields(kind)}
-        kind = found.get(part)
-        if not (isinstance(kind, type) and issubclass(kind, Section)):
-            return []
-    return [item.name for item in msgspec.structs.fields(kind)]
+    return convert_section(document, kind, how_to_state=_how_to_state)
 
 
 def _how_to_state(where: str) -> str:

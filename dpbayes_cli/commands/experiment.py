@@ -1,0 +1,107 @@
+"""``dpbayes experiment``: simulation studies of what releases tell."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say, verbosity
+
+if TYPE_CHECKING:
+    from dpbayes_cli.experiments.cell import Cell
+    from dpbayes_cli.experiments.runner import Progress
+
+
+@click.command("experiment")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Directory [./experiment-<name>].")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes [all cores].")
+@click.option("--trials", type=click.IntRange(2, 1_000_000), metavar="N", help="Trials a cell, instead of the file's.")
+@click.option("--seed", type=click.IntRange(0, 1 << 62), metavar="S", help="Seed, instead of the file's.")
+@click.option("--case", "cases", multiple=True, metavar="NAME", help="Run this case alone; repeatable.")
+@output_options
+def command(
+    file: Path,
+    out: Path | None,
+    jobs: int | None,
+    trials: int | None,
+    seed: int | None,
+    cases: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run the simulation study in FILE; its results are NOT PRIVATE, for nothing in it is a release.
+
+    \b
+    dpbayes experiment configs/experiments/calibration.yaml --jobs 2
+
+    Parameters are drawn from the prior, records from the model, noise from its law. The directory keeps every finished
+    cell: the same command finishes a killed run, and a changed study recomputes the cells that changed.
+    """
+    from dpbayes_cli.experiments.runner import run_study, single_threaded
+
+    single_threaded()
+
+    from dpbayes_cli.experiments import NOT_PRIVATE
+    from dpbayes_cli.experiments.results import rows
+    from dpbayes_cli.experiments.study import overridden, read_study, restricted
+
+    study = overridden(read_study(file), trials=trials, seed=seed)
+    if cases:
+        study = restricted(study, cases)
+    directory = Path(f"experiment-{study.name}") if out is None else out
+    with _progress() as progress:
+        results = run_study(study, directory, jobs or len(os.sched_getaffinity(0)), progress)
+    from dpbayes_cli.experiments.publish import publish
+
+    written = publish(directory, study, results)
+    say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
+    found = rows(results)
+    if as_json:
+        emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": found})
+        return
+    emit(NOT_PRIVATE)
+    shown = ("case", "n", "epsilon", "method", "ks", "ks_p_value", "coverage", "mean_sd", "mmd")
+    emit_table(shown, [[_text(row[name]) for name in shown] for row in found])
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    """Yield what a finished cell is told to: a bar with the time left on a terminal, and words under ``-v``."""
+    tell: Callable[[int, int], None] = _nothing
+    bar = None
+    if sys.stderr is not None and sys.stderr.isatty() and verbosity() >= 0:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        task = bar.add_task("cells", total=None)
+
+        def tell(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+    def progress(cell: Cell, seconds: float, done: int, total: int) -> None:
+        tell(done, total)
+        detail(f"{done} of {total}: {cell.label}, {seconds:.2f} s")
+
+    if bar is None:
+        yield progress
+        return
+    with bar:
+        yield progress
+
+
+def _nothing(_done: int, _total: int) -> None:
+    """Say nothing: stderr is no terminal."""

@@ -1,0 +1,74 @@
+"""Posteriors of many trials at once: draws, and where the true parameters rank among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from dpbayes_cli.inference.solve import Method, infer
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.problems import Problem
+
+
+def draws_of(
+    problems: Sequence[Problem], method: Method, n_draws: int, components: Sequence[int], rng: np.random.Generator
+) -> Floats:
+    """Draw from the posterior of every problem.
+
+    The one place where studies infer: an inference that handles many problems at once belongs here.
+
+    Args:
+        problems: one a trial.
+        method: how the posterior is computed.
+        n_draws: how many draws a problem.
+        components: which components of a posterior to return, in this order.
+        rng: the generator.
+
+    Returns:
+        Shape (n_problems, n_draws, n_components).
+    """
+    drawn = [
+        infer(problem, method, n_draws, rng, summary_draws=n_draws).draws[:, list(components)]
+        for problem in cast(Sequence[Any], problems)
+    ]
+    return np.stack(drawn)
+
+
+def ranks_of(
+    problems: Sequence[Problem],
+    thetas: Floats,
+    method: Method,
+    n_draws: int,
+    components: Sequence[int],
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Return where the true parameters fall in their posteriors, and the draws by which that was found.
+
+    Args:
+        problems: one a trial.
+        thetas: the true parameters, shape (n_problems, n_components).
+        method, n_draws, components, rng: those of ``draws_of``.
+
+    Returns:
+        Ranks in (0, 1), shape (n_problems, n_components); and the draws.
+    """
+    drawn = draws_of(problems, method, n_draws, components, rng)
+    return ranks_among(thetas, drawn, rng), drawn
+
+
+def ranks_among(thetas: Floats, draws: Floats, rng: np.random.Generator) -> Floats:
+    """Return (number of draws below theta + a uniform number) / (number of draws + 1).
+
+    That is exactly uniform where theta and the draws are independent draws from one posterior.
+
+    Args:
+        thetas: shape (n_trials, n_parameters).
+        draws: shape (n_trials, n_draws, n_parameters).
+        rng: the generator of the uniform numbers.
+    """
+    below = (draws < thetas[:, None, :]).sum(axis=1)
+    return np.asarray((below + rng.random(below.shape)) / (draws.shape[1] + 1))

@@ -1,0 +1,209 @@
+"""Simulate one cell: parameters from the prior, records, releases, posteriors, and what is measured on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpbayes_cli.capabilities import ConjugatePosterior
+from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Request, Sampler, expect
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.experiments.cell import Cell
+from dpbayes_cli.experiments.discrepancy import squared_mmds
+from dpbayes_cli.experiments.measures import Measures, measure
+from dpbayes_cli.experiments.posteriors import ranks_among, ranks_of
+from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
+from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.statistic import Column, RecordPolicy
+
+if TYPE_CHECKING:
+    from dpbayes_cli.inference.solve import Method as Inference
+    from dpbayes_cli.numeric import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The trials of a cell before anything is made of them.
+
+    Attributes:
+        thetas: the true parameters, shape (n_trials, n_parameters).
+        values: the exact statistics, shape (n_trials, n_components).
+        released: the same with noise.
+        reference: draws from the non-private posteriors, shape (n_trials, n_draws, n_parameters); None where neither
+            the method nor the distance needs them.
+    """
+
+    thetas: Floats
+    values: Integers
+    released: Integers
+    reference: Floats | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out of a cell.
+
+    Attributes:
+        parameter: the name of the parameter that was looked at.
+        measures: the numbers.
+        thetas, ranks: of that parameter, shape (n_trials,).
+    """
+
+    parameter: str
+    measures: Measures
+    thetas: Floats
+    ranks: Floats
+
+
+def simulate_cell(cell: Cell) -> Outcome:
+    """Run all trials of a cell; equal cells give equal numbers, in any process.
+
+    Raises:
+        SpecError: no release can be planned, or the case's domains do not belong together.
+    """
+    model = model_of(cell, cell.case.domain)
+    trials = simulate(cell, model)
+    rng = np.random.default_rng(cell.inference_seed())
+    ranks, draws = _METHODS[cell.method](cell, model, trials, rng)
+    name = cell.case.parameter or model.parameters[0]
+    k = model.parameters.index(name)
+    distances = None
+    if cell.mmd and trials.reference is not None:
+        distances = squared_mmds(draws, trials.reference)
+    measures = measure(ranks[:, k], draws[:, :, k].std(axis=1, ddof=1), distances)
+    return Outcome(name, measures, trials.thetas[:, k], ranks[:, k])
+
+
+def model_of(cell: Cell, domain: Any) -> ConjugatePosterior:
+    """Return the cell's model on a domain."""
+    model: Model = build_spec({"model": cell.case.model, "domain": domain, "prior": cell.case.prior}).build_model()
+    return expect(model, ConjugatePosterior)
+
+
+def complete_policy(model: Model) -> RecordPolicy:
+    """Return replace-one neighbours and complete records: any value of the domain stands for an invalid one."""
+    column = model.columns[0]
+    if isinstance(column, Column):
+        return RecordPolicy(Neighbors.REPLACE_ONE, column.levels[-1])
+    return RecordPolicy(Neighbors.REPLACE_ONE, str(int(column.lower)) if column.integers else repr(column.lower))
+
+
+def plan_of(cell: Cell, model: Model, mechanism: str) -> Plan:
+    """Return the calibrated plan of a mechanism.
+
+    Raises:
+        SpecError: no guarantee can be given.
+    """
+    of_ops = mechanism == "ops"
+    request = Request(
+        complete_policy(model),
+        parse_decimal(cell.epsilon),
+        delta=parse_decimal(cell.delta) if cell.delta is not None and not of_ops else None,
+        n_records=cell.n_records,
+        draws=cell.ops.draws if of_ops else 1,
+        temper=cell.ops.temper,
+        support=cell.case.support if of_ops else None,
+    )
+    return mechanism_type(mechanism)().plan(model, request)
+
+
+def check_plans(grid: Sequence[Cell]) -> None:
+    """Plan each case at each epsilon once, at its smallest n, so that what cannot be priced is refused at the start.
+
+    Raises:
+        SpecError: no guarantee can be given; the place is that in the study.
+    """
+    seen = set()
+    for cell in sorted(grid, key=lambda each: each.n_records):
+        mechanism = "ops" if cell.method == "ops" else cell.mechanism
+        if (key := (cell.name, cell.epsilon, mechanism)) in seen:
+            continue
+        seen.add(key)
+        try:
+            plan_of(cell, model_of(cell, cell.case.domain), mechanism)
+        except SpecError as error:
+            of_support = error.where == "sampling.support"
+            raise SpecError(
+                f"{error.message.removeprefix(f'{error.where}: ')} ({mechanism}, epsilon {cell.epsilon})",
+                where=f"cases.{cell.name}.support" if of_support else f"cases.{cell.name}",
+                hint="state the public range of the parameter: support: [LOW, HIGH]" if of_support else error.hint,
+            ) from None
+
+
+def simulate(cell: Cell, model: ConjugatePosterior) -> Simulated:
+    """Draw parameters, statistics, noise and non-private posteriors: the same for every method of the grid.
+
+    Raises:
+        SpecError: under the domain without clamping other parameters are drawn.
+    """
+    records, noise, reference = cell.data_seed().spawn(3)
+    thetas, values = _prior_predictive(cell, model, records)
+    (step,) = plan_of(cell, model, cell.mechanism).steps
+    released = values + step.noise.simulate(np.random.default_rng(noise), values.shape)
+    if not (cell.mmd or cell.method == "non-private"):
+        return Simulated(thetas, values, released, None)
+    wide, exact = model, values
+    if cell.case.unclamped is not None:
+        wide = model_of(cell, cell.case.unclamped)
+        same, exact = _prior_predictive(cell, wide, records)
+        if not np.array_equal(same, thetas):
+            raise SpecError("draws other parameters than the domain", where=f"cases.{cell.name}.unclamped")
+    return Simulated(thetas, values, released, _non_private(cell, wide, exact, np.random.default_rng(reference)))
+
+
+def _prior_predictive(cell: Cell, model: ConjugatePosterior, seed: np.random.SeedSequence) -> tuple[Floats, Integers]:
+    """Return parameters and exact statistics: equal seeds draw equal records, whatever the bounds make of them."""
+    rng = np.random.default_rng(seed)
+    drawn = [model.simulate(cell.n_records, rng) for _ in range(cell.trials)]
+    return np.array([theta for theta, _ in drawn]), np.array([value for _, value in drawn], dtype=np.int64)
+
+
+def _non_private(cell: Cell, model: ConjugatePosterior, values: Integers, rng: np.random.Generator) -> Floats:
+    """Draw from the conjugate posteriors of the exact statistics."""
+    family = model.family(cell.n_records)
+    drawn = []
+    for row in values.tolist():
+        points = simulate_conjugate(family, model.sums(row, cell.n_records), cell.draws, rng)
+        drawn.append([model.reported(tuple(point)) for point in points.tolist()])
+    return np.array(drawn)
+
+
+_Answer = tuple["Floats", "Floats"]
+
+
+def _inferred(cell: Cell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
+    """Infer from the noisy statistics."""
+    noisy, policy = expect(model, NoisyStatistics), complete_policy(model)
+    (step,) = plan_of(cell, model, cell.mechanism).steps
+    problems = [noisy.problem(policy, row, step.noise, cell.n_records) for row in trials.released.tolist()]
+    method: Inference = "naive" if cell.method == "naive" else "noise-aware"
+    return ranks_of(problems, trials.thetas, method, cell.draws, noisy.components, rng)
+
+
+def _drawn(cell: Cell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
+    """Draw what posterior sampling would release."""
+    (step,) = plan_of(cell, model, "ops").steps
+    sampler = expect(step.law, Sampler)
+    drawn = np.stack([simulate_sampler(sampler, row, cell.ops.draws, rng) for row in trials.values.tolist()])
+    return ranks_among(trials.thetas, drawn, rng), drawn
+
+
+def _known(cell: Cell, _: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
+    """Take the non-private posteriors, whose distance to themselves is zero."""
+    if trials.reference is None:
+        raise TypeError("the non-private posteriors were not drawn")
+    return ranks_among(trials.thetas, trials.reference, rng), trials.reference
+
+
+_METHODS: dict[str, Callable[[Cell, ConjugatePosterior, Simulated, np.random.Generator], _Answer]] = {
+    "noise-aware": _inferred,
+    "naive": _inferred,
+    "ops": _drawn,
+    "non-private": _known,
+}

@@ -1,0 +1,141 @@
+"""The file of a study: what is wrong is named, with its place and a next step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.experiments.cell import cells
+from dpbayes_cli.experiments.simulation import check_plans
+from dpbayes_cli.experiments.store import study_yaml
+from dpbayes_cli.experiments.study import build_study, check_served, overridden, read_study, restricted
+from dpbayes_cli.registry import model_type
+from dpbayes_cli.spec.yaml_reader import parse_yaml
+from tests.conftest import ROOT
+from tests.experiments.studies import SMALL, changed
+
+CALIBRATION = ROOT / "configs" / "experiments" / "calibration.yaml"
+
+
+def test_defaults_and_exact_prices_are_written_out() -> None:
+    study = build_study(changed("epsilon", ["0.10", "1e-2"]))
+    assert study.epsilon == ("0.1", "0.01")
+    assert study.cases["coin"].domain == {"success": None, "failure": None}
+    assert study.cases["dice"].prior == {"concentration": 5.0}
+    assert (study.mechanism, study.mmd, study.ops.draws) == ("laplace", True, 20)
+
+
+def test_the_canonical_file_is_the_same_study() -> None:
+    study = build_study(SMALL)
+    text = study_yaml(study).decode()
+    assert text.startswith("# NOT PRIVATE")
+    assert build_study(parse_yaml(text)) == study
+
+
+@pytest.mark.parametrize(
+    ("path_and_value", "where", "hint"),
+    [
+        (("trails", "3"), "trails", "'trials'"),
+        (("ops", "temperature", "1"), "ops.temperature", "'temper'"),
+        (("cases", "coin", "priors", {}), "cases.coin.priors", "'prior'"),
+        (("cases", "coin", "prior", "alfa", "1"), "cases.coin.prior.alfa", "'alpha'"),
+        (("cases", "coin", "model", "beta-bernouli"), "cases.coin.model", "'beta-bernoulli'"),
+        (("cases", "dice", "domain", None), "cases.dice.domain", "--categories"),
+        (("cases", "dice", "unclamped", {"kategories": []}), "cases.dice.domain.kategories", "'categories'"),
+        (("cases", "a b", {"model": "beta-bernoulli"}), "cases.a b", ""),
+        (("cases", None), "cases", "NAME:"),
+        (("methods", ["noise-award"]), "methods", ""),
+        (("n", None), "n", "state it"),
+        (("n", ["10", "10"]), "", ""),
+        (("n", ["0"]), "n", ""),
+        (("epsilon", ["0"]), "epsilon", ""),
+        (("epsilon", ["many"]), "", ""),
+        (("trials", "1"), "trials", ""),
+        (("draws", "10000000"), "draws", ""),
+        (("name", "../x"), "", ""),
+    ],
+)
+def test_what_is_wrong_is_named(path_and_value: tuple[Any, ...], where: str, hint: str) -> None:
+    with pytest.raises(SpecError) as error:
+        build_study(changed(*path_and_value))
+    assert where in error.value.message
+    assert hint in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("path_and_value", "message"),
+    [
+        (("cases", "dice", "parameter", "theta[d]"), "no parameter 'theta[d]'"),
+        (("mechanism", "ops"), "adds no noise"),
+        (("mechanism", "laplas"), "no mechanism"),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused_before_it_is(path_and_value: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(SpecError, match=message.replace("[", r"\[")):
+        check_served(build_study(changed(*path_and_value)))
+
+
+@pytest.mark.parametrize(
+    ("path_and_value", "where"),
+    [
+        (("cases", "coin", "support", ["0.9", "0.1"]), "cases.coin.support: the support is [0.9, 0.1]"),
+        (("cases", "dice", "support", ["0.4", "0.8"]), "cases.dice.support: "),
+        (("epsilon", ["1e-12"]), "cases.dice: epsilon is 1e-12 for 20 draws"),
+    ],
+)
+def test_what_cannot_be_priced_is_refused_at_the_start(path_and_value: tuple[Any, ...], where: str) -> None:
+    with pytest.raises(SpecError) as error:
+        check_plans(cells(build_study(changed(*path_and_value))))
+    assert error.value.message.startswith(where)
+
+
+def test_a_model_without_inference_from_noisy_statistics_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent:
+        """A model that cannot be inferred from its noisy statistic."""
+
+    real = model_type("beta-bernoulli")
+    monkeypatch.setattr(
+        "dpbayes_cli.experiments.study.model_names", lambda: ["beta-bernoulli", "dirichlet-categorical"]
+    )
+    monkeypatch.setattr(
+        "dpbayes_cli.experiments.study.model_type", lambda name: real if name == "beta-bernoulli" else Silent
+    )
+    with pytest.raises(SpecError, match=r"cases\.dice\.model: .* cannot be studied") as error:
+        check_served(build_study(SMALL))
+    assert "allowed: beta-bernoulli;" in error.value.hint
+
+
+def test_some_cases_alone_and_other_trials() -> None:
+    study = build_study(SMALL)
+    assert [cell.name for cell in cells(restricted(study, ("dice",)))] == ["dice"] * 8
+    assert (overridden(study, trials=3, seed=None).trials, overridden(study, trials=None, seed=9).seed) == (3, 9)
+    with pytest.raises(SpecError, match="no case 'dic'") as error:
+        restricted(study, ("dic",))
+    assert error.value.hint == "did you mean 'dice'?"
+
+
+def test_the_study_of_the_paper_is_its_grid() -> None:
+    study = read_study(CALIBRATION)
+    assert (study.n, study.epsilon, study.trials) == ((10, 30, 100, 300, 1000), ("0.01", "0.1"), 300)
+    assert {case.model for case in study.cases.values()} == {
+        "beta-bernoulli", "dirichlet-categorical", "gamma-exponential",
+    }  # fmt: skip
+    assert len(cells(study)) == 120
+    assert len({cell.digest for cell in cells(study)}) == 120
+
+
+def test_a_cell_is_defined_by_what_its_numbers_depend_on() -> None:
+    digests = {(c.name, c.n_records, c.method): c.digest for c in cells(build_study(SMALL))}
+
+    def differing(*path_and_value: Any) -> set[tuple[str, int, str]]:
+        other = cells(build_study(changed(*path_and_value)))
+        return {key for c in other if digests.get(key := (c.name, c.n_records, c.method)) != c.digest}
+
+    assert differing("name", "other") == set()
+    assert differing("n", ["10", "40", "70"]) == {(c, 70, m) for c in SMALL["cases"] for m in SMALL["methods"]}
+    assert differing("ops", "draws", "30") == {(c, n, "ops") for c in SMALL["cases"] for n in (10, 40)}
+    assert differing("cases", "coin", "support", ["0.2", "0.8"]) == {("coin", n, "ops") for n in (10, 40)}
+    assert differing("seed", "8") == set(digests)
+    assert differing("cases", "dice", "prior", {"concentration": "4"}) == {k for k in digests if k[0] == "dice"}
