@@ -16,7 +16,7 @@ from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums, Total
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, has_null, sum_statistic
+from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, evaluate, has_null, sum_statistic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -151,12 +151,18 @@ class OneNumber(NoisyStatistics):
         total = total_of(policy, n_records)
         return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
 
-    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameter from the prior, and the sum of the codes of that many clamped records."""
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameter from the prior and the exact statistic; see ``NoisyStatistics``."""
         family = self.number_family
         parameter = float(family.parameter(family.draw_prior(1, rng))[0])
-        codes, _ = self.column.codes(self.draw_numbers(parameter, n_records, rng))
-        return (parameter,), (int(codes.sum()),)
+        numbers = self.draw_numbers(parameter, n_records, rng)[:, None]
+        return (parameter,), evaluate(self.statistic(policy), self.columns, numbers)
+
+    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameter from the prior, and the sum of the codes of that many complete records."""
+        return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, self.column.cell(1.0)), n_records, rng)
 
 
 def total_of(policy: RecordPolicy, n_records: int | None) -> Total:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
 
 import msgspec
 
@@ -19,7 +19,10 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisyCounts, Problem
-from dpbayes_cli.statistic import AnyColumn, Column, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.statistic import AnyColumn, Column, NumericColumn, RecordPolicy, Statistic, Statistics
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Kind = TypeVar("Kind")
 
@@ -125,6 +128,12 @@ class NoisyStatistics(BoundedStatistics):
             n_records: the public number of records; None where it is private.
         """
 
+    @abstractmethod
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the reported parameters from the prior and the exact statistic of that many valid records."""
+
     @property
     def components(self) -> tuple[int, ...]:
         """For each reported parameter, the component of the problem's posterior that it is."""
@@ -183,8 +192,8 @@ class Request:
             raise SpecError("missing", where="privacy.epsilon", hint="state it in the spec or with --eps 1")
         return self.epsilon
 
-    def complete_records(self) -> int:
-        """Return the public number of complete records.
+    def complete_records(self, model: Model) -> int:
+        """Return the public number of complete records of a model.
 
         Raises:
             SpecError: records may be invalid, or their number is private or not known.
@@ -196,6 +205,12 @@ class Request:
                 "posterior draws need complete records, for the number of dropped ones is private",
                 where="on_invalid",
                 hint="state a public stand-in for invalid values: --on-invalid impute:VALUE",
+            )
+        if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in model.columns):
+            raise SpecError(
+                "posterior draws need complete records, for the number of those within bounds is private",
+                where="domain.out_of_bounds",
+                hint="out_of_bounds: clamp",
             )
         if self.n_records is None:
             raise SpecError("the number of records must be known beforehand", where="records", hint="--records N")

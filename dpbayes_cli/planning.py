@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from dpbayes_cli.capabilities import ConjugatePosterior
-from dpbayes_cli.contracts import LatentCounts, Model, Plan, Sampler, expect
+from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -17,12 +18,13 @@ from dpbayes_cli.privacy.renyi import ORDERS
 from dpbayes_cli.question import price
 from dpbayes_cli.registry import mechanism_names, mechanism_type, serves
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.statistic import CountAt
 
 if TYPE_CHECKING:
     import numpy as np
 
 _SUMMARY_DRAWS = 2000
+_ESS = 200.0
+_METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
 
 
 @dataclass(frozen=True)
@@ -100,48 +102,48 @@ def simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trial
     import numpy as np
 
     (step,) = plan.steps
-    conjugate = expect(model, ConjugatePosterior)
     rng = np.random.default_rng(seed)
+    if not isinstance(step.law, Sampler):
+        return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, rng)
+    conjugate = expect(model, ConjugatePosterior)
     data = [conjugate.simulate(n_records, rng) for _ in range(trials)]
     family = conjugate.family(n_records)
     plain = [family.moments(conjugate.sums(values, n_records), 1.0, 1.0)[1] for _, values in data]
-    scale, coverage = None, None
-    if isinstance(step.law, Sampler):
-        sds = [step.law.moments(values)[1] for _, values in data]
-    else:
-        scale = step.noise.scale
-        sds, coverage = _noisy(spec, expect(model, LatentCounts), plan, data, n_records, rng)
-    private, free = (float(np.sqrt(np.mean(np.square(found)))) for found in (sds, plain))
-    return Expectation(n_records, trials, scale, private, free, private / free, coverage)
+    private, free = (_root_mean_square(found) for found in ([step.law.moments(v)[1] for _, v in data], plain))
+    return Expectation(n_records, trials, None, private, free, private / free, None)
 
 
 def _noisy(
-    spec: ReleaseSpec,
-    model: LatentCounts,
-    plan: Plan,
-    data: list[tuple[tuple[float, ...], tuple[int, ...]]],
-    n_records: int,
-    rng: np.random.Generator,
-) -> tuple[list[float], dict[str, float]]:
-    """Return the posterior sds of simulated noisy releases, and how often their 90 % intervals hold the parameter."""
+    spec: ReleaseSpec, model: NoisyStatistics, plan: Plan, n_records: int, trials: int, rng: np.random.Generator
+) -> Expectation:
+    """Simulate noisy releases: posterior sds, without privacy too, and how often 90 % intervals hold the parameter."""
+    from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
     (step,) = plan.steps
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
-    levels = [expect(expression, CountAt).level for expression in step.statistic.expressions]
-    sds, held = [], {"noise-aware": 0, "naive": 0}
-    for theta, values in data:
-        counts = values if len(values) > 1 else (values[0], n_records - values[0])
-        noise = step.noise.simulate(rng, len(levels))
-        released = [int(counts[level] + z) for level, z in zip(levels, noise, strict=True)]
+    first = model.components[0]
+    private: list[float] = []
+    plain: list[float] = []
+    held = {"noise-aware": 0, "naive": 0}
+    for _ in range(trials):
+        theta, values = model.simulated(spec.policy, n_records, rng)
+        noise = step.noise.simulate(rng, len(values))
+        released = [int(value + z) for value, z in zip(values, noise, strict=True)]
         problem = model.problem(spec.policy, released, step.noise, public)
-        for method in ("noise-aware", "naive"):
-            posterior = infer(problem, method, 1, rng, summary_draws=_SUMMARY_DRAWS)
-            marginal = posterior.marginals[model.components[0]]
+        for method in _METHODS:
+            marginal = infer(problem, method, 1, rng, Effort(_SUMMARY_DRAWS, _ESS)).marginals[first]
             held[method] += marginal.quantiles["q05"] <= theta[0] <= marginal.quantiles["q95"]
             if method == "noise-aware":
-                sds.append(marginal.sd)
-    return sds, {method: count / len(data) for method, count in held.items()}
+                private.append(marginal.sd)
+                plain.append(marginal.sd_data)
+    sd, free = _root_mean_square(private), _root_mean_square(plain)
+    coverage = {method: count / trials for method, count in held.items()}
+    return Expectation(n_records, trials, step.noise.scale, sd, free, sd / free, coverage)
+
+
+def _root_mean_square(found: list[float]) -> float:
+    return math.sqrt(sum(x * x for x in found) / len(found))
 
 
 def guarantee_in_full(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> dict[str, Any]:

@@ -52,12 +52,12 @@ class RecordLaw(ABC):
 
     Parameters are handled in free coordinates, any point of R^p being allowed; the prior is given in them, its Jacobian
     included. Arrays of points have any leading shape ``...`` and p last.
-
-    Attributes:
-        dimension: p, the number of coordinates.
     """
 
-    dimension: int
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """p, the number of coordinates."""
 
     @abstractmethod
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
@@ -90,6 +90,14 @@ class RecordLaw(ABC):
             n_records: how many records, of the leading shape of ``points``.
         """
 
+    def warning(self, points: Floats) -> str:
+        """Return what a reader of a posterior must know about the law's own approximations; empty if nothing.
+
+        Args:
+            points: draws from the posterior, shape (n_draws, p).
+        """
+        return ""
+
     @abstractmethod
     def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw reported parameters from the conjugate posterior of a statistic that is taken for the exact one.
@@ -103,17 +111,27 @@ class RecordLaw(ABC):
 
 
 class ScalarLaw(RecordLaw):
-    """A record law of one parameter and one number a record, whose characteristic function is known.
+    """A record law of one parameter and one number a record, whose characteristic function is known."""
 
-    Attributes:
-        clamps: whether every valid record contributes, numbers out of bounds being clamped.
-        spacing: the distance between possible sums where they form a coarse lattice, else 0.
-        span: the largest contribution to the sum.
-    """
+    @property
+    def dimension(self) -> int:
+        """One coordinate."""
+        return 1
 
-    clamps: bool
-    spacing: int
-    span: float
+    @property
+    @abstractmethod
+    def clamps(self) -> bool:
+        """Whether every valid record contributes, numbers out of bounds being clamped."""
+
+    @property
+    @abstractmethod
+    def spacing(self) -> int:
+        """The distance between possible sums where they form a coarse lattice, else 0."""
+
+    @property
+    @abstractmethod
+    def span(self) -> float:
+        """The largest contribution to the sum."""
 
     @property
     @abstractmethod

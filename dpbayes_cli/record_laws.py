@@ -8,7 +8,7 @@ number a record writes a family.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.problems import ScalarLaw
@@ -77,22 +77,21 @@ class NumberLaw(ScalarLaw):
     family: NumberFamily
     column: NumericColumn
     centred: bool
-    dimension: int = field(default=1, init=False)
 
     @property
-    def clamps(self) -> bool:  # type: ignore[override]
+    def clamps(self) -> bool:
         """Whether every valid record contributes."""
         return self.column.outside == "clamp"
 
     @property
-    def spacing(self) -> int:  # type: ignore[override]
+    def spacing(self) -> int:
         """The distance between possible sums, 0 where the grid is much finer than any noise."""
         if not self.family.lattice:
             return 0
         return 2 if self.centred and self.column.steps % 2 == 0 else 1
 
     @property
-    def span(self) -> float:  # type: ignore[override]
+    def span(self) -> float:
         """The largest contribution to the sum."""
         return float(self.column.steps)
 

@@ -104,7 +104,7 @@ class RenyiMechanism(Mechanism):
             SpecError: records are not complete, or the price cannot be met.
         """
         conjugate = expect(model, ConjugatePosterior)
-        n = request.complete_records()
+        n = request.complete_records(model)
         family, order = conjugate.family(n), float(request.order)
         if order > LARGEST_ORDER:
             raise SpecError(f"the order is {order:g}; curves are stored up to {LARGEST_ORDER:g}", where="privacy.order")

@@ -181,6 +181,31 @@ class Statistics:
     n_records: int
 
 
+def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
+    """Evaluate a statistic of numbers, without an engine: for simulations, and as a reference.
+
+    Args:
+        statistic: products of codes.
+        columns: the columns of its roles.
+        numbers: one row a record, one column a column, shape (n_records, n_columns).
+    """
+    import numpy as np
+
+    found = [column.codes(numbers[:, i]) for i, column in enumerate(columns)]
+    valid = np.prod([mask for _, mask in found], axis=0)
+    codes = {column.role: codes for column, (codes, _) in zip(columns, found, strict=True)}
+    steps = {column.role: column.steps for column in columns}
+    values = []
+    for expression in statistic.expressions:
+        if isinstance(expression, CountAt):
+            raise TypeError("a statistic of numbers counts no levels")
+        terms = valid
+        for role in expression.roles:
+            terms = terms * (2 * codes[role] - steps[role] if expression.centred else codes[role])
+        values.append(expression.weight * int(terms.sum()))
+    return tuple(values)
+
+
 def has_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
     """Return whether a record may contribute nothing, so that the number of those that do is private."""
     dropping = any(column.outside == "drop" for column in columns)
@@ -209,7 +234,7 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
 
 
 def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> Statistic:
-    """Return the sums, squares and products of D columns on one number S of grid steps, and the number of valid records.
+    """Return the sums, squares and products of D columns with S grid steps each, and the number of valid records.
 
     With u the vector (S, 2 code_1 - S, .., 2 code_D - S), a record contributes the matrix u u': its diagonal once, what
     is above it twice. The corner, S^2 for each valid record, is left out where their number is public.

@@ -4,38 +4,45 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import math
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
-from dpbayes_cli.contracts import BoundedStatistics, LatentCounts, Mechanism, Model, Payload, Request
+from dpbayes_cli.contracts import BoundedStatistics, LatentCounts, Mechanism, Model, NoisyStatistics, Payload, Request
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.problems import NoisySums
 from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.statistic import (
     AnyColumn,
+    Cells,
     Column,
     CountAt,
     Expression,
     NumericColumn,
+    ProductOf,
     RecordPolicy,
     Statistic,
     Statistics,
-    SumOf,
 )
 
 INVALID = "no level at all"
 DOMAINS: dict[str, list[dict[str, Any]]] = {
+    "beta-geometric": [{"upper": 3}, {"upper": 4, "out_of_bounds": "drop"}],
     "beta-bernoulli": [{}, {"success": "yes", "failure": "no"}],
     "dirichlet-categorical": [{"categories": ["a", "b"]}, {"categories": ["a", "b", "c", "d"]}],
-    "gamma-exponential": [{"upper": 2.5}],
+    "gamma-exponential": [{"upper": 2.5}, {"upper": 2.5, "out_of_bounds": "drop"}],
     "gamma-poisson": [{"upper": 1}, {"upper": 7}],
+    "multivariate-normal": [{"columns": {c: {"lower": -1.0, "upper": 3.0} for c in "abc"[:d]}} for d in (1, 2, 3)],
+    "normal": [{"lower": -3.0, "upper": 1.5}, {"lower": 0.0, "upper": 1.5, "out_of_bounds": "drop"}],
     "normal-mean": [{"lower": -3.0, "upper": 1.5, "variance": 2.0}],
 }
 """Small domains to enumerate; a new model adds a line."""
@@ -56,6 +63,7 @@ PAIRS = [
     for mechanism in mechanism_names()
     for name, domain in INSTANCES
     if serves(mechanism_type(mechanism), model_type(name))
+    and (mechanism_type(mechanism).post_processing or domain.get("out_of_bounds") != "drop")
 ]
 RELATIONS = [
     (Neighbors.REPLACE_ONE, False),
@@ -70,18 +78,25 @@ def build(name: str, domain: dict[str, Any]) -> Model:
     return kind.build(msgspec.convert(domain, kind.domain_type), msgspec.convert({}, kind.prior_type))
 
 
-def cells(model: Model) -> list[str]:
+def cells(column: AnyColumn) -> list[str]:
     """The valid cells of a small domain: every level, or the bounds and what lies inside and beyond."""
-    (column,) = model.columns
     if isinstance(column, Column):
         return list(column.levels)
     middle = str(int(column.upper // 2)) if column.integers else repr((column.lower + column.upper) / 3)
-    ends = [str(int(end)) if column.integers else repr(end) for end in (column.lower, column.upper)]
-    return [*ends, middle, "-1000000", "1000000"]
+    return [column.cell(0.0), column.cell(1.0), middle, "-1000000", "1000000"]
+
+
+def records_of(model: Model) -> list[Cells]:
+    """Valid records: of one column all of its cells; of several a sample of their product, the middles included."""
+    if len(model.columns) == 1:
+        return [(cell,) for cell in cells(model.columns[0])]
+    numbers = [column for column in model.columns if isinstance(column, NumericColumn)]
+    points = [[column.cell(share) for share in (0.0, 0.3, 0.5, 1.0)] for column in numbers]
+    return list(itertools.product(*points))
 
 
 def policy_of(model: Model, relation: Neighbors, *, complete: bool) -> RecordPolicy:
-    return RecordPolicy(relation, cells(model)[1] if complete else None)
+    return RecordPolicy(relation, cells(model.columns[0])[1] if complete else None)
 
 
 def code_of(column: AnyColumn, cell: str) -> int | None:
@@ -92,21 +107,26 @@ def code_of(column: AnyColumn, cell: str) -> int | None:
     return normal.index(normal_cell(cell)) if normal_cell(cell) in normal else None
 
 
-def contribution(statistic: Statistic, model: Model, policy: RecordPolicy, cell: str | None) -> tuple[int, ...]:
+def contribution(statistic: Statistic, model: Model, policy: RecordPolicy, record: Cells | None) -> tuple[int, ...]:
     """What one record adds to the statistic, computed without the engine; None is an absent record."""
-    (column,) = model.columns
-    if cell is None:
+    if record is None:
         return (0,) * len(statistic.expressions)
-    code = code_of(column, cell)
-    if code is None and policy.impute is not None:
-        code = code_of(column, policy.impute)
+    codes: dict[str, int] = {}
+    for column, cell in zip(model.columns, record, strict=True):
+        code = code_of(column, cell)
+        dropped = isinstance(column, NumericColumn) and parse_number(cell, integers=column.integers) is not None
+        if code is None and policy.impute is not None and not dropped:
+            code = code_of(column, policy.impute)
+        if code is None:
+            return (0,) * len(statistic.expressions)
+        codes[column.role] = code
+    steps = {column.role: column.steps for column in model.columns if isinstance(column, NumericColumn)}
 
     def value(expression: Expression) -> int:
-        if code is None:
-            return 0
         if isinstance(expression, CountAt):
-            return int(code == expression.level)
-        return code if isinstance(expression, SumOf) else 1
+            return int(codes[expression.role] == expression.level)
+        factors = [2 * codes[r] - steps[r] if expression.centred else codes[r] for r in expression.roles]
+        return expression.weight * math.prod(factors)
 
     return tuple(map(value, statistic.expressions))
 
@@ -125,26 +145,25 @@ def test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness(
     assert isinstance(model, BoundedStatistics)
     policy = policy_of(model, relation, complete=complete)
     statistic = model.statistic(policy)
-    witness = (statistic.witness.record, statistic.witness.neighbor)
-    records = [*cells(model), INVALID, *(cell for cell in witness if cell is not None)]
-    if relation is Neighbors.REPLACE_ONE:
-        pairs: list[tuple[str | None, str | None]] = list(itertools.product(records, records))
-    else:
-        pairs = [(record, None) for record in records]
+    witnesses = [statistic.witness, statistic.witness_l2 or statistic.witness]
+    named = [cells for witness in witnesses for cells in (witness.record, witness.neighbor) if cells is not None]
+    records = [*records_of(model), (INVALID,) * len(model.columns), *named]
+    found = {record: contribution(statistic, model, policy, record) for record in (*records, None)}
 
-    def change(pair: tuple[str | None, str | None]) -> int:
-        left, right = (contribution(statistic, model, policy, cell) for cell in pair)
-        return distance(left, right)
+    def change(pair: tuple[Cells | None, Cells | None]) -> int:
+        return distance(found[pair[0]], found[pair[1]])
 
-    def squared(pair: tuple[str | None, str | None]) -> int:
-        left, right = (contribution(statistic, model, policy, cell) for cell in pair)
-        return sum((a - b) ** 2 for a, b in zip(left, right, strict=True))
+    def squared(pair: tuple[Cells | None, Cells | None]) -> int:
+        return sum((a - b) ** 2 for a, b in zip(found[pair[0]], found[pair[1]], strict=True))
 
+    others: list[Cells | None] = [None] if relation is Neighbors.ADD_REMOVE else [*records]
+    pairs: list[tuple[Cells | None, Cells | None]] = [(record, other) for record in records for other in others]
     assert max(map(change, pairs)) == statistic.sensitivity_l1
     assert max(map(squared, pairs)) == statistic.sensitivity_l2_squared
-    assert witness in pairs
-    assert change(witness) == statistic.sensitivity_l1
-    assert squared(witness) == statistic.sensitivity_l2_squared
+    attained, attained_l2 = ((witness.record, witness.neighbor) for witness in witnesses)
+    assert {attained, attained_l2} <= set(pairs)
+    assert change(attained) == statistic.sensitivity_l1
+    assert squared(attained_l2) == statistic.sensitivity_l2_squared
 
 
 @pytest.mark.parametrize(("name", "domain"), INSTANCES)
@@ -179,9 +198,7 @@ def test_the_inference_problem_fits_the_statistic(
     name: str, domain: dict[str, Any], relation: Neighbors, complete: bool
 ) -> None:
     model = build(name, domain)
-    if not isinstance(model, LatentCounts):
-        assert not serves(Laplace, type(model))
-        return
+    assert isinstance(model, NoisyStatistics)
     policy = policy_of(model, relation, complete=complete)
     plan = mechanism_type("laplace")().plan(model, Request(policy, Decimal(1)))
     (step,) = plan.steps
@@ -189,15 +206,29 @@ def test_the_inference_problem_fits_the_statistic(
     n_records = None if relation is Neighbors.ADD_REMOVE else 100
     problem = model.problem(policy, released, step.noise, n_records)
     assert [value for value in problem.observed if value is not None] == released
-    assert len(problem.observed) == len(problem.concentration)
+    if isinstance(problem, NoisySums):
+        points = problem.law.draw_prior(5, np.random.default_rng(0))
+        mean, covariance = problem.law.moments(points)
+        k = len(released)
+        assert (mean.shape, covariance.shape) == ((5, k), (5, k, k))
+        assert problem.law.parameters(points).shape == (5, len(model.parameters))
+        assert np.isfinite(problem.law.log_prior(points)).all()
+        last = step.statistic.expressions[-1]
+        counts = isinstance(last, ProductOf) and not last.roles
+        assert problem.valid == (last.weight if isinstance(last, ProductOf) and counts else 0)
+    else:
+        assert len(problem.observed) == len(problem.concentration)
+    theta, values = model.simulated(policy, 20, np.random.default_rng(0))
+    assert (len(theta), len(values)) == (len(model.parameters), len(released))
     expected = "unbounded" if relation is Neighbors.ADD_REMOVE else "known" if complete else "at-most"
     assert problem.total.kind == expected
     assert len(model.components) == len(model.parameters)
-    assert sum(model.predictive([1.0 / len(model.parameters)] * len(model.parameters)).values()) == pytest.approx(1)
+    if isinstance(model, LatentCounts):
+        assert sum(model.predictive([1.0 / len(model.parameters)] * len(model.parameters)).values()) == pytest.approx(1)
 
 
 def request_for(mechanism: str, model: Model) -> Request:
-    policy = RecordPolicy(Neighbors.REPLACE_ONE, cells(model)[1])
+    policy = policy_of(model, Neighbors.REPLACE_ONE, complete=True)
     support = (0.5, 4.0) if model.parameters == ("rate",) else None
     return Request(policy, n_records=20, support=support, **REQUESTS[mechanism])
 
@@ -229,6 +260,13 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
     else:
         assert len(payload.values) == request.draws
         assert all(len(point) == len(model.parameters) for point in payload.values)
+
+
+@pytest.mark.parametrize("mechanism", [m for m in mechanism_names() if not mechanism_type(m).post_processing])
+def test_posterior_draws_need_every_record(mechanism: str) -> None:
+    model = build("gamma-exponential", {"upper": 2.5, "out_of_bounds": "drop"})
+    with pytest.raises(SpecError, match="complete"):
+        mechanism_type(mechanism)().plan(model, request_for(mechanism, model))
 
 
 @pytest.mark.parametrize(("mechanism", "name", "domain"), PAIRS)

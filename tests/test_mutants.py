@@ -127,8 +127,8 @@ MUTANTS = {
     ),
     "a number that is not clamped": (
         "sources/statements.py",
-        'clamped = f"least(greatest(number, {_double(column.lower)}), {_double(column.upper)})"',
-        'clamped = f"greatest(number, {_double(column.lower)})"',
+        'clamped = f"least(greatest({number}, {lower}), {upper})"',
+        'clamped = f"greatest({number}, {lower})"',
         "tests/sources/test_numbers.py",
     ),
     "a reservation drawn from at another price": (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.contracts import LatentCounts, Payload, expect
-from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
+from dpbayes_cli.contracts import NoisyStatistics, Payload, expect
+from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Analysis:
         marginals: one summary a parameter.
         samples: shape (n_samples, n_parameters).
         predictive: the posterior predictive probability of each level.
-        posterior: the posterior of all categories, with how it was computed.
+        posterior: the posterior of all components, with how it was computed.
         drawn: whether the samples are what was released, so that there are no more of them.
         chains: every sample by its Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None where the
             samples are independent.
@@ -50,10 +50,10 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
 
     from dpbayes_cli.inference.solve import infer
 
-    model = expect(spec.build_model(), LatentCounts)
+    model = expect(spec.build_model(), NoisyStatistics)
     problem = model.problem(spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
-    posterior = infer(problem, spec.inference.method, spec.inference.samples, rng)
+    posterior = infer(problem, spec.inference.method, spec.inference.samples, rng, Effort(ess=spec.inference.ess))
     marginals = tuple(posterior.marginals[k] for k in model.components)
     predictive = model.predictive([marginal.mean for marginal in marginals])
     components = list(model.components)

@@ -87,7 +87,7 @@ class Width(_Part, frozen=True, kw_only=True):
 class InferenceReport(_Part, frozen=True, kw_only=True):
     """How the posterior was computed from the statistics."""
 
-    method: Literal["noise-aware", "naive", "posterior-draws"]
+    method: Literal["noise-aware", "chain", "naive", "posterior-draws"]
     how: str
     exact: bool
     monte_carlo_error: Annotated[float, Meta(description="standard error of the reported means, in units of their sd")]

@@ -48,7 +48,8 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "source.delimiter": (("--delimiter",), {"metavar": "CHAR", "help": "Field delimiter of text files [,]."}),
     "source.quote": (("--quote",), {"metavar": "CHAR", "help": 'Quote of text files ["].'}),
     "source.columns": (("--columns",), {"metavar": "A,B,C", "help": "Names of the columns, with --no-header."}),
-    "inference.method": (("--inference",), {"metavar": "METHOD", "help": "noise-aware [default] or naive."}),
+    "inference.method": (("--inference",), {"metavar": "METHOD", "help": "noise-aware [default], chain or naive."}),
+    "inference.ess": (("--ess",), {"metavar": "N", "help": "Effective draws that Markov chains must reach [400]."}),
     "inference.samples": (("--samples",), {"metavar": "N", "help": "Posterior samples to write [4000]."}),
     "inference.format": (("--samples-format",), {"metavar": "FORMAT", "help": "parquet [default], csv or netcdf."}),
     "prior": (("--prior",), {"metavar": "K=V,...", "help": "The prior, e.g. alpha=2,beta=5 or concentration=0.5."}),
@@ -60,7 +61,7 @@ _FLAGS = {
     "source.quoted_newlines": (("--quoted-newlines",), "true", "Quoted texts may span lines."),
 }
 _LISTS = {"domain.categories", "source.columns", "sampling.support"}
-INFERENCE_KEYS = ("prior", "inference.method", "inference.samples", "inference.format")
+INFERENCE_KEYS = ("prior", "inference.method", "inference.ess", "inference.samples", "inference.format")
 
 
 def question_options(*keys: str) -> Callable[[Command], Command]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.solve import Method, infer
+from dpbayes_cli.inference.posterior import Effort, Method
+from dpbayes_cli.inference.solve import infer
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -32,8 +33,8 @@ def draws_of(
         Shape (n_problems, n_draws, n_components).
     """
     drawn = [
-        infer(problem, method, n_draws, rng, summary_draws=n_draws).draws[:, list(components)]
-        for problem in cast(Sequence[Any], problems)
+        infer(problem, method, n_draws, rng, Effort(summary_draws=n_draws)).draws[:, list(components)]
+        for problem in problems
     ]
     return np.stack(drawn)
 

@@ -23,7 +23,7 @@ from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.statistic import Column, RecordPolicy
 
 if TYPE_CHECKING:
-    from dpbayes_cli.inference.solve import Method as Inference
+    from dpbayes_cli.inference.posterior import Method as Inference
     from dpbayes_cli.numeric import Floats, Integers
 
 

@@ -1,22 +1,22 @@
 """The augmented sampler for sums of many records: any statistic whose moments are known, Laplace or Gaussian noise.
 
-Given the parameters the sum of m records is nearly normal, N(m mu(theta), m Sigma(theta)), and Laplace noise is a normal
-law with an exponentially distributed variance. A sweep draws
+Given the parameters the sum of m records is nearly normal, N(m mu(theta), m Sigma(theta)), and Laplace noise is a
+normal law with an exponentially distributed variance. A sweep draws
 
 1. (theta, m) given the noise variances, the sum being integrated out: y ~ N(m mu, m Sigma + diag(variances));
 2. the sum, or what is the same the noise, given all of these: a product of two normal laws;
 3. the noise variances given the noise: their inverses are inverse-Gaussian.
 
-Bernstein and Sheldon draw theta given the sum in place of step 1, from its conjugate law. Where noise is larger than the
-spread of the data such a chain moves by the latter and must cross the former: at n = 1,000 and epsilon 0.01 it needs
-thousands of sweeps for one independent draw. Here the sum is not conditioned on. What the records contribute, records
-out of bounds included, is in mu and Sigma, so that no latent regions and no covariances between them are needed.
+Bernstein and Sheldon draw theta given the sum in place of step 1, from its conjugate law. Where noise is larger than
+the spread of the data such a chain moves by the latter and must cross the former: at n = 1,000 and epsilon 0.01 it
+needs thousands of sweeps for one independent draw. Here the sum is not conditioned on. What the records contribute,
+records out of bounds included, is in mu and Sigma: no latent regions, and no covariances between them, are needed.
 
-Many problems and many chains are one array. Steps are scaled by the posterior covariance, learned while warming up from a
-population that is led from the prior to the posterior; then the kernel is frozen, and the chains are independent.
+Many problems and many chains are one array. Steps are scaled by the posterior covariance, learned while warming up from
+a population that is led from the prior to the posterior; then the kernel is frozen, and the chains are independent.
 
-Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006 (the
-population); mechanisms, noise-aware inference.
+Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
+(the population); mechanisms, noise-aware inference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.problems import NoisySums, RecordLaw
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.numeric import Floats, Integers
 
 _STAGES = 60
 _MOVES = 3
@@ -78,7 +78,7 @@ class AugmentedSampler:
         self._state = self._start(chains)
 
     def run(self, n_draws: int, thinning: int = 1) -> Floats:
-        """Return the next draws of the coordinates and the number of records, shape (problems, chains, n_draws, p + 1)."""
+        """Return the next draws: coordinates and number of records, shape (problems, chains, n_draws, p + 1)."""
         problems, chains, _ = self._state.points.shape
         draws = np.empty((problems, chains, n_draws, self._law.dimension + 1))
         for i in range(n_draws):
@@ -112,7 +112,7 @@ class AugmentedSampler:
     def _log_likelihood(self, points: Floats, variances: Floats) -> Floats:
         """Return log N(y; m mu, m Sigma + diag(variances))."""
         residual, total = self._residual(points, variances)
-        good = np.isfinite(total).all(axis=(-2, -1)) & np.isfinite(residual).all(axis=-1)
+        good = np.asarray(np.isfinite(total).all(axis=(-2, -1)) & np.isfinite(residual).all(axis=-1))
         if not good.all():
             total = np.where(good[..., None, None], total, np.eye(total.shape[-1]))
             residual = np.where(good[..., None], residual, 0.0)
@@ -244,7 +244,7 @@ class AugmentedSampler:
         return free + scaled * gain
 
     def _draw_variances(self, noise: Floats) -> Floats:
-        """Draw the variances given the noise: of variance 2 b^2 = 1, the inverses have mean sqrt 2 / |noise|, shape 2."""
+        """Draw the variances given noise of variance 2 b^2 = 1: their inverses have mean sqrt 2 / |noise|, shape 2."""
         means = math.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
         return self._noise_variance / np.maximum(self._rng.wald(means, 2.0), 1e-12)
 
@@ -267,7 +267,7 @@ def _next_power(power: Floats, log_likelihood: Floats) -> Floats:
     return np.where(done, 1.0, np.maximum(low, power))
 
 
-def _resampled(weights: Floats, rng: np.random.Generator) -> Floats:
+def _resampled(weights: Floats, rng: np.random.Generator) -> Integers:
     """Return systematic resampling indices, in random order, shape (problems, size)."""
     size = weights.shape[1]
     cumulative = np.cumsum(weights, axis=1)

@@ -96,6 +96,15 @@ class BetaMixture:
         inside = self.weights[near] @ betainc(self.shape_a[near], self.shape_b[near], theta)
         return float(min(1.0, self.weights[: int(low)].sum() + inside))
 
+    def cdf_of(self, theta: Floats) -> Floats:
+        """Return P(parameter <= theta) at many points, by interpolation on a grid of 2,049."""
+        import numpy as np
+
+        sd = math.sqrt(sum(self.variances))
+        ends = max(0.0, self.mean - 12.0 * sd), min(1.0, self.mean + 12.0 * sd)
+        grid = np.linspace(*ends, 2049)
+        return np.interp(theta, grid, [self.cdf(float(point)) for point in grid])
+
     def quantile(self, probability: float) -> float:
         """Return the theta with cdf(theta) = probability: Newton's method on the logit scale, kept in a bracket."""
         import numpy as np

@@ -58,6 +58,13 @@ def rank_counts(draws: Floats, n_bins: int) -> Integers:
     return np.array([np.histogram(chain, edges)[0] for chain in ranks(draws)])
 
 
+def ks_distance(probabilities: Floats) -> float:
+    """Return the Kolmogorov-Smirnov distance of draws from a law, given the law's CDF at the sorted draws."""
+    n = len(probabilities)
+    steps = np.arange(n + 1) / n
+    return float(max((steps[1:] - probabilities).max(), (probabilities - steps[:-1]).max()))
+
+
 def converged(worst_r_hat: float) -> bool:
     """Return whether a run may be called converged."""
     return worst_r_hat <= _CONVERGED_R_HAT

@@ -55,6 +55,11 @@ class GridPosterior:
         edges, cumulative = self._edges()
         return np.array([np.interp(c, e, p) for c, e, p in zip(coordinates, edges, cumulative, strict=True)])
 
+    def cdf_of_first(self, coordinates: Floats) -> Floats:
+        """Return the probabilities below many coordinates in the first problem."""
+        edges, cumulative = self._edges()
+        return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
+
     def quantiles(self, probabilities: Floats) -> Floats:
         """Return parameters, shape (n_problems, n_probabilities)."""
         edges, cumulative = self._edges()

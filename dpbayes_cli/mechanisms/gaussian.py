@@ -8,9 +8,9 @@ from typing import ClassVar
 from dpbayes_cli.contracts import (
     BoundedStatistics,
     Card,
-    LatentCounts,
     Mechanism,
     Model,
+    NoisyStatistics,
     Payload,
     Plan,
     Request,
@@ -48,7 +48,7 @@ class Gaussian(Mechanism):
         prefer_when="Many components (K categories: the noise grows with sqrt 2, not with 2), or many releases on one "
         "account of zCDP or (epsilon, delta). For one small statistic under pure epsilon use `laplace`.",
     )
-    requires: ClassVar[tuple[type, ...]] = (LatentCounts,)
+    requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
 
     def plan(self, model: Model, request: Request) -> Plan:
         """Calibrate the noise to the sensitivity of the model's statistic.

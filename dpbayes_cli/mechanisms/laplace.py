@@ -7,9 +7,9 @@ from typing import ClassVar
 from dpbayes_cli.contracts import (
     BoundedStatistics,
     Card,
-    LatentCounts,
     Mechanism,
     Model,
+    NoisyStatistics,
     Payload,
     Plan,
     Request,
@@ -44,7 +44,7 @@ class Laplace(Mechanism):
         "own privacy map must agree with the plan before anything is charged.",
         prefer_when="Almost always for counts: one release answers every later question about the posterior.",
     )
-    requires: ClassVar[tuple[type, ...]] = (LatentCounts,)
+    requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     needs_n: ClassVar[bool] = False
 
     def plan(self, model: Model, request: Request) -> Plan:

@@ -109,7 +109,7 @@ class Ops(Mechanism):
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        n = request.complete_records()
+        n = request.complete_records(model)
         epsilon = request.stated_epsilon()
         each = _DOWN.divide(epsilon, Decimal(request.draws))
         if isinstance(model, OneParameterFamily):

@@ -153,6 +153,14 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
         theta = float(rng.beta(self.alpha, self.beta))
         return (theta,), (int(rng.binomial(n_records, theta)),)
 
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw theta and the exact counts that the policy asks for; see ``NoisyStatistics``."""
+        theta, (successes,) = self.simulate(n_records, rng)
+        counts = (successes, n_records - successes)
+        return theta, counts[: len(self.statistic(policy).names)]
+
     def family(self, n_records: int) -> DirichletFamily:
         """Return the Beta posterior."""
         return DirichletFamily((self.alpha, self.beta), n_records)

@@ -119,7 +119,7 @@ class GeometricNumbers(LatticeFamily):
 
 @dataclass(frozen=True)
 class BetaGeometric(OneNumber):
-    """theta ~ Beta(alpha, beta); each record is a number of failures before the first success, clamped to a public bound.
+    """theta ~ Beta(alpha, beta); each record is a number of failures before a first success, clamped to a public bound.
 
     The conjugate update adds the number of records to alpha and the sum of the failures to beta.
 
@@ -129,11 +129,14 @@ class BetaGeometric(OneNumber):
     name: ClassVar[str] = "beta-geometric"
     summary: ClassVar[str] = "probability of success from failures before it, Beta prior"
     card: ClassVar[Card] = Card(
-        releases="The sum of the failures, clamped to a public bound, with noise (and the number of records that count, "
+        releases="The sum of the failures, clamped to a public bound, with noise (and the number of records "
+        "that count, "
         "where it is private); from it the posterior of the probability of success.",
         guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
-        assumptions="Each record holds one whole number, of failures before the first success; larger ones are clamped to "
-        "the public bound or dropped. Attempts are independent and alike. With impute:VALUE the custodian promises that "
+        assumptions="Each record holds one whole number, of failures before the first success; larger ones are "
+        "clamped to "
+        "the public bound or dropped. Attempts are independent and alike. With impute:VALUE the custodian "
+        "promises that "
         "VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3.",
         corrections="The posterior knows that numbers are clamped: its likelihood is exact by inversion of the "

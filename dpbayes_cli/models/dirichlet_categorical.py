@@ -137,6 +137,12 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         theta = rng.dirichlet(self.concentration)
         return tuple(theta.tolist()), tuple(rng.multinomial(n_records, theta).tolist())
 
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw theta and the exact counts; see ``NoisyStatistics``."""
+        return self.simulate(n_records, rng)
+
     def family(self, n_records: int) -> DirichletFamily:
         """Return the Dirichlet posterior."""
         return DirichletFamily(self.concentration, n_records)

@@ -120,9 +120,10 @@ def _code(number: str, column: NumericColumn, impute: int | None) -> str:
     lower, upper = _double(column.lower), _double(column.upper)
     clamped = f"least(greatest({number}, {lower}), {upper})"
     code = f"CAST(floor(({clamped} - {lower}) / {_double(column.step)} + 0.5) AS BIGINT)"
-    inside = f" AND {number} BETWEEN {lower} AND {upper}" if column.outside == "drop" else ""
-    valid = f"CASE WHEN {number} IS NOT NULL AND isfinite({number}){inside} THEN {code} END"
-    return valid if impute is None else f"coalesce({valid}, {impute})"
+    if column.outside == "drop":  # a number out of bounds is dropped also where what is no number is imputed
+        code = f"CASE WHEN {number} BETWEEN {lower} AND {upper} THEN {code} END"
+    otherwise = "" if impute is None else f" ELSE {impute}"
+    return f"CASE WHEN {number} IS NOT NULL AND isfinite({number}) THEN {code}{otherwise} END"
 
 
 def _double(number: float) -> str:

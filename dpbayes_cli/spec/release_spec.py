@@ -89,9 +89,11 @@ class SamplingSection(Section, frozen=True, kw_only=True):
 class InferenceSection(Section, frozen=True, kw_only=True):
     """What is made of the privatized statistics; free, and open to change later with ``dpbayes infer``."""
 
-    method: Annotated[Literal["noise-aware", "naive"], Meta(description="how the posterior is computed")] = (
-        "noise-aware"
-    )
+    method: Annotated[
+        Literal["noise-aware", "chain", "naive"],
+        Meta(description="noise-aware (exact where affordable), chain (Markov chains everywhere) or naive"),
+    ] = "noise-aware"
+    ess: Annotated[int, Meta(ge=50, le=1_000_000, description="effective draws that Markov chains must reach")] = 400
     samples: Annotated[int, Meta(ge=1, le=10_000_000, description="posterior samples to write")] = 4000
     format: Annotated[
         Literal["parquet", "csv", "netcdf"], Meta(description="format of the samples file; netcdf is for ArviZ")

@@ -9,20 +9,18 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 
 from dpbayes_cli.contracts import Section
-from dpbayes_cli.registry import mechanism_type, model_type, serves
 from dpbayes_cli.spec.release_spec import spec_type
 
 _EXAMPLES = {
     "epsilon": "1",
     "categories": "[yes, no, undecided]",
+    "columns": "{height: {lower: 100, upper: 220}, weight: {lower: 30, upper: 250}}",
     "data": "data.csv",
     "lower": "0",
     "upper": "100",
     "variance": "1",
 }
-_ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "data", "lower", "upper", "variance"}
-_DRAWN = {"mechanism": "ops", "on_invalid": "impute:0", "records": "1000", "sampling": "", "support": "[0.01, 10]"}
-"""What a model states that is served by posterior draws alone."""
+_ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "columns", "data", "lower", "upper", "variance"}
 
 
 def template(model: str) -> str:
@@ -32,11 +30,9 @@ def template(model: str) -> str:
         SpecError: there is no such model.
     """
     lines = [f"# A question for dpbayes: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
-    drawn = not serves(mechanism_type("laplace"), model_type(model))
-    examples = {**_EXAMPLES, "model": model, **(_DRAWN if drawn else {})}
-    active = _ACTIVE | (_DRAWN.keys() if drawn else set())
+    examples = {**_EXAMPLES, "model": model}
     for item in msgspec.structs.fields(spec_type(model)):
-        lines += _key(item, examples, active, 0)
+        lines += _key(item, examples, _ACTIVE, 0)
     return "\n".join(lines) + "\n"
 
 
@@ -56,7 +52,8 @@ def _key(
         for child in children:
             lines += _key(child, examples, active, depth + 1, commented=not shown)
         return lines
-    value = examples.get(item.name, _shown(item.default)) if not off else _shown(item.default)
+    default = "{}" if item.default_factory is dict else _shown(item.default)
+    value = default if off else examples.get(item.name, default)
     note = f"  # {description}" if description else ""
     return [f"{mark}{pad}{item.name}: {value}{note}"]
 

@@ -17,6 +17,7 @@ from scipy.special import betainc
 from dpbayes_cli.contracts import LatentCounts, Request, expect
 from dpbayes_cli.inference.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
+from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
@@ -63,7 +64,7 @@ def quantile_of(theta: float, problem: NoisyCounts, rng: np.random.Generator) ->
     """Return where theta falls in its posterior: exactly for the mixture, by rank among independent draws elsewhere."""
     if problem.total.kind == "known" and len(problem.concentration) == 2:
         return beta_mixture(problem).cdf(theta)
-    draws = infer(problem, "noise-aware", DRAWS, rng).draws[:, 0]
+    draws = infer(problem, "noise-aware", DRAWS, rng, Effort(summary_draws=DRAWS)).draws[:, 0]
     return (float((draws < theta).sum()) + float(rng.random())) / (len(draws) + 1)
 
 
@@ -86,12 +87,6 @@ def trials(name: str, complete: bool, n: int, epsilon: str, count: int) -> tuple
 def ranks(name: str, complete: bool, n: int, epsilon: str, count: int) -> list[float]:
     rng = np.random.default_rng(1)
     return [quantile_of(theta, problem, rng) for theta, problem in trials(name, complete, n, epsilon, count)]
-
-
-@pytest.fixture(autouse=True)
-def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The summary is not looked at here."""
-    monkeypatch.setattr("dpbayes_cli.inference.solve._SUMMARY_DRAWS", DRAWS)
 
 
 @pytest.mark.parametrize(("name", "complete", "n", "epsilon"), CELLS)

@@ -7,8 +7,10 @@ import pytest
 
 from dpbayes_cli.inference import plane
 from dpbayes_cli.inference.convolution import affordable_draws, draw_convolution
+from dpbayes_cli.inference.counts import infer_counts
 from dpbayes_cli.inference.plane import draw_plane
-from dpbayes_cli.inference.solve import _chain, infer
+from dpbayes_cli.inference.posterior import Effort, Posterior
+from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.numeric import log_gamma_ratio
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.problems import NoisyCounts, Total
@@ -132,6 +134,10 @@ def test_a_strong_prior_far_from_the_data_needs_many_tilts_and_gets_them() -> No
     assert_means(counts[:, 0], first / mass)
 
 
+def _chain(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Posterior:
+    return infer_counts(problem, "chain", n_draws, rng, Effort())
+
+
 def test_large_problems_are_left_to_the_chain() -> None:
     wide = problem("known", 10**6, 2000.0, (300_000, 200_000, 490_000))
     assert affordable_draws(wide, 4000) < 4000
@@ -183,10 +189,18 @@ def test_a_chain_with_the_wrong_prior_is_caught() -> None:
 
 
 def test_a_chain_that_cannot_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.solve._MOST_DOUBLINGS", 1)
-    monkeypatch.setattr("dpbayes_cli.inference.solve._LEAST_ESS", 1e9)
-    posterior = _chain(problem("known", 12, 2.0, (4, 5, 2)), 1000, np.random.default_rng(1))
-    assert "not converged" in posterior.warnings[0]
+    monkeypatch.setattr("dpbayes_cli.inference.chains._MOST_ROUNDS", 1)
+    case = problem("known", 12, 2.0, (4, 5, 2))
+    posterior = infer_counts(case, "chain", 1000, np.random.default_rng(1), Effort(ess=1e9))
+    assert "not reached" in posterior.warnings[0]
+
+
+def test_a_run_goes_on_until_it_holds_the_effective_draws_that_were_asked_for() -> None:
+    case = problem("known", 12, 2.0, (4, 5, 2))
+    posterior = infer_counts(case, "chain", 10, np.random.default_rng(1), Effort(ess=3000))
+    assert posterior.warnings == ()
+    assert min(posterior.diagnostics[name] for name in ("ess_bulk", "ess_tail")) >= 3000
+    assert posterior.diagnostics["r_hat"] <= 1.01
 
 
 def test_a_thousand_categories() -> None:

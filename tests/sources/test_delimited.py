@@ -40,7 +40,7 @@ def read(
     subject = model(*levels)
     source = DelimitedSource(locate(str(path)), dialect or Dialect())
     try:
-        source.check(subject.columns[0], column)
+        source.check(subject.columns, (column,))
         return source.statistics(subject.statistic(policy), policy)
     finally:
         source.close()
@@ -216,7 +216,7 @@ def test_a_stream_is_read_once_header_and_all(place: Path) -> None:
     os.close(writer)
     subject = model("1", "0")
     source = DelimitedSource(Location(f"/dev/fd/{reader}", (Path(f"/dev/fd/{reader}"),)), Dialect())
-    source.check(subject.columns[0], "x")
+    source.check(subject.columns, ("x",))
     assert source.count_records() is None
     assert source.statistics(subject.statistic(DROP), DROP) == Statistics((2, 1), 3)
     source.close()

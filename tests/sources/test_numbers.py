@@ -30,10 +30,16 @@ NORMAL = NormalMean(-3.0, 7.0, 1.0, 0.0, 1.0)
 COUNT = GammaPoisson(10, 1.0, 1.0)
 
 
+def code_of(model: NormalMean, number: float) -> int:
+    code = model.column.code(number)
+    assert code is not None
+    return code
+
+
 def read(path: Path, model: BoundedStatistics, policy: RecordPolicy = DROP) -> Statistics:
     source: Any = ParquetSource(locate(str(path))) if path.suffix == ".parquet" else None
     source = source or DelimitedSource(locate(str(path)), Dialect())
-    source.check(model.columns[0], None)
+    source.check(model.columns, (None,))
     found: Statistics = source.statistics(model.statistic(policy), policy)
     return found
 
@@ -49,8 +55,8 @@ def test_every_spelling_has_one_outcome(cell: str, number: float | None, place: 
     assert parse_number(cell) == number
     path = place / "f.csv"
     path.write_text(f'x\n"{cell}"\n', encoding="utf-8")
-    code = 0 if number is None else NORMAL.columns[0].code(number)
-    assert read(path, NORMAL) == Statistics((code, int(number is not None)), 1)
+    contribution = (0, 0) if number is None else (2 * code_of(NORMAL, number) - STEPS, STEPS)
+    assert read(path, NORMAL) == Statistics(contribution, 1)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +65,18 @@ def test_every_spelling_has_one_outcome(cell: str, number: float | None, place: 
 def test_counts_are_integers_and_clamped(cell: str, value: int | None, place: Path) -> None:
     path = place / "f.csv"
     path.write_text(f"x\n{cell}\n")
-    assert read(path, COUNT) == Statistics((value or 0, int(value is not None)), 1)
+    assert read(path, COUNT) == Statistics((0, 0) if value is None else (2 * value - 10, 10), 1)
+
+
+@pytest.mark.parametrize(("cell", "value"), [("3", 3), ("-1", None), ("10", 10), ("11", None), ("10.0", 10), ("0", 0)])
+def test_what_is_out_of_bounds_may_be_dropped(cell: str, value: int | None, place: Path) -> None:
+    path = place / "f.csv"
+    path.write_text(f"x\n{cell}\n5\n")
+    dropping = GammaPoisson(10, 1.0, 1.0, "drop")
+    expected = (0, 10) if value is None else (2 * value - 10, 20)
+    assert read(path, dropping) == Statistics(expected, 2)
+    imputed = read(path, dropping, RecordPolicy(Neighbors.REPLACE_ONE, "5"))
+    assert imputed == Statistics(expected, 2)
 
 
 numbers = st.floats(-20, 20) | st.sampled_from([-3.0, 7.0, 2.0, -3.0 + 10 / STEPS / 2, 1e308, -1e308])
@@ -70,23 +87,23 @@ numbers = st.floats(-20, 20) | st.sampled_from([-3.0, 7.0, 2.0, -3.0 + 10 / STEP
 def test_sql_and_python_give_the_same_integer_from_every_format(cells: list[float | None]) -> None:
     import tempfile
 
-    column = NORMAL.columns[0]
-    codes = [column.code(x) for x in cells if x is not None]
+    codes = [code_of(NORMAL, x) for x in cells if x is not None]
     assert all(0 <= code <= STEPS for code in codes)
     with tempfile.TemporaryDirectory() as directory:
         text, parquet = Path(directory) / "f.csv", Path(directory) / "f.parquet"
         text.write_text("x\n" + "".join(f"{'' if x is None else repr(x)}\n" for x in cells))
         pq.write_table(pa.table({"x": pa.array(cells, pa.float64())}), parquet)
         for path in (text, parquet):
-            assert read(path, NORMAL) == Statistics((sum(codes), len(codes)), len(cells))
+            centred = 2 * sum(codes) - STEPS * len(codes)
+            assert read(path, NORMAL) == Statistics((centred, STEPS * len(codes)), len(cells))
             imputed = read(path, NORMAL, RecordPolicy(Neighbors.REPLACE_ONE, "2"))
-            assert imputed.values == (sum(codes) + column.code(2.0) * (len(cells) - len(codes)),)
+            assert imputed.values == (sum(codes) + code_of(NORMAL, 2.0) * (len(cells) - len(codes)),)
 
 
 def test_rounding_is_to_the_nearest_grid_point() -> None:
     column = NORMAL.columns[0]
     for x in (-3.0, -2.9999, 0.1, 3.14159, 6.99999, 7.0):
-        assert abs(column.lower + column.step * column.code(x) - x) <= column.step * 0.5000001
+        assert abs(column.lower + column.step * code_of(NORMAL, x) - x) <= column.step * 0.5000001
     assert column.code(-math.pi * 1e9) == 0
     assert column.code(1e300) == STEPS
 

@@ -20,7 +20,7 @@ COIN = BetaBernoulli("1", "0", 1.0, 1.0)
 
 def read(path: Path | str, column: str | None = None, model: BetaBernoulli = COIN) -> Statistics:
     source = ParquetSource(locate(str(path)))
-    source.check(model.columns[0], column)
+    source.check(model.columns, (column,))
     got = source.statistics(model.statistic(DROP), DROP)
     assert source.count_records() == got.n_records
     return got
