@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.posterior import Effort, Method
-from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.inference.batch import draw_many
+from dpbayes_cli.inference.posterior import Method
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -20,8 +20,6 @@ def draws_of(
 ) -> Floats:
     """Draw from the posterior of every problem.
 
-    The one place where studies infer: an inference that handles many problems at once belongs here.
-
     Args:
         problems: one a trial.
         method: how the posterior is computed.
@@ -32,11 +30,7 @@ def draws_of(
     Returns:
         Shape (n_problems, n_draws, n_components).
     """
-    drawn = [
-        infer(problem, method, n_draws, rng, Effort(summary_draws=n_draws)).draws[:, list(components)]
-        for problem in problems
-    ]
-    return np.stack(drawn)
+    return draw_many(problems, method, n_draws, rng)[:, :, list(components)]
 
 
 def ranks_of(

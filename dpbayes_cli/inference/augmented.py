@@ -31,7 +31,11 @@ from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.problems import NoisySums, RecordLaw
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpbayes_cli.numeric import Floats, Integers
+
+    Rows = NDArray[np.bool_]
 
 _STAGES = 60
 _MOVES = 3
@@ -47,12 +51,17 @@ class State:
     Attributes:
         points: the coordinates, and where the number of records is not known, that number: (problems, chains, d).
         variances: of the noise, shape (problems, chains, components).
-        log_density: of points given the variances, shape (problems, chains).
+        residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
+        log_prior: of the points, shape (problems, chains).
+        log_likelihood: of the points given the variances.
     """
 
     points: Floats
     variances: Floats
-    log_density: Floats
+    residual: Floats
+    spread: Floats
+    log_prior: Floats
+    log_likelihood: Floats
 
 
 class AugmentedSampler:
@@ -109,30 +118,26 @@ class AugmentedSampler:
             log_prior = np.where((totals > -0.5) & (totals < self._highest), log_prior, -np.inf)
         return np.where(np.isnan(log_prior), -np.inf, log_prior)
 
-    def _log_likelihood(self, points: Floats, variances: Floats) -> Floats:
-        """Return log N(y; m mu, m Sigma + diag(variances))."""
-        residual, total = self._residual(points, variances)
+    def _residual(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return y - m mu and m Sigma, in units of the noise's standard deviation."""
+        coordinates, totals = self._parts(points)
+        with np.errstate(all="ignore"):
+            mean, covariance = self._law.moments(coordinates)
+        totals = np.maximum(totals, 0.0)
+        residual = (self._observed - totals[..., None] * mean) / math.sqrt(self._noise_variance)
+        return residual, covariance * (totals[..., None, None] / self._noise_variance)
+
+    def _log_normal(self, residual: Floats, spread: Floats, variances: Floats) -> Floats:
+        """Return log N(y; m mu, m Sigma + diag(variances)), -inf where the moments are not finite."""
+        total = _plus_diagonal(spread, variances / self._noise_variance)
         good = np.asarray(np.isfinite(total).all(axis=(-2, -1)) & np.isfinite(residual).all(axis=-1))
         if not good.all():
             total = np.where(good[..., None, None], total, np.eye(total.shape[-1]))
             residual = np.where(good[..., None], residual, 0.0)
-        factor = np.linalg.cholesky(total)
+        factor, definite = _cholesky(total)
         solved = np.linalg.solve(factor, residual[..., None])[..., 0]
         log_determinant = np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
-        return np.where(good, -0.5 * (solved**2).sum(axis=-1) - log_determinant, -np.inf)
-
-    def _residual(self, points: Floats, variances: Floats) -> tuple[Floats, Floats]:
-        """Return y - m mu and m Sigma + diag(variances), in units of the noise's standard deviation."""
-        coordinates, totals = self._parts(points)
-        unit = math.sqrt(self._noise_variance)
-        with np.errstate(all="ignore"):
-            mean, covariance = self._law.moments(coordinates)
-        totals = np.maximum(totals, 0.0)
-        residual = (self._observed - totals[..., None] * mean) / unit
-        total = covariance * (totals[..., None, None] / self._noise_variance)
-        index = np.arange(total.shape[-1])
-        total[..., index, index] += variances / self._noise_variance
-        return residual, total
+        return np.where(good & definite, -0.5 * (solved**2).sum(axis=-1) - log_determinant, -np.inf)
 
     def _start(self, chains: int) -> State:
         """Lead a population from the prior to the posterior, and warm the chains up from it."""
@@ -140,7 +145,7 @@ class AugmentedSampler:
         size = max(4 * chains, 64 if n_problems > 1 else 512)
         points = self._draw_prior(n_problems, size)
         variances = np.full((n_problems, size, self._observed.shape[-1]), self._noise_variance)
-        log_prior, log_likelihood = self._log_prior(points), self._log_likelihood(points, variances)
+        log_prior, log_likelihood = self._log_prior(points), self._log_normal(*self._residual(points), variances)
         power = np.zeros(n_problems)
         for _ in range(_STAGES):
             step = _next_power(power, log_likelihood)
@@ -155,7 +160,7 @@ class AugmentedSampler:
             for _ in range(_MOVES):
                 proposal = self._steps(points)
                 new_prior = self._log_prior(proposal)
-                new_likelihood = self._log_likelihood(proposal, variances)
+                new_likelihood = self._log_normal(*self._residual(proposal), variances)
                 ratio = new_prior - log_prior + power[:, None] * (new_likelihood - log_likelihood)
                 accept = np.log(self._rng.random(ratio.shape)) < ratio
                 points = np.where(accept[..., None], proposal, points)
@@ -165,13 +170,15 @@ class AugmentedSampler:
                 break
         self._adapt(points)
         points, variances = points[:, :chains], variances[:, :chains]
-        self._state = State(points, variances, self._log_prior(points) + self._log_likelihood(points, variances))
+        residual, spread = self._residual(points)
+        likelihood = self._log_normal(residual, spread, variances)
+        self._state = State(points, variances, residual, spread, self._log_prior(points), likelihood)
         for length in (_WARM_UP, 2 * _WARM_UP):
             kept = []
             for i in range(length):
                 self._sweep()
                 if i >= length // 4:
-                    kept.append(self._state.points)
+                    kept.append(self._state.points.copy())
             self._adapt(np.concatenate(kept, axis=1))
         return self._state
 
@@ -217,36 +224,55 @@ class AugmentedSampler:
             if leaping:
                 proposal, correction = self._leaps(state.points)
             else:
-                proposal, correction = self._steps(state.points), np.zeros(state.log_density.shape)
-            log_density = self._log_prior(proposal) + self._log_likelihood(proposal, state.variances)
-            accept = np.log(self._rng.random(log_density.shape)) < log_density - state.log_density + correction
-            state.points = np.where(accept[..., None], proposal, state.points)
-            state.log_density = np.where(accept, log_density, state.log_density)
+                proposal, correction = self._steps(state.points), np.zeros(state.log_prior.shape)
+            residual, spread = self._residual(proposal)
+            log_prior = self._log_prior(proposal)
+            log_likelihood = self._log_normal(residual, spread, state.variances)
+            ratio = log_prior + log_likelihood - state.log_prior - state.log_likelihood + correction
+            accept = np.log(self._rng.random(ratio.shape)) < ratio
+            state.points[accept], state.log_prior[accept] = proposal[accept], log_prior[accept]
+            state.residual[accept], state.spread[accept] = residual[accept], spread[accept]
+            state.log_likelihood[accept] = log_likelihood[accept]
         if self._laplace:
-            noise = self._draw_noise(state)
-            state.variances = self._draw_variances(noise)
-            state.log_density = self._log_prior(state.points) + self._log_likelihood(state.points, state.variances)
+            state.variances = self._draw_variances(self._draw_noise(state))
+            state.log_likelihood = self._log_normal(state.residual, state.spread, state.variances)
 
     def _draw_noise(self, state: State) -> Floats:
         """Draw the noise given parameters and variances, in units of its standard deviation.
 
         Noise and residual are jointly normal: a draw of both, moved by what the residual turned out to be.
         """
-        residual, total = self._residual(state.points, state.variances)
         scaled = state.variances / self._noise_variance
-        index = np.arange(total.shape[-1])
-        data = total.copy()
-        data[..., index, index] -= scaled * (1.0 - 1e-9)
         free = np.sqrt(scaled) * self._rng.normal(size=scaled.shape)
-        factor = np.linalg.cholesky(data)
+        factor, _ = _cholesky(_plus_diagonal(state.spread, 1e-9 * scaled))
         other = (factor @ self._rng.normal(size=(*scaled.shape, 1)))[..., 0]
-        gain = np.linalg.solve(total, (residual - free - other)[..., None])[..., 0]
-        return free + scaled * gain
+        total = _plus_diagonal(state.spread, scaled)
+        return free + scaled * np.linalg.solve(total, (state.residual - free - other)[..., None])[..., 0]
 
     def _draw_variances(self, noise: Floats) -> Floats:
         """Draw the variances given noise of variance 2 b^2 = 1: their inverses have mean sqrt 2 / |noise|, shape 2."""
         means = math.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
         return self._noise_variance / np.maximum(self._rng.wald(means, 2.0), 1e-12)
+
+
+def _plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
+    """Return matrices with diagonals added."""
+    result = matrices.copy()
+    index = np.arange(result.shape[-1])
+    result[..., index, index] += diagonals
+    return result
+
+
+def _cholesky(matrices: Floats) -> tuple[Floats, Rows]:
+    """Return lower factors and where there is one; elsewhere, where rounding left no definite matrix, the identity."""
+    try:
+        return np.asarray(np.linalg.cholesky(matrices)), np.ones(matrices.shape[:-2], dtype=np.bool_)
+    except np.linalg.LinAlgError:
+        scale = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
+        scaled = matrices / (scale[..., :, None] * scale[..., None, :])
+        definite = np.linalg.eigvalsh(scaled)[..., 0] > 1e-13
+        safe = np.where(definite[..., None, None], scaled, np.eye(matrices.shape[-1]))
+        return np.asarray(np.linalg.cholesky(safe) * scale[..., :, None]), np.asarray(definite)
 
 
 def _next_power(power: Floats, log_likelihood: Floats) -> Floats:

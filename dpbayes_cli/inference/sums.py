@@ -13,7 +13,7 @@ from dpbayes_cli.problems import NoisySums, ScalarLaw
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
 
-CHAINS = 32
+CHAINS = 16
 _AFFORDABLE = 1 << 20
 
 
@@ -38,7 +38,7 @@ def _chains(problem: NoisySums, n_draws: int, rng: np.random.Generator, effort: 
     found = run_until_converged(
         lambda length, thinning: sampler.run(length, thinning)[0],
         lambda draws: law.parameters(draws[..., :-1]),
-        max(50, -(-n_draws // CHAINS), min(_AFFORDABLE // CHAINS, math.ceil(1.5 * effort.ess / CHAINS))),
+        max(250, -(-n_draws // CHAINS), min(_AFFORDABLE // CHAINS, math.ceil(1.5 * effort.ess / CHAINS))),
         effort.ess,
     )
     chains = law.parameters(found.draws[..., :-1])

@@ -1,0 +1,86 @@
+"""Draws from the posteriors of many simulated releases at once, for studies: one array over all trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.inference.posterior import Effort, Method, draw_theta
+from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.numeric import normalized_rows
+from dpbayes_cli.problems import NoisyCounts, NoisySums, Problem, ScalarLaw
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+_MOST_COUNTS = 1 << 13
+_CHAINS = 8
+
+
+def draw_many(problems: Sequence[Problem], method: Method, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw from the posterior of each problem, shape (n_problems, n_draws, n_components).
+
+    Problems that differ in their observations alone are solved together; others one by one.
+
+    Args:
+        problems: one a trial.
+        method: as of ``solve.infer``.
+        n_draws: how many draws a problem.
+        rng: the generator.
+    """
+    first = problems[0]
+    if method == "noise-aware" and all(_alike(problem, first) for problem in problems):
+        observed = np.array([problem.observed for problem in problems], dtype=np.float64)
+        if isinstance(first, NoisySums):
+            return _sums(first, observed, n_draws, rng)
+        if _is_small_mixture(first):
+            return _mixtures(first, observed[:, 0], n_draws, rng)
+    return np.stack([infer(problem, method, n_draws, rng, Effort(summary_draws=n_draws)).draws for problem in problems])
+
+
+def _alike(problem: Problem, first: Problem) -> bool:
+    """Return whether two problems differ in their observations alone."""
+    if isinstance(problem, NoisySums) and isinstance(first, NoisySums):
+        same = (problem.law, problem.noise, problem.total, problem.valid)
+        return same == (first.law, first.noise, first.total, first.valid)
+    if isinstance(problem, NoisyCounts) and isinstance(first, NoisyCounts):
+        same_counts = (problem.concentration, problem.noise, problem.total)
+        return same_counts == (first.concentration, first.noise, first.total)
+    return False
+
+
+def _is_small_mixture(problem: NoisyCounts) -> bool:
+    """Return whether one observed count out of a small, known total decides."""
+    return problem.total.kind == "known" and problem.total.n <= _MOST_COUNTS and problem.observed[1:] == (None,)
+
+
+def _mixtures(problem: NoisyCounts, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw from mixtures of Beta laws over all counts 0..n."""
+    from dpbayes_cli.inference.windows import prior_term
+
+    n = problem.total.n
+    counts = np.arange(n + 1)
+    log_prior = prior_term(0, counts, problem) + prior_term(1, n - counts, problem)
+    away = observed.astype(np.int64)[:, None] - counts
+    weights = np.cumsum(normalized_rows(log_prior + problem.noise.log_pmf(away)), axis=1)
+    uniforms = rng.random((len(observed), n_draws)) * weights[:, -1:]
+    chosen = np.array([np.searchsorted(w, u) for w, u in zip(weights, uniforms, strict=True)]).clip(0, n)
+    pairs = np.stack([chosen, n - chosen], axis=-1).reshape(-1, 2)
+    return draw_theta(pairs, problem.concentration, rng).reshape(len(observed), n_draws, 2)
+
+
+def _sums(problem: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw from the grids of scalar laws, or from chains that all problems share as one array."""
+    law = problem.law
+    if isinstance(law, ScalarLaw) and law.clamps:
+        from dpbayes_cli.inference.scalar import grid_posterior
+
+        return grid_posterior(problem, law, observed).draw(n_draws, rng)[..., None]
+    from dpbayes_cli.inference.augmented import AugmentedSampler
+
+    chains = min(_CHAINS, n_draws)
+    drawn = AugmentedSampler(problem, observed, chains, rng).run(-(-n_draws // chains), thinning=2)
+    points = drawn[..., :-1].transpose(0, 2, 1, 3).reshape(len(observed), -1, law.dimension)
+    return law.parameters(points[:, :n_draws])
