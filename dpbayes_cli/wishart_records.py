@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.numeric import Floats, Integers
 
+_FARTHEST = 200.0
+"""Logarithms of chi-square variables beyond this have no probability, but a search may come by."""
 _BEYOND = 1e-3
 """A larger expected share of numbers out of bounds is worth a warning."""
 
@@ -100,12 +102,12 @@ class WishartRecords(RecordLaw):
         d = self.size
         lower = np.zeros((*points.shape[:-1], d, d))
         index = np.arange(d)
-        lower[..., index, index] = np.exp(0.5 * points[..., d : 2 * d])
+        lower[..., index, index] = np.exp(0.5 * np.clip(points[..., d : 2 * d], -_FARTHEST, _FARTHEST))
         rows, columns = np.tril_indices(d, -1)
         lower[..., rows, columns] = points[..., 2 * d :]
         # precision = L A A' L' with L = diag(1 / scale): covariance = R R', R = diag(scale) A^-T
         scale = np.asarray(self.deviation) * np.sqrt(max(self.freedom - d - 1.0, 1e-3))
-        root = np.swapaxes(np.linalg.inv(lower), -1, -2) * scale[:, None]
+        root = np.swapaxes(_inverse(lower), -1, -2) * scale[:, None]
         mean = np.asarray(self.prior_mean) + (root @ points[..., :d, None])[..., 0] / np.sqrt(self.strength)
         return mean, root @ np.swapaxes(root, -1, -2)
 
@@ -121,13 +123,8 @@ class WishartRecords(RecordLaw):
 
     def moments(self, points: "Floats") -> "tuple[Floats, Floats]":
         """Return mean and covariance of the products of normal numbers (Isserlis), bounds ignored."""
-        import numpy as np
 
-        mean, covariance = self.scaled(points)
-        shape = points.shape[:-1]
-        mu = np.concatenate([np.ones((*shape, 1)), mean], axis=-1)
-        sigma = np.zeros((*shape, self.size + 1, self.size + 1))
-        sigma[..., 1:, 1:] = covariance
+        mu, sigma = self._extended(points)
         i, j, weight = self._pairs
         unit = float(self.columns[0].steps) ** 2
         first = (sigma[..., i, j] + mu[..., i] * mu[..., j]) * weight * unit
@@ -137,6 +134,22 @@ class WishartRecords(RecordLaw):
         mk, ml = mu[..., i][..., None, :], mu[..., j][..., None, :]
         second = ik * jl + il * jk + mi * mk * jl + mi * ml * jk + mj * mk * il + mj * ml * ik
         return first, second * (weight[:, None] * weight * unit**2)
+
+    def mean(self, points: "Floats") -> "Floats":
+        """Return the means of the products."""
+        mu, sigma = self._extended(points)
+        i, j, weight = self._pairs
+        return (sigma[..., i, j] + mu[..., i] * mu[..., j]) * (weight * float(self.columns[0].steps) ** 2)
+
+    def _extended(self, points: "Floats") -> "tuple[Floats, Floats]":
+        """Return mean and covariance of the vector (1, scaled numbers)."""
+        import numpy as np
+
+        mean, covariance = self.scaled(points)
+        mu = np.concatenate([np.ones((*mean.shape[:-1], 1)), mean], axis=-1)
+        sigma = np.zeros((*mean.shape[:-1], self.size + 1, self.size + 1))
+        sigma[..., 1:, 1:] = covariance
+        return mu, sigma
 
     def known_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
         """Return the sds of the normal-inverse-Wishart posterior after n records of typical sums."""
@@ -194,10 +207,23 @@ class WishartRecords(RecordLaw):
         lower[:, index, index] = np.sqrt(rng.chisquare(freedom - index, (size, d)))
         rows, columns = np.tril_indices(d, -1)
         lower[:, rows, columns] = rng.standard_normal((size, len(rows)))
-        factor = root @ np.swapaxes(np.linalg.inv(lower), -1, -2)
+        factor = root @ np.swapaxes(_inverse(lower), -1, -2)
         location = (self.strength * prior_mean + n * centre) / strength
         mean = location + (factor @ rng.standard_normal((size, d, 1)))[..., 0] / np.sqrt(strength)
         covariance = factor @ np.swapaxes(factor, -1, -2)
         half, middle = self.box
         p, q = np.triu_indices(d)
         return np.hstack([middle + half * mean, covariance[:, p, q] * half[p] * half[q]])
+
+
+def _inverse(lower: "Floats") -> "Floats":
+    """Return inverses of lower triangular matrices by forward substitution, which no scale of entries can upset."""
+    import numpy as np
+
+    d = lower.shape[-1]
+    result = np.zeros_like(lower)
+    for i in range(d):
+        row = -(lower[..., i : i + 1, :i] @ result[..., :i, :])
+        row[..., 0, i] += 1.0
+        result[..., i, :] = row[..., 0, :] / lower[..., i, i, None]
+    return result

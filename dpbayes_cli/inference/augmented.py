@@ -22,7 +22,7 @@ Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixtur
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 _STAGES = 60
 _MOVES = 3
 _WARM_UP = 120
+_MANY_DIMENSIONS = 9
+"""From here on Hamiltonian trajectories; below, steps and leaps cost less for the same."""
+_STEP = 0.9
+_DIFFERENCE = 1e-4
+_STRONGEST = 1e6
+_FARTHEST = 1e15
 _TAIL_DF = 5.0
 """Degrees of freedom of the independent proposals: heavier tails than the posterior has."""
 
@@ -62,6 +68,11 @@ class State:
     spread: Floats
     log_prior: Floats
     log_likelihood: Floats
+
+    def taken(self, chosen: Integers) -> State:
+        """Return the state of some chains, chosen by their indices, shape (problems, n_chosen)."""
+        problem = np.arange(len(chosen))[:, None]
+        return State(*(getattr(self, item.name)[problem, chosen] for item in fields(self)))
 
 
 class AugmentedSampler:
@@ -114,18 +125,19 @@ class AugmentedSampler:
         coordinates, totals = self._parts(points)
         with np.errstate(all="ignore"):
             log_prior = self._law.log_prior(coordinates)
+        log_prior = np.where((np.abs(points) < _FARTHEST).all(axis=-1), log_prior, -np.inf)
         if self._known is None:
             log_prior = np.where((totals > -0.5) & (totals < self._highest), log_prior, -np.inf)
         return np.where(np.isnan(log_prior), -np.inf, log_prior)
 
     def _residual(self, points: Floats) -> tuple[Floats, Floats]:
         """Return y - m mu and m Sigma, in units of the noise's standard deviation."""
-        coordinates, totals = self._parts(points)
+        coordinates, totals = self._parts(np.where(np.abs(points) < _FARTHEST, points, 0.0))
         with np.errstate(all="ignore"):
             mean, covariance = self._law.moments(coordinates)
-        totals = np.maximum(totals, 0.0)
-        residual = (self._observed - totals[..., None] * mean) / math.sqrt(self._noise_variance)
-        return residual, covariance * (totals[..., None, None] / self._noise_variance)
+            totals = np.maximum(totals, 0.0)
+            residual = (self._observed - totals[..., None] * mean) / math.sqrt(self._noise_variance)
+            return residual, covariance * (totals[..., None, None] / self._noise_variance)
 
     def _log_normal(self, residual: Floats, spread: Floats, variances: Floats) -> Floats:
         """Return log N(y; m mu, m Sigma + diag(variances)), -inf where the moments are not finite."""
@@ -142,38 +154,23 @@ class AugmentedSampler:
     def _start(self, chains: int) -> State:
         """Lead a population from the prior to the posterior, and warm the chains up from it."""
         n_problems = len(self._observed)
-        size = max(4 * chains, 64 if n_problems > 1 else 512)
+        size = max(4 * chains, 64 if n_problems > 1 else 256)
         points = self._draw_prior(n_problems, size)
-        variances = np.full((n_problems, size, self._observed.shape[-1]), self._noise_variance)
-        log_prior, log_likelihood = self._log_prior(points), self._log_normal(*self._residual(points), variances)
-        power = np.zeros(n_problems)
+        state = self._state_at(points, np.full((n_problems, size, self._observed.shape[-1]), self._noise_variance))
+        power = np.zeros((n_problems, 1))
         for _ in range(_STAGES):
-            step = _next_power(power, log_likelihood)
-            weights = np.exp((step - power)[:, None] * (log_likelihood - log_likelihood.max(axis=1, keepdims=True)))
-            chosen = _resampled(weights, self._rng)
-            points, log_prior, log_likelihood = (
-                np.take_along_axis(a, chosen[..., None] if a.ndim == 3 else chosen, axis=1)
-                for a in (points, log_prior, log_likelihood)
-            )
+            step = _next_power(power, state.log_likelihood)
+            relative = state.log_likelihood - state.log_likelihood.max(axis=1, keepdims=True)
+            state = state.taken(_resampled(np.exp((step - power) * relative), self._rng))
             power = step
-            self._adapt(points)
+            self._adapt(state.points, shrinking=True)
             for _ in range(_MOVES):
-                proposal = self._steps(points)
-                new_prior = self._log_prior(proposal)
-                new_likelihood = self._log_normal(*self._residual(proposal), variances)
-                ratio = new_prior - log_prior + power[:, None] * (new_likelihood - log_likelihood)
-                accept = np.log(self._rng.random(ratio.shape)) < ratio
-                points = np.where(accept[..., None], proposal, points)
-                log_prior = np.where(accept, new_prior, log_prior)
-                log_likelihood = np.where(accept, new_likelihood, log_likelihood)
+                self._move(state, power)
             if (power >= 1.0).all():
                 break
-        self._adapt(points)
-        points, variances = points[:, :chains], variances[:, :chains]
-        residual, spread = self._residual(points)
-        likelihood = self._log_normal(residual, spread, variances)
-        self._state = State(points, variances, residual, spread, self._log_prior(points), likelihood)
-        for length in (_WARM_UP, 2 * _WARM_UP):
+        self._adapt(state.points, shrinking=True)
+        self._state = state.taken(np.tile(np.arange(chains), (n_problems, 1)))
+        for length in (_WARM_UP, _WARM_UP, 2 * _WARM_UP):
             kept = []
             for i in range(length):
                 self._sweep()
@@ -182,6 +179,11 @@ class AugmentedSampler:
             self._adapt(np.concatenate(kept, axis=1))
         return self._state
 
+    def _state_at(self, points: Floats, variances: Floats) -> State:
+        residual, spread = self._residual(points)
+        log_likelihood = self._log_normal(residual, spread, variances)
+        return State(points, variances, residual, spread, self._log_prior(points), log_likelihood)
+
     def _draw_prior(self, n_problems: int, size: int) -> Floats:
         drawn = self._law.draw_prior(n_problems * size, self._rng).reshape(n_problems, size, -1)
         if self._known is not None:
@@ -189,13 +191,15 @@ class AugmentedSampler:
         totals = self._rng.random((n_problems, size)) * self._highest
         return np.concatenate([drawn, totals[..., None]], axis=-1)
 
-    def _adapt(self, points: Floats) -> None:
-        """Learn location and spread of the posterior, by problem."""
+    def _adapt(self, points: Floats, *, shrinking: bool = False) -> None:
+        """Learn location and spread of the posterior, by problem; from few points with correlations cut in half."""
         self._centre = points.mean(axis=1, keepdims=True)
         away = points - self._centre
         covariance = np.einsum("pci,pcj->pij", away, away) / points.shape[1]
         index = np.arange(covariance.shape[-1])
         diagonal = covariance[:, index, index]
+        if shrinking and points.shape[1] < 20 * points.shape[2]:
+            covariance = covariance / 2.0
         covariance[:, index, index] = diagonal * (1.0 + 1e-6) + 1e-14 + 1e-12 * self._centre[:, 0, :] ** 2
         self._factor = np.linalg.cholesky(covariance)
 
@@ -218,24 +222,68 @@ class AugmentedSampler:
         return proposal, here - there
 
     def _sweep(self) -> None:
-        """Make one step and one leap, and redraw the noise and its variances."""
+        """Move the points, and redraw the noise and its variances."""
         state = self._state
-        for leaping in (False, True):
-            if leaping:
-                proposal, correction = self._leaps(state.points)
-            else:
-                proposal, correction = self._steps(state.points), np.zeros(state.log_prior.shape)
-            residual, spread = self._residual(proposal)
-            log_prior = self._log_prior(proposal)
-            log_likelihood = self._log_normal(residual, spread, state.variances)
-            ratio = log_prior + log_likelihood - state.log_prior - state.log_likelihood + correction
-            accept = np.log(self._rng.random(ratio.shape)) < ratio
-            state.points[accept], state.log_prior[accept] = proposal[accept], log_prior[accept]
-            state.residual[accept], state.spread[accept] = residual[accept], spread[accept]
-            state.log_likelihood[accept] = log_likelihood[accept]
+        self._move(state, 1.0)
         if self._laplace:
             state.variances = self._draw_variances(self._draw_noise(state))
             state.log_likelihood = self._log_normal(state.residual, state.spread, state.variances)
+
+    def _move(self, state: State, power: Floats | float) -> None:
+        """Move by one step and one leap, or in many dimensions along a trajectory; the likelihood counts to a power."""
+        if state.points.shape[-1] >= _MANY_DIMENSIONS:
+            self._accept(state, *self._trajectories(state, power), power)
+        else:
+            self._accept(state, self._steps(state.points), 0.0, power)
+            self._accept(state, *self._leaps(state.points), power)
+
+    def _accept(self, state: State, proposal: Floats, correction: Floats | float, power: Floats | float) -> None:
+        """Accept or reject proposals by the Metropolis-Hastings rule, in place."""
+        new = self._state_at(proposal, state.variances)
+        ratio = new.log_prior - state.log_prior + power * (new.log_likelihood - state.log_likelihood) + correction
+        accept = np.log(self._rng.random(ratio.shape)) < ratio
+        for name in ("points", "residual", "spread", "log_prior", "log_likelihood"):
+            getattr(state, name)[accept] = getattr(new, name)[accept]
+
+    def _trajectories(self, state: State, power: Floats | float) -> tuple[Floats, Floats]:
+        """Propose the ends of Hamiltonian trajectories in standardized coordinates, with the change of kinetic energy.
+
+        The forces are those of a likelihood whose covariance stays what it is in the middle of the posterior, by
+        difference quotients: the leapfrog map is reversible and keeps volume with any field of forces that depends on
+        the position alone, and the true density decides about its end.
+        """
+        d = state.points.shape[-1]
+        length = _STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
+        steps = math.ceil(1.6 * d**0.25 / _STEP)
+        _, spread = self._residual(self._centre)
+        total = _plus_diagonal(np.nan_to_num(spread, posinf=0.0), state.variances / self._noise_variance)
+        precision = np.asarray(np.linalg.inv(total))
+        momentum = self._rng.normal(size=state.points.shape)
+        before = -0.5 * (momentum**2).sum(axis=-1)
+        points = state.points
+        momentum = momentum + 0.5 * length * self._force(points, precision, power)
+        for i in range(steps):
+            points = points + length * momentum @ np.swapaxes(self._factor, -1, -2)
+            factor = 1.0 if i < steps - 1 else 0.5
+            momentum = momentum + factor * length * self._force(points, precision, power)
+        kinetic = -0.5 * (momentum**2).sum(axis=-1)
+        return points, kinetic - before
+
+    def _force(self, points: Floats, precision: Floats, power: Floats | float) -> Floats:
+        """Return the gradient of log prior and likelihood in standardized coordinates."""
+        problems, chains, d = points.shape
+        away = np.concatenate([np.zeros((problems, 1, d)), _DIFFERENCE * np.swapaxes(self._factor, -1, -2)], axis=1)
+        cloud = points[:, :, None, :] + away[:, None, :, :]
+        log_prior = self._log_prior(cloud.reshape(problems, chains * (d + 1), d)).reshape(problems, chains, d + 1)
+        coordinates, totals = self._parts(np.where(np.abs(cloud) < _FARTHEST, cloud, 0.0))
+        with np.errstate(all="ignore"):
+            mean = totals[..., None] * self._law.mean(coordinates)
+            residual = (self._observed[:, :, None, :] - mean) / math.sqrt(self._noise_variance)
+            middle = 0.5 * (residual + residual[:, :, :1])
+            # r' P r - r0' P r0 = (r - r0)' P (r + r0): differences of nearly equal squares would lose their digits
+            change = -((residual - residual[:, :, :1]) @ precision * middle).sum(axis=-1)
+            force = (log_prior - log_prior[..., :1] + np.asarray(power)[..., None] * change)[..., 1:] / _DIFFERENCE
+        return np.where(np.isfinite(force), np.clip(force, -_STRONGEST, _STRONGEST), 0.0)
 
     def _draw_noise(self, state: State) -> Floats:
         """Draw the noise given parameters and variances, in units of its standard deviation.
@@ -257,10 +305,7 @@ class AugmentedSampler:
 
 def _plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
     """Return matrices with diagonals added."""
-    result = matrices.copy()
-    index = np.arange(result.shape[-1])
-    result[..., index, index] += diagonals
-    return result
+    return matrices + diagonals[..., None] * np.eye(matrices.shape[-1])
 
 
 def _cholesky(matrices: Floats) -> tuple[Floats, Rows]:
@@ -276,13 +321,13 @@ def _cholesky(matrices: Floats) -> tuple[Floats, Rows]:
 
 
 def _next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return for each problem the largest power up to one at which half of the population stays effective."""
+    """Return the largest power up to one at which half of a population stays effective, shape (problems, 1)."""
     low, high = power.copy(), np.ones_like(power)
     relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
 
     def effective(step: Floats) -> Floats:
-        weights = np.exp((step - power)[:, None] * relative)
-        return np.asarray(weights.sum(axis=1) ** 2 / (weights**2).sum(axis=1))
+        weights = np.exp((step - power) * relative)
+        return np.asarray(weights.sum(axis=1, keepdims=True) ** 2 / (weights**2).sum(axis=1, keepdims=True))
 
     target = 0.5 * log_likelihood.shape[1]
     done = effective(high) >= target

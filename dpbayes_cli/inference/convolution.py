@@ -25,8 +25,8 @@ from dpbayes_cli.problems import NoisyCounts
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
-_BUDGET = 1 << 28
-"""Elements of conditional tables that a call may compute: a few seconds."""
+_BUDGET = 1 << 29
+"""Elements of conditional tables that a call may compute: five to ten seconds."""
 _DIRECT = 1 << 22
 _CHUNK = 1 << 22
 _TRIM = 1e-30

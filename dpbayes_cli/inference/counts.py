@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
 _SUMMARY_ELEMENTS = 1 << 22
+_ENOUGH_COUNTS = 1000
+"""So many independent draws of the counts are better than chains, whatever the number of samples."""
 
 
 def infer_counts(
@@ -47,7 +49,7 @@ def infer_counts(
     from dpbayes_cli.inference.convolution import affordable_draws, draw_convolution
 
     affordable = affordable_draws(problem, most)
-    if affordable >= n_draws:
+    if affordable >= min(n_draws, _ENOUGH_COUNTS):
         counts = draw_convolution(problem, affordable, rng)
         if counts is not None:
             return _independent(counts, "independent exact draws of the counts (convolution)", problem, n_draws, rng)
@@ -60,6 +62,9 @@ def _independent(
     """Summarize independent draws of the counts."""
     theta = draw_theta(counts, problem.concentration, rng)
     marginals, error = from_count_draws(counts, problem.concentration, theta)
+    if len(counts) < n_draws:  # every draw of the counts is used again, with another theta
+        again = np.resize(np.arange(len(counts)), n_draws)
+        theta, method = draw_theta(counts[again], problem.concentration, rng), f"{method}, used repeatedly"
     law = {"at-most": "; prior on the total: uniform on 0..n", "unbounded": "; prior on the total: uniform"}
     described = f"{len(counts)} {method}{law.get(problem.total.kind, '')}"
     return Posterior(marginals, theta[:n_draws], described, exact=True, monte_carlo=error)
