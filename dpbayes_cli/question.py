@@ -101,6 +101,8 @@ def price(spec: ReleaseSpec, n_records: int | None = None) -> tuple[Model, Mecha
         SpecError: the question is wrong, or no guarantee can be given for it.
     """
     model = spec.build_model()
+    if model.column_names and spec.column is not None:
+        raise SpecError("the domain names the columns", where="column", hint="leave it out: see domain.columns")
     kind = mechanism_type(spec.mechanism)
     check_serves(kind, type(model))
     for column in model.columns:

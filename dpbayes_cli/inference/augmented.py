@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 _STAGES = 60
 _MOVES = 3
-_WARM_UP = 120
+_WINDOWS = (100, 150, 250)
 _MANY_DIMENSIONS = 9
 """From here on Hamiltonian trajectories; below, steps and leaps cost less for the same."""
-_STEP = 0.9
+_STEP = 0.5
 _DIFFERENCE = 1e-4
 _STRONGEST = 1e6
 _FARTHEST = 1e15
@@ -170,7 +170,7 @@ class AugmentedSampler:
                 break
         self._adapt(state.points, shrinking=True)
         self._state = state.taken(np.tile(np.arange(chains), (n_problems, 1)))
-        for length in (_WARM_UP, _WARM_UP, 2 * _WARM_UP):
+        for length in _WINDOWS if points.shape[-1] >= _MANY_DIMENSIONS else _WINDOWS[:2]:
             kept = []
             for i in range(length):
                 self._sweep()

@@ -26,6 +26,24 @@ if TYPE_CHECKING:
 _AGREEMENT = Fraction(1, 10**9)
 
 
+LARGEST_SCALE = 1e15
+"""Noise of a larger scale could leave the 64-bit integers on which it is drawn."""
+
+
+def _check_scale(scale: float) -> None:
+    """Refuse noise that is too large for 64-bit integers.
+
+    Raises:
+        SpecError: it is.
+    """
+    if scale > LARGEST_SCALE:
+        raise SpecError(
+            f"noise of scale {scale:.3g} is needed; at most {LARGEST_SCALE:g} can be drawn exactly",
+            where="privacy",
+            hint="spend more: so much noise would tell nothing",
+        )
+
+
 @runtime_checkable
 class NoiseLaw(Protocol):
     """The public law of additive integer noise, independent for each component of a statistic."""
@@ -89,7 +107,7 @@ class DiscreteLaplace:
             epsilon: the exact epsilon to spend.
 
         Raises:
-            SpecError: the sensitivity is below 1.
+            SpecError: the sensitivity is below 1, or the scale beyond what integers of 64 bits hold.
             DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
 
         Privacy: the scale is rounded up until OpenDP's own map, evaluated exactly, does not exceed epsilon.
@@ -99,6 +117,7 @@ class DiscreteLaplace:
             raise SpecError("the statistic has L1 sensitivity 0: it does not depend on the data")
         target = Fraction(epsilon)
         scale = float(Fraction(sensitivity_l1) / target)
+        _check_scale(scale)
         for _ in range(64):
             if cls(scale).epsilon_of(sensitivity_l1) <= target:
                 break
@@ -188,7 +207,7 @@ class DiscreteGaussian:
             rho: the exact rho to spend.
 
         Raises:
-            SpecError: the sensitivity is below 1.
+            SpecError: the sensitivity is below 1, or the scale beyond what integers of 64 bits hold.
             DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
 
         Privacy: the scale is rounded up until OpenDP's own map does not exceed rho.
@@ -198,6 +217,7 @@ class DiscreteGaussian:
             raise SpecError("the statistic has L2 sensitivity 0: it does not depend on the data")
         target = Fraction(rho)
         scale = math.sqrt(sensitivity_l2_squared / (2.0 * float(rho)))
+        _check_scale(scale)
         for _ in range(64):
             if cls(scale).rho_of(sensitivity_l2_squared) <= target:
                 break

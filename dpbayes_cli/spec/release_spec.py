@@ -138,7 +138,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
     data: Annotated[str | None, Meta(description="the file, relative to the spec; '-' for stdin")] = None
     column: Annotated[str | None, Meta(description="the column; needed if there are several")] = None
     on_invalid: Annotated[str, Meta(description="drop, or impute:VALUE with a value of the domain")] = "drop"
-    records: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="the public number, checked")] = None
+    records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="the public number, checked")] = None
     privacy: PrivacySection = field(default_factory=PrivacySection)
     source: SourceSection = field(default_factory=SourceSection)
     sampling: SamplingSection = field(default_factory=SamplingSection)

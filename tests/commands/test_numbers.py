@@ -1,0 +1,169 @@
+"""Releases of numbers from the shell: every model of numbers, one after the other, and what is refused beforehand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from tests.conftest import Cli
+
+BODIES = {
+    "columns": {"height": {"lower": 120, "upper": 220}, "weight": {"lower": 20, "upper": 150}},
+}
+MODELS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "normal": ({"lower": 120, "upper": 220}, ["mean", "variance"]),
+    "normal-mean": ({"lower": 120, "upper": 220, "variance": 64}, ["mean"]),
+    "gamma-exponential": ({"upper": 40}, ["rate"]),
+    "gamma-poisson": ({"upper": 12}, ["rate"]),
+    "beta-geometric": ({"upper": 12}, ["theta"]),
+    "multivariate-normal": (
+        BODIES,
+        ["mean[height]", "mean[weight]", "variance[height]", "covariance[height,weight]", "variance[weight]"],
+    ),
+}
+COLUMN = {"normal": "height", "normal-mean": "height", "gamma-exponential": "wait", "multivariate-normal": None}
+
+
+@pytest.fixture
+def bodies(place: Path) -> Path:
+    """Eight hundred people: two of them with a missing or a broken cell."""
+    rng = np.random.default_rng(7)
+    body = rng.multivariate_normal([170, 75], [[64, 40], [40, 120]], 800)
+    columns = [body[:, 0].round(1), body[:, 1].round(1), rng.exponential(8, 800).round(2), rng.poisson(3, 800)]
+    rows = [",".join(map(str, row)) for row in zip(*columns, strict=True)]
+    rows[3], rows[5] = ",70,3,2", "170,x,y,z"
+    path = place / "bodies.csv"
+    path.write_text("height,weight,wait,visits\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def spec_of(model: str, **more: Any) -> dict[str, Any]:
+    domain, _ = MODELS[model]
+    prior = {"mean": 150, "strength": 0.01, "shape": 2, "rate": 100} if model == "normal" else {}
+    if model == "normal-mean":
+        prior = {"mean": 150, "variance": 400}
+    column = COLUMN.get(model, "visits")
+    named = {} if column is None else {"column": column}
+    inference = {"samples": 200, "ess": 100}
+    fixed = {"model": model, "domain": domain, "prior": prior, "privacy": {"epsilon": 1}, "inference": inference}
+    return {**fixed, **named, **more}
+
+
+def release(dpbayes: Cli, data: Path, spec: dict[str, Any], *more: str) -> Any:
+    Path("spec.yaml").write_text(yaml.safe_dump(spec))
+    return dpbayes("release", data, "--spec", "spec.yaml", "--out", "out", "--json", *more)
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+def test_every_model_of_numbers_is_released_and_inferred_again(dpbayes: Cli, bodies: Path, model: str) -> None:
+    printed = release(dpbayes, bodies, spec_of(model)).json
+    assert list(printed["posterior"]) == MODELS[model][1]
+    document = json.loads(Path("out/release.json").read_text())
+    assert document["inference"]["warnings"] == []
+    assert [item["name"] for item in document["statistics"]][-1] == "valid"
+    again = release(dpbayes, bodies, spec_of(model)).json
+    assert again["replayed"]
+    assert again["posterior"] == printed["posterior"]
+    wider = dpbayes("infer", "out", "--samples", "100", "--ess", "100", "--json").json
+    assert list(wider["posterior"]) == MODELS[model][1]
+    assert dpbayes("report", "out").code == 0
+
+
+def test_the_posterior_of_body_height_is_near_the_truth(dpbayes: Cli, bodies: Path) -> None:
+    """Mean 170 and variance 64: nine posterior standard deviations, a false-fail rate far below 1e-9."""
+    found = release(dpbayes, bodies, spec_of("normal")).json["posterior"]
+    for name, truth in (("mean", 170.0), ("variance", 64.0)):
+        assert abs(found[name]["mean"] - truth) < 9 * found[name]["sd"]
+
+
+def test_a_chain_says_how_far_it_is_from_the_exact_posterior(dpbayes: Cli, bodies: Path) -> None:
+    spec = spec_of("gamma-exponential", inference={"method": "chain", "ess": 3000})
+    release(dpbayes, bodies, spec)
+    report = json.loads(Path("out/release.json").read_text())["inference"]
+    assert report["method"] == "chain"
+    assert report["diagnostics"]["ks_exact"] < 0.06
+    assert report["diagnostics"]["r_hat"] <= 1.01
+    assert min(report["diagnostics"][name] for name in ("ess_bulk", "ess_tail")) >= 3000
+
+
+def test_a_run_that_did_not_converge_is_published_with_a_warning(
+    dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpbayes_cli.inference.chains._MOST_ROUNDS", 1)
+    done = release(dpbayes, bodies, spec_of("normal", inference={"ess": 100_000}))
+    assert done.code == 0
+    assert "not reached" in json.loads(Path("out/release.json").read_text())["inference"]["warnings"][0]
+    assert "**Warning: the chains have not reached" in Path("out/report.md").read_text()
+    assert "WARNING: the chains have not reached" in dpbayes("infer", "out", "--ess", "100000").out
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (spec_of("normal") | {"domain": {"lower": 5, "upper": 5}}, "domain"),
+    (spec_of("normal") | {"domain": {"lower": 7, "upper": 5}}, "domain"),
+    (spec_of("normal") | {"domain": {"upper": 5}}, "domain.lower"),
+    (spec_of("normal") | {"domain": {"lower": 0, "upper": float("nan")}}, "domain.upper"),
+    (spec_of("normal") | {"privacy": {"epsilon": "1e-7"}}, "privacy"),
+    (spec_of("normal") | {"records": 0}, "records"),
+    (spec_of("normal") | {"mechanism": "ops"}, "mechanism"),
+    (spec_of("gamma-exponential") | {"domain": {"upper": 0}}, "domain.upper"),
+    (spec_of("gamma-exponential") | {"domain": {"upper": 5, "out_of_bounds": "ignore"}}, "domain.out_of_bounds"),
+    (spec_of("gamma-poisson") | {"domain": {"upper": 0}}, "domain.upper"),
+    (spec_of("beta-geometric") | {"domain": {"upper": 2.5}}, "domain.upper"),
+    (spec_of("normal-mean") | {"domain": {"lower": 1, "upper": 2, "variance": 0}}, "domain.variance"),
+    (spec_of("multivariate-normal") | {"domain": {"columns": {}}}, "domain.columns"),
+    (spec_of("multivariate-normal") | {"column": "height"}, "column"),
+    (spec_of("multivariate-normal") | {"prior": {"freedom": 3}}, "prior.freedom"),
+    (spec_of("multivariate-normal") | {"prior": {"mean": {"hight": 3}}}, "prior.mean"),
+    (spec_of("multivariate-normal") | {"on_invalid": "impute:130", "domain": {"columns": {
+        "height": {"lower": 120, "upper": 220}, "weight": {"lower": 20, "upper": 125}}}}, "on_invalid"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "where"), REFUSED)
+def test_what_cannot_work_is_refused_before_any_charge(
+    dpbayes: Cli, bodies: Path, ledger_path: Path, spec: dict[str, Any], where: str
+) -> None:
+    refused = release(dpbayes, bodies, spec)
+    assert refused.code == 3
+    assert where in refused.err
+    assert not Path("out").exists()
+    assert not ledger_path.exists() or dpbayes("budget", "show", "--json").json["accounts"] == []
+
+
+def test_a_missing_column_of_several_is_a_data_error(dpbayes: Cli, bodies: Path) -> None:
+    columns = {"height": {"lower": 120, "upper": 220}, "wieght": {"lower": 20, "upper": 150}}
+    assert release(dpbayes, bodies, spec_of("multivariate-normal") | {"domain": {"columns": columns}}).code == 4
+
+
+@pytest.mark.parametrize("model", ["normal", "gamma-exponential", "multivariate-normal"])
+@pytest.mark.parametrize("more", [{"on_invalid": "impute:125"}, {"privacy": {"epsilon": 1, "neighbors": "add-remove"}}])
+def test_complete_records_and_private_numbers_of_them(
+    dpbayes: Cli, bodies: Path, model: str, more: dict[str, Any]
+) -> None:
+    if model == "gamma-exponential" and "on_invalid" in more:
+        more = {"on_invalid": "impute:8"}
+    assert release(dpbayes, bodies, spec_of(model) | more).code == 0
+    document = json.loads(Path("out/release.json").read_text())
+    assert document["n_records"] == (800 if "on_invalid" in more else None)
+    names = [item["name"] for item in document["statistics"]]
+    assert ("valid" in names) == ("on_invalid" not in more)
+
+
+def test_plan_simulates_numbers(dpbayes: Cli) -> None:
+    planned = dpbayes(
+        "plan", "--model", "gamma-exponential", "--upper", "4", "--eps", "0.5", "--records", "500", "--trials", "100",
+        "--prior", "shape=8,rate=4", "--json",
+    ).json  # fmt: skip
+    assert planned["expected"]["inflation"] > 1.0
+    assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.2  # left with probability below 1e-8
+
+
+def test_counting_valid_numbers(dpbayes: Cli, bodies: Path) -> None:
+    Path("spec.yaml").write_text(yaml.safe_dump(spec_of("normal")))
+    counted = dpbayes("spec", "check", "spec.yaml", "--against", bodies, "--json").json["NOT PRIVATE"]
+    assert counted == {"valid": 799, "invalid": 1, "records": 800}
