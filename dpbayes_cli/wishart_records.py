@@ -24,7 +24,8 @@ class WishartRecords(RecordLaw):
 
     Numbers are scaled to [-1, 1]. The coordinates are those of Bartlett's decomposition: with L L' the inverse of the
     prior scale, the precision is L A A' L', A lower triangular with independent entries, log chi-square laws on the
-    diagonal and normal ones below; and the standardized mean. Bounds are taken to be never reached.
+    diagonal and normal ones below; and the mean, from the prior mean in units of the deviations over the root of the
+    strength. Bounds are taken to be never reached.
 
     Attributes:
         prior_mean, deviation: of the scaled numbers.
@@ -78,25 +79,37 @@ class WishartRecords(RecordLaw):
 
         return np.asarray(self.freedom - np.arange(self.size), dtype=np.float64)
 
+    @cached_property
+    def _scale(self) -> "Floats":
+        """The prior scale of the covariance: its expectation is the square of the deviations."""
+        import numpy as np
+
+        return np.asarray(self.deviation) * float(np.sqrt(self.freedom - self.size - 1.0))
+
     def draw_prior(self, size: int, rng: "np.random.Generator") -> "Floats":
         """Draw points from the prior: the mean, the diagonal, what is below it."""
         import numpy as np
 
         d = self.size
         diagonal = np.log(rng.chisquare(self._freedoms, (size, d)))
-        return np.hstack([rng.standard_normal((size, d)), diagonal, rng.standard_normal((size, d * (d - 1) // 2))])
+        points = np.hstack([np.zeros((size, d)), diagonal, rng.standard_normal((size, d * (d - 1) // 2))])
+        points[:, :d] = (self._root(points) @ rng.standard_normal((size, d, 1)))[..., 0] / np.asarray(self.deviation)
+        return points
 
     def log_prior(self, points: "Floats") -> "Floats":
         """Return the log density of the prior."""
         import numpy as np
 
         d = self.size
-        diagonal, normal = points[..., d : 2 * d], np.concatenate([points[..., :d], points[..., 2 * d :]], axis=-1)
-        chi = (0.5 * self._freedoms * diagonal - 0.5 * np.exp(diagonal)).sum(axis=-1)
-        return np.asarray(chi - 0.5 * (normal**2).sum(axis=-1))
+        diagonal, below = points[..., d : 2 * d], points[..., 2 * d :]
+        # the precision of sqrt(strength) (mean - prior mean) is L A A' L', L = diag(1 / scale)
+        away = points[..., :d] * (np.asarray(self.deviation) / self._scale)
+        standard = (np.swapaxes(self._lower(points), -1, -2) @ away[..., None])[..., 0]
+        chi = (0.5 * (self._freedoms + 1.0) * diagonal - 0.5 * np.exp(diagonal)).sum(axis=-1)
+        return np.asarray(chi - 0.5 * (below**2).sum(axis=-1) - 0.5 * (standard**2).sum(axis=-1))
 
-    def scaled(self, points: "Floats") -> "tuple[Floats, Floats]":
-        """Return mean and covariance of the scaled numbers, shapes (..., D) and (..., D, D)."""
+    def _lower(self, points: "Floats") -> "Floats":
+        """Return Bartlett's lower triangular A."""
         import numpy as np
 
         d = self.size
@@ -105,11 +118,20 @@ class WishartRecords(RecordLaw):
         lower[..., index, index] = np.exp(0.5 * np.clip(points[..., d : 2 * d], -_FARTHEST, _FARTHEST))
         rows, columns = np.tril_indices(d, -1)
         lower[..., rows, columns] = points[..., 2 * d :]
-        # precision = L A A' L' with L = diag(1 / scale): covariance = R R', R = diag(scale) A^-T
-        scale = np.asarray(self.deviation) * np.sqrt(max(self.freedom - d - 1.0, 1e-3))
-        root = np.swapaxes(_inverse(lower), -1, -2) * scale[:, None]
-        mean = np.asarray(self.prior_mean) + (root @ points[..., :d, None])[..., 0] / np.sqrt(self.strength)
-        return mean, root @ np.swapaxes(root, -1, -2)
+        return lower
+
+    def _root(self, points: "Floats") -> "Floats":
+        """Return R with covariance R R', the inverse of the precision's factor."""
+        import numpy as np
+
+        return np.swapaxes(_inverse(self._lower(points)), -1, -2) * self._scale[:, None]
+
+    def scaled(self, points: "Floats") -> "tuple[Floats, Floats]":
+        """Return mean and covariance of the scaled numbers, shapes (..., D) and (..., D, D)."""
+        import numpy as np
+
+        root, unit = self._root(points), np.asarray(self.deviation) / self.strength**0.5
+        return np.asarray(self.prior_mean) + unit * points[..., : self.size], root @ np.swapaxes(root, -1, -2)
 
     def parameters(self, points: "Floats") -> "Floats":
         """Return means, then variances and covariances row by row, in the units of the columns."""

@@ -146,9 +146,10 @@ class AugmentedSampler:
         if not good.all():
             total = np.where(good[..., None, None], total, np.eye(total.shape[-1]))
             residual = np.where(good[..., None], residual, 0.0)
-        factor, definite = _cholesky(total)
-        solved = np.linalg.solve(factor, residual[..., None])[..., 0]
-        log_determinant = np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+        scale = np.sqrt(np.diagonal(total, axis1=-2, axis2=-1))
+        factor, definite = _cholesky(total / (scale[..., :, None] * scale[..., None, :]))
+        solved = np.linalg.solve(factor, (residual / scale)[..., None])[..., 0]
+        log_determinant = (np.log(np.diagonal(factor, axis1=-2, axis2=-1)) + np.log(scale)).sum(axis=-1)
         return np.where(good & definite, -0.5 * (solved**2).sum(axis=-1) - log_determinant, -np.inf)
 
     def _start(self, chains: int) -> State:
@@ -292,8 +293,10 @@ class AugmentedSampler:
         """
         scaled = state.variances / self._noise_variance
         free = np.sqrt(scaled) * self._rng.normal(size=scaled.shape)
-        factor, _ = _cholesky(_plus_diagonal(state.spread, 1e-9 * scaled))
-        other = (factor @ self._rng.normal(size=(*scaled.shape, 1)))[..., 0]
+        spread = _plus_diagonal(state.spread, 1e-9 * scaled)
+        scale = np.sqrt(np.diagonal(spread, axis1=-2, axis2=-1))
+        factor, _ = _cholesky(spread / (scale[..., :, None] * scale[..., None, :]))
+        other = scale * (factor @ self._rng.normal(size=(*scaled.shape, 1)))[..., 0]
         total = _plus_diagonal(state.spread, scaled)
         return free + scaled * np.linalg.solve(total, (state.residual - free - other)[..., None])[..., 0]
 
@@ -313,11 +316,9 @@ def _cholesky(matrices: Floats) -> tuple[Floats, Rows]:
     try:
         return np.asarray(np.linalg.cholesky(matrices)), np.ones(matrices.shape[:-2], dtype=np.bool_)
     except np.linalg.LinAlgError:
-        scale = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
-        scaled = matrices / (scale[..., :, None] * scale[..., None, :])
-        definite = np.linalg.eigvalsh(scaled)[..., 0] > 1e-13
-        safe = np.where(definite[..., None, None], scaled, np.eye(matrices.shape[-1]))
-        return np.asarray(np.linalg.cholesky(safe) * scale[..., :, None]), np.asarray(definite)
+        definite = np.linalg.eigvalsh(matrices)[..., 0] > 1e-13
+        safe = np.where(definite[..., None, None], matrices, np.eye(matrices.shape[-1]))
+        return np.asarray(np.linalg.cholesky(safe)), np.asarray(definite)
 
 
 def _next_power(power: Floats, log_likelihood: Floats) -> Floats:

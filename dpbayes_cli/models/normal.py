@@ -57,7 +57,7 @@ class NormalPrior(Section, frozen=True, kw_only=True):
 class NormalRecords(RecordLaw):
     """What a normal number, clamped or dropped at its bounds, adds to its sum, its square and the valid records.
 
-    The coordinates are the standardized mean z = (mean - prior mean) sqrt(strength) / sd, and log (1 / variance).
+    The coordinates are the mean, from the prior mean in units of its typical sd, and log (1 / variance).
     """
 
     prior_mean: float
@@ -77,21 +77,29 @@ class NormalRecords(RecordLaw):
         import numpy as np
 
         log_precision = np.log(rng.standard_gamma(self.shape + 1.0, size)) + np.log1p(-rng.random(size)) / self.shape
-        return np.column_stack([rng.standard_normal(size), log_precision - np.log(self.rate)])
+        log_precision = log_precision - np.log(self.rate)
+        away = rng.standard_normal(size) * np.exp(-0.5 * log_precision) / self.strength**0.5
+        return np.column_stack([away / self._unit, log_precision])
+
+    @property
+    def _unit(self) -> float:
+        """A typical prior standard deviation of the mean."""
+        return float((self.rate / self.shape / self.strength) ** 0.5)
 
     def log_prior(self, points: "Floats") -> "Floats":
         """Return the log density of the prior."""
         import numpy as np
 
-        z, log_precision = points[..., 0], points[..., 1]
-        return np.asarray(-0.5 * z**2 + self.shape * log_precision - self.rate * np.exp(log_precision))
+        away, log_precision = points[..., 0] * self._unit, points[..., 1]
+        rate = self.rate + 0.5 * self.strength * away**2
+        return np.asarray((self.shape + 0.5) * log_precision - rate * np.exp(log_precision))
 
     def parameters(self, points: "Floats") -> "Floats":
         """Return mean and variance."""
         import numpy as np
 
         variance = np.exp(-points[..., 1])
-        return np.stack([self.prior_mean + points[..., 0] * np.sqrt(variance / self.strength), variance], axis=-1)
+        return np.stack([self.prior_mean + points[..., 0] * self._unit, variance], axis=-1)
 
     def moments(self, points: "Floats") -> "tuple[Floats, Floats]":
         """Return mean and covariance of (2 v, v^2, 1) for a number v in [-1, 1], or of nothing where it is dropped."""
