@@ -1,8 +1,8 @@
 """Private bounds: quantiles of a column of numbers, chosen on a public grid by the exponential mechanism.
 
-The evidence is an exact histogram of valid numbers on a fine public grid of [low, high], read in one pass. The bounds are
-edges of a coarser grid, drawn one after the other; once drawn they are public, and the statistic between them is computed
-from the same histogram, in integers.
+The evidence is an exact histogram of valid numbers on a fine public grid of [low, high], read in one pass. The bounds
+are edges of a coarser grid, drawn one after the other; once drawn they are public, and the statistic between them is
+computed from the same histogram, in integers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -68,6 +67,8 @@ class BoundsGrid:
     def value(self, index: int) -> float:
         """Return the number at an edge."""
         code = self.edge(index)
+        if self.whole:
+            return float(code)
         return self.high if code == self.steps else self.low + (self.high - self.low) * (code / self.steps)
 
     def index(self, value: float) -> int:
@@ -98,19 +99,18 @@ class BoundsGrid:
 class PrivateBounds:
     """Draw the upper bound, then the lower bound among the edges below it; each near a quantile of the numbers.
 
-    The utility of an edge x for a quantile q is u(x) = -|F(x) - q m|: F(x) valid numbers are at or below x, m in all. An
-    edge is drawn in proportion to exp(epsilon u / (2 D)), D the sensitivity of u, by exact integer weights. The second
-    choice is among edges below the first, so that lower < upper whatever the data: nothing has to be repaired.
+    The utility of an edge x for a quantile q is u(x) = -|F(x) - q m|: F(x) valid numbers are at or below x, m in all.
+    An edge is drawn in proportion to exp(e u / (2 D)), e the share of epsilon and D the sensitivity of u, by exact
+    integer weights. The second choice is among the edges below the first, so that lower < upper whatever the data.
 
     Privacy: one record moves F(x) - q m by at most D. Replaced by a valid one: m stays and F moves by at most 1. From
         valid to none, or back: by 1 - q where it is at or below x and by q where it is not, at most max(q, 1 - q) <= 1.
-        So D = 1 under replace-one and max(q, 1 - q) under add-remove; | | does not stretch a difference. Hence
-        u_A - u_B is within [-D, D], the log ratio of two weights varies by at most epsilon over the edges (bounded range),
-        and integers add less than ``SLACK``, which is taken off epsilon first. The second choice knows the first, which
-        is public: ranges and Renyi curves add up under such a composition. Attained where q m lies between the values
-        of F that the record moves: a test shows that 2 D is the range.
-    Source: Smith 2011 (private quantiles, for Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee and
-        Rogers 2019 (bounded range).
+        So D = 1 under replace-one and max(q, 1 - q) under add-remove, for | | does not stretch a difference. Hence the
+        log ratio of two neighbours' probabilities varies by at most e over the edges (bounded range), and integers add
+        less than ``SLACK``, which is taken off e first. The second choice knows the first, which is public: epsilons
+        and Renyi curves add up under such a composition. 2 D is attained where q m lies between counts that move.
+    Source: Smith 2011 (private quantiles, as in Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee
+        and Rogers 2019 (bounded range).
 
     Attributes:
         grid: the public grid.
@@ -126,13 +126,6 @@ class PrivateBounds:
     epsilon: Decimal
     neighbors: Neighbors
     outside: Outside = "clamp"
-
-    def __post_init__(self) -> None:
-        if _DOWN.divide(self.epsilon, Decimal(self.parts)) <= 2 * SLACK:
-            raise SpecError(
-                f"epsilon is {self.epsilon:g}; below {2 * SLACK * self.parts:g} nothing can be drawn exactly",
-                where="bounds.private.epsilon",
-            )
 
     @property
     def parts(self) -> int:

@@ -127,9 +127,7 @@ def histogram_query(relation: str, text: str, column: NumericColumn, impute: int
     return f"SELECT code_0, count(*) FROM {_codes(relation, [text], [column], [impute])} GROUP BY code_0"
 
 
-def _codes(
-    relation: str, texts: Sequence[str], columns: Sequence[NumericColumn], imputes: Sequence[int | None]
-) -> str:
+def _codes(relation: str, texts: Sequence[str], columns: Sequence[NumericColumn], imputes: Sequence[int | None]) -> str:
     """Return the relation of the records' codes, ``code_0`` and so on, NULL where a number is invalid."""
     cells = ", ".join(f"trim({text}, {literal(BLANKS)}) AS cell_{i}" for i, text in enumerate(texts))
     numbers = ", ".join(_number(f"cell_{i}", column) + f" AS number_{i}" for i, column in enumerate(columns))

@@ -17,6 +17,7 @@ from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.spec.sections import convert_section
+from dpbayes_cli.statistic import Outside
 
 _PLACE = "bounds.private"
 _LARGEST = 1e12
@@ -111,8 +112,10 @@ class BoundsSection(Section, frozen=True, kw_only=True):
         grid = BoundsGrid(low, stated.high, stated.cells, model.whole_numbers)
         lower, upper = Fraction(stated.lower_quantile or _LOWER), Fraction(stated.upper_quantile)
         if both and lower >= upper:
-            raise SpecError(f"the lower quantile is {_LOWER}", where=f"{_PLACE}.upper_quantile", hint="state a larger one")
-        outside = getattr(domain, "out_of_bounds", "clamp")
+            raise SpecError(
+                f"the lower quantile is {_LOWER}", where=f"{_PLACE}.upper_quantile", hint="state a larger one"
+            )
+        outside: Outside = getattr(domain, "out_of_bounds", "clamp")
         epsilon = parse_decimal(stated.epsilon)
         return PrivateBounds(grid, lower if both else None, upper, epsilon, neighbors, outside)
 
@@ -179,3 +182,26 @@ def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> No
                 where=f"domain.{key}",
                 hint=f"leave out either domain.{key} (--{key}) or bounds (--bounds-epsilon and its kin)",
             )
+
+
+def expect_bounded(kind: type[Model]) -> type[BoundedNumber]:
+    """Return a model whose bounds can be found privately.
+
+    Raises:
+        SpecError: they cannot.
+    """
+    if not issubclass(kind, BoundedNumber):
+        check_place_of_bounds(kind, {})
+        raise TypeError(kind.name)
+    return kind
+
+
+def no_bounds(kind: type[Model]) -> Any:
+    """Return the type of ``bounds`` where the domain states them: nothing."""
+    if not issubclass(kind, BoundedNumber):
+        return None
+    stated = " and ".join(f"domain.{key}" for key in kind.bound_keys)
+    low = "low: 0, " if "lower" in kind.bound_keys else ""
+    return Annotated[
+        None, Meta(description=f"in place of {stated}, found privately: {{private: {{epsilon: 0.1, {low}high: 100}}}}")
+    ]

@@ -17,7 +17,14 @@ from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_orde
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.registry import MODELS, mechanism_type, model_type
-from dpbayes_cli.spec.bounds_section import BoundsSection, check_place_of_bounds, domain_between, unbounded_domain
+from dpbayes_cli.spec.bounds_section import (
+    BoundsSection,
+    check_place_of_bounds,
+    domain_between,
+    expect_bounded,
+    no_bounds,
+    unbounded_domain,
+)
 from dpbayes_cli.spec.sections import convert_section
 from dpbayes_cli.statistic import RecordPolicy
 
@@ -239,7 +246,7 @@ def spec_type(model: str, *, private_bounds: bool = False) -> type[ReleaseSpec]:
     kind = model_type(model)
     name = "".join(part.capitalize() for part in model.split("-")) + ("PrivateBoundsSpec" if private_bounds else "Spec")
     domain = unbounded_domain(expect_bounded(kind)) if private_bounds else kind.domain_type
-    bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (_no_bounds(kind), None)
+    bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (no_bounds(kind), None)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
         ("domain", domain, *_default(domain)),
@@ -250,29 +257,6 @@ def spec_type(model: str, *, private_bounds: bool = False) -> type[ReleaseSpec]:
         name, fields, bases=(ReleaseSpec,), frozen=True, forbid_unknown_fields=True, kw_only=True, module=__name__
     )
     return cast(type[ReleaseSpec], struct)
-
-
-def expect_bounded(kind: type[Model]) -> type[BoundedNumber]:
-    """Return a model whose bounds can be found privately.
-
-    Raises:
-        SpecError: they cannot.
-    """
-    if not issubclass(kind, BoundedNumber):
-        check_place_of_bounds(kind, {})
-        raise TypeError(kind.name)
-    return kind
-
-
-def _no_bounds(kind: type[Model]) -> Any:
-    """Return the type of ``bounds`` where the domain states them: nothing."""
-    if not issubclass(kind, BoundedNumber):
-        return None
-    stated = " and ".join(f"domain.{key}" for key in kind.bound_keys)
-    low = "low: 0, " if "lower" in kind.bound_keys else ""
-    return Annotated[
-        None, Meta(description=f"in place of {stated}, found privately: {{private: {{epsilon: 0.1, {low}high: 100}}}}")
-    ]
 
 
 def _default(kind: type[Section]) -> tuple[Any, ...]:
