@@ -130,8 +130,8 @@ def domain_between(
     """
     lower, upper = (law.grid.low, law.grid.high) if bounds is None else bounds
     try:
-        if law.grid.index(lower) >= law.grid.index(upper):
-            raise ValueError("the bounds are not in order")
+        if law.grid.index(lower) >= law.grid.index(upper) or (law.lower is None and lower != law.grid.low):
+            raise ValueError("no bounds that can be found")
     except (ValueError, OverflowError) as error:
         raise SpecError(str(error), where="bounds") from None
     ends: Mapping[str, Any] = {"lower": lower, "upper": int(upper) if model.whole_numbers else upper}
