@@ -137,6 +137,11 @@ class PrivateBounds:
         """The price of the bounds."""
         return BoundedRange(self.epsilon, self.parts)
 
+    def described(self) -> str:
+        """Return the quantiles in words."""
+        found = [f"{float(q):g}" for q in (self.lower, self.upper) if q is not None]
+        return f"quantile{'s' if self.lower is not None else ''} {' and '.join(found)}"
+
     def statistic(self, role: str, policy: RecordPolicy) -> Statistic:
         """Return the histogram of the numbers.
 

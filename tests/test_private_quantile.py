@@ -221,6 +221,8 @@ def test_the_statistic_between_any_bounds_keeps_its_sensitivity(model: str, on_i
 
         found = [contribution(code) for code in codes] + [contribution(None)] * (not spec.policy.complete)
         assert max(change(a, b) for a in found for b in found) == statistic.sensitivity_l1
+        squared = max(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) for a in found for b in found)
+        assert squared == statistic.sensitivity_l2_squared
         cells = [cell for record in (statistic.witness.record, statistic.witness.neighbor) for cell in record or ()]
         column = grid.column("value", law.outside)
         ends = [contribution(column.code(parse_number(cell) or 0.0)) for cell in cells]

@@ -105,12 +105,13 @@ def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -
 
 def _assumed(question: Question) -> list[str]:
     """Return what was not stated but matters."""
-    spec = question.spec
+    spec, private = question.spec, question.spec.private_bounds
     return [
         f"account {question.account}",
         f"{spec.privacy.neighbors} neighbours",
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
+        *([] if private is None else [f"bounds near the {private.described()} of the data"]),
         *(
             f"{name} {question.plan.parameters[name]}"
             for name in ("support", "temper")

@@ -281,10 +281,10 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
     if private:
         check_place_of_bounds(model_type(model), document)
     kind = spec_type(model, private_bounds=private)
-    return convert_section(document, kind, how_to_state=partial(_how_to_state, model))
+    return convert_section(document, kind, how_to_state=partial(_how_to_state, None if private else model_type(model)))
 
 
-def _how_to_state(model: str, where: str) -> str:
+def _how_to_state(public: type[Model] | None, where: str) -> str:
     flags = {
         "privacy.epsilon": "--eps 1",
         "domain": "the flags of the model's domain, e.g. --categories a,b,c or --upper 10",
@@ -296,7 +296,7 @@ def _how_to_state(model: str, where: str) -> str:
         "bounds.private.high": "--bounds-high 100",
     }
     found = ""
-    if where in {"domain", "domain.lower", "domain.upper"} and issubclass(model_type(model), BoundedNumber):
+    if where in {"domain", "domain.lower", "domain.upper"} and public and issubclass(public, BoundedNumber):
         found = "; or have the bounds found privately, at their own price: --bounds-epsilon 0.1 --bounds-high 100"
     return (f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec") + found
 
