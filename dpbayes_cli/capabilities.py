@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.contracts import BoundedStatistics, LatentCounts, NoisyStatistics
 from dpbayes_cli.errors import SpecError
@@ -109,13 +109,41 @@ class ConjugatePosterior(BoundedStatistics):
         return point
 
 
-class OneNumber(NoisyStatistics):
-    """The capability of models whose records are one number each, of a known family."""
+class BoundedNumber(NoisyStatistics):
+    """The capability of models whose records are one number each, between public bounds that can be found privately.
+
+    The integer statistic has the same names and, for numbers that are not whole, the same sensitivity at all bounds.
+    """
+
+    bound_keys: ClassVar[tuple[str, ...]] = ("upper",)
+    """The keys of the domain that state the bounds; where ``lower`` is not among them, it is 0."""
+    whole_numbers: ClassVar[bool] = False
+    """Whether records and bounds are whole numbers."""
 
     @property
     @abstractmethod
     def column(self) -> NumericColumn:
         """The number, with its public bounds and grid."""
+
+    @abstractmethod
+    def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
+        """Draw the reported parameters from the prior, and numbers as they are in nature, shape (n_records,)."""
+
+    @property
+    def columns(self) -> tuple[NumericColumn, ...]:
+        """The number."""
+        return (self.column,)
+
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
+        parameters, numbers = self.draw_records(n_records, rng)
+        return parameters, evaluate(self.statistic(policy), self.columns, numbers[:, None])
+
+
+class OneNumber(BoundedNumber):
+    """The capability of models whose records are one number each, of a known family."""
 
     @property
     @abstractmethod
@@ -125,11 +153,6 @@ class OneNumber(NoisyStatistics):
     @abstractmethod
     def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw numbers as they are in nature, shape (size,), for simulations."""
-
-    @property
-    def columns(self) -> tuple[NumericColumn, ...]:
-        """The number."""
-        return (self.column,)
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the sum of the codes, and the number of valid records where it is private.
@@ -151,14 +174,11 @@ class OneNumber(NoisyStatistics):
         total = total_of(policy, n_records)
         return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameter from the prior and the exact statistic; see ``NoisyStatistics``."""
+    def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
+        """Draw the parameter from the prior, and numbers of its law."""
         family = self.number_family
         parameter = float(family.parameter(family.draw_prior(1, rng))[0])
-        numbers = self.draw_numbers(parameter, n_records, rng)[:, None]
-        return (parameter,), evaluate(self.statistic(policy), self.columns, numbers)
+        return (parameter,), self.draw_numbers(parameter, n_records, rng)
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the parameter from the prior, and the sum of the codes of that many complete records."""

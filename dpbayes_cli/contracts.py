@@ -18,6 +18,7 @@ from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.problems import NoisyCounts, Problem
 from dpbayes_cli.statistic import AnyColumn, Column, NumericColumn, RecordPolicy, Statistic, Statistics
 
@@ -233,17 +234,17 @@ class Sampler(ABC):
 
 @dataclass(frozen=True)
 class Step:
-    """One priced step of a plan; it adds noise to its statistic, or draws from a posterior.
+    """One priced step of a plan; it adds noise to its statistic, draws from a posterior, or chooses bounds.
 
     Attributes:
         statistic: what is read from the data.
-        law: the calibrated law of the noise, or of the draws.
+        law: the calibrated law of the noise, of the draws, or of the bounds.
         guarantee: the price of this step.
         draws: how many draws, where it draws.
     """
 
     statistic: Statistic
-    law: NoiseLaw | Sampler
+    law: NoiseLaw | Sampler | PrivateBounds
     guarantee: Guarantee
     draws: int = 0
 
@@ -252,9 +253,9 @@ class Step:
         """The law of the noise.
 
         Raises:
-            TypeError: the step draws from a posterior.
+            TypeError: the step draws from a posterior, or chooses bounds.
         """
-        if isinstance(self.law, Sampler):
+        if isinstance(self.law, Sampler | PrivateBounds):
             raise TypeError("this step adds no noise")
         return self.law
 
@@ -272,6 +273,11 @@ class Plan:
     steps: tuple[Step, ...]
     guarantee: Guarantee
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def answer(self) -> Step:
+        """The last step; those before it choose what it needs."""
+        return self.steps[-1]
 
 
 @dataclass(frozen=True)
@@ -293,11 +299,13 @@ class Payload:
         names: the components' names.
         values: the privatized integers.
         noise: the law of the noise that was added.
+        bounds: the bounds that were chosen privately for it, or None.
     """
 
     names: tuple[str, ...]
     values: tuple[int, ...]
     noise: NoiseLaw
+    bounds: tuple[float, float] | None = None
 
     def described(self) -> list[dict[str, Any]]:
         """Return the components as (name, value, noise_scale) objects."""

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from dpbayes_cli.capabilities import ConjugatePosterior
+from dpbayes_cli.capabilities import BoundedNumber, ConjugatePosterior
 from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
+from dpbayes_cli.private_quantile import PrivateBounds
+from dpbayes_cli.problems import Problem
 from dpbayes_cli.question import price
 from dpbayes_cli.registry import mechanism_names, mechanism_type, serves
 from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.statistic import evaluate_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +37,8 @@ class Expectation:
     Attributes:
         n_records: the number of records, all of them valid.
         trials: how many releases were simulated.
-        noise_scale: the scale of the noise in counts, None where nothing is noised.
+        noise_scale: the scale of the noise in counts, None where nothing is noised; the largest, where it depends on
+            bounds that are found privately.
         posterior_sd: the root mean square of the posterior's standard deviation (of the law that is drawn from).
         nonprivate_sd: the same for the posterior without privacy.
         inflation: their ratio.
@@ -101,7 +105,7 @@ def simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trial
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law."""
     import numpy as np
 
-    (step,) = plan.steps
+    step = plan.answer
     rng = np.random.default_rng(seed)
     if not isinstance(step.law, Sampler):
         return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, rng)
@@ -120,17 +124,18 @@ def _noisy(
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
-    (step,) = plan.steps
+    law = plan.steps[0].law
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
     first = model.components[0]
     private: list[float] = []
     plain: list[float] = []
     held = {"noise-aware": 0, "naive": 0}
     for _ in range(trials):
-        theta, values = model.simulated(spec.policy, n_records, rng)
-        noise = step.noise.simulate(rng, len(values))
-        released = [int(value + z) for value, z in zip(values, noise, strict=True)]
-        problem = model.problem(spec.policy, released, step.noise, public)
+        if isinstance(law, PrivateBounds):
+            theta, problem = simulated_between(spec, law, n_records, rng)
+        else:
+            theta, values = model.simulated(spec.policy, n_records, rng)
+            problem = model.problem(spec.policy, _noised(values, plan, rng), plan.answer.noise, public)
         for method in _METHODS:
             marginal = infer(problem, method, 1, rng, Effort(_SUMMARY_DRAWS, _ESS)).marginals[first]
             held[method] += marginal.quantiles["q05"] <= theta[0] <= marginal.quantiles["q95"]
@@ -139,7 +144,31 @@ def _noisy(
                 plain.append(marginal.sd_data)
     sd, free = _root_mean_square(private), _root_mean_square(plain)
     coverage = {method: count / trials for method, count in held.items()}
-    return Expectation(n_records, trials, step.noise.scale, sd, free, sd / free, coverage)
+    return Expectation(n_records, trials, plan.answer.noise.scale, sd, free, sd / free, coverage)
+
+
+def simulated_between(
+    spec: ReleaseSpec, law: PrivateBounds, n_records: int, rng: np.random.Generator
+) -> tuple[tuple[float, ...], Problem]:
+    """Simulate one release between private bounds: return the reported parameters, and the inference problem."""
+    import numpy as np
+
+    theta, numbers = expect(spec.build_model(), BoundedNumber).draw_records(n_records, rng)
+    codes, valid = law.grid.column("value", law.outside).codes(numbers)
+    found, counts = np.unique(codes[valid > 0], return_counts=True)
+    histogram = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    lower, upper = law.simulate(histogram, rng)
+    model, _, plan = price(spec, n_records, (law.grid.value(lower), law.grid.value(upper)))
+    bounded = expect(model, BoundedNumber)
+    values = evaluate_codes(plan.answer.statistic, bounded.column, law.codes(histogram, lower, upper, bounded.column))
+    public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
+    return theta, bounded.problem(spec.policy, _noised(values, plan, rng), plan.answer.noise, public)
+
+
+def _noised(values: tuple[int, ...], plan: Plan, rng: np.random.Generator) -> list[int]:
+    """Return a statistic with simulated noise."""
+    noise = plan.answer.noise.simulate(rng, len(values))
+    return [int(value + z) for value, z in zip(values, noise, strict=True)]
 
 
 def _root_mean_square(found: list[float]) -> float:

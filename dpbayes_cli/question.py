@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
-from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Request, expect
-from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.capabilities import BoundedNumber
+from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Request, Step, expect
+from dpbayes_cli.errors import DpbayesError, SourceError, SpecError
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -46,6 +48,19 @@ class Question:
     mechanism: Mechanism
     plan: Plan
     n_records: int | None = None
+
+    def at(self, bounds: tuple[float, float] | None) -> Question:
+        """Return the question as it stands once its bounds are found, at the same price; None: it asks for none.
+
+        Raises:
+            DpbayesError: another price would follow; it may not, whatever the bounds.
+        """
+        if bounds is None:
+            return self
+        model, mechanism, plan = price(self.spec, self.n_records, bounds)
+        if plan.guarantee != self.plan.guarantee:
+            raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
+        return replace(self, model=model, mechanism=mechanism, plan=plan)
 
 
 @dataclass(frozen=True)
@@ -90,25 +105,43 @@ class Wish:
         return self.charge(question.spec, question.location, question.account, question.plan.guarantee)
 
 
-def price(spec: ReleaseSpec, n_records: int | None = None) -> tuple[Model, Mechanism, Plan]:
+def price(
+    spec: ReleaseSpec, n_records: int | None = None, bounds: tuple[float, float] | None = None
+) -> tuple[Model, Mechanism, Plan]:
     """Build and price what a spec asks for, without any data.
 
     Args:
         spec: the question.
         n_records: the public number of records, where the mechanism needs it and the spec does not state it.
+        bounds: the bounds that were found privately; None: they are stated, or not found yet.
 
     Raises:
         SpecError: the question is wrong, or no guarantee can be given for it.
     """
-    model = spec.build_model()
+    model = spec.build_model(bounds)
     if model.column_names and spec.column is not None:
         raise SpecError("the domain names the columns", where="column", hint="leave it out: see domain.columns")
     kind = mechanism_type(spec.mechanism)
     check_serves(kind, type(model))
-    for column in model.columns:
+    for column in spec.build_model().columns:
         impute_code(column, spec.policy)
-    mechanism = kind()
-    return model, mechanism, mechanism.plan(model, request_of(spec, n_records))
+    mechanism, law = kind(), spec.private_bounds
+    if law is not None and not kind.post_processing:
+        raise SpecError(
+            f"{kind.name} draws from a posterior whose bounds must be known beforehand",
+            where="bounds",
+            hint="state them in the domain, or have them found privately for a mechanism that adds noise: laplace",
+        )
+    request = request_of(spec, n_records)
+    plan = mechanism.plan(model, request)
+    if law is None:
+        return model, mechanism, plan
+    narrowest = spec.build_model((law.grid.low, law.grid.value(1)))
+    if mechanism.plan(narrowest, request).guarantee != plan.guarantee:  # the widest and the narrowest, before a charge
+        raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
+    column = expect(model, BoundedNumber).column
+    first = Step(law.statistic(column.role, spec.policy), law, law.guarantee)
+    return model, mechanism, Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)
 
 
 def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,16 +16,19 @@ from pathlib import Path
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import Parts, assemble, sealed_draw
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
-from dpbayes_cli.bundle.files import analysis_of_draw
+from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
+from dpbayes_cli.capabilities import BoundedNumber
+from dpbayes_cli.contracts import Draws, Payload, Plan, expect
 from dpbayes_cli.errors import BudgetError, LedgerError, SourceError
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.state import ReleaseRecord
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.question import Question, Wish, check_count, check_source
 from dpbayes_cli.sources.source import Source
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.statistic import Statistics, evaluate_codes
 
 Say = Callable[[str], None]
 
@@ -125,10 +128,9 @@ def _check_price(question: Question, record: ReleaseRecord) -> None:
 
 def _draw(question: Question, source: Source) -> bytes:
     """Read the data and privatize; return what is to be sealed. Exact statistics do not outlive this call."""
-    (step,) = question.plan.steps
     spec = question.spec
     with closing(source):
-        evidence: Statistics = source.statistics(step.statistic, spec.policy)
+        evidence: Statistics = source.statistics(question.plan.steps[0].statistic, spec.policy)
     public = spec.privacy.neighbors is Neighbors.REPLACE_ONE
     n_records = evidence.n_records if public else None
     if spec.records is not None:
@@ -136,8 +138,30 @@ def _draw(question: Question, source: Source) -> bytes:
     needed = question.n_records
     if needed is not None and evidence.n_records != needed:
         raise SourceError("the number of records changed after it was counted; nothing is released, the charge stands")
-    payload = question.mechanism.release(question.plan, evidence)
+    law = question.plan.steps[0].law
+    payload: Payload | Draws
+    if isinstance(law, PrivateBounds):
+        payload = _between_private_bounds(question, law, evidence)
+    else:
+        payload = question.mechanism.release(question.plan, evidence)
     return sealed_draw(datetime.now(UTC), source.record_unit, n_records, payload).payload()
+
+
+def _between_private_bounds(question: Question, law: PrivateBounds, evidence: Statistics) -> Payload:
+    """Draw the bounds from a histogram, then privatize the statistic between them, computed from the same histogram.
+
+    Privacy: the guarantee of the plan, which is that of both steps together: the second knows the first, and has its
+        own guarantee whatever the first was.
+    Source: Smith 2011; mechanisms, composition of what is fixed in advance.
+    """
+    lower, upper = law.choose(evidence.histogram)
+    bounds = law.grid.value(lower), law.grid.value(upper)
+    narrowed = question.at(bounds)
+    column, step = expect(narrowed.model, BoundedNumber).column, narrowed.plan.answer
+    codes = law.codes(evidence.histogram, lower, upper, column)
+    exact = Statistics(evaluate_codes(step.statistic, column, codes), evidence.n_records)
+    second = Plan((step,), step.guarantee, narrowed.plan.parameters)
+    return replace(expect(narrowed.mechanism.release(second, exact), Payload), bounds=bounds)
 
 
 def _described(
@@ -145,6 +169,7 @@ def _described(
 ) -> tuple[ReleaseDocument, Analysis]:
     """Analyse a sealed draw; a function of it and of what is public."""
     draw = parse_draw(sealed)
+    question = question.at(bounds_of(draw))
     analysis = analysis_of_draw(question.spec, record.release_id, draw)
     document = assemble(
         Parts(

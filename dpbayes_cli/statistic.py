@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -129,7 +129,18 @@ class ProductOf:
     centred: bool = False
 
 
-Expression = CountAt | ProductOf  # the expressions that an engine can evaluate
+@dataclass(frozen=True)
+class CodeCounts:
+    """The expression that is 1 at the code of a valid record's number and 0 at all others: a histogram.
+
+    Attributes:
+        column: the number, on the grid of the histogram.
+    """
+
+    column: NumericColumn
+
+
+Expression = CountAt | ProductOf | CodeCounts  # the expressions that an engine can evaluate
 
 Cells = tuple[str, ...]
 
@@ -175,10 +186,12 @@ class Statistics:
     Attributes:
         values: the exact integer components, in the order of the statistic.
         n_records: the number of records read; public under replace-one, private under add-remove.
+        histogram: the number of valid records of each code, where the statistic is a histogram.
     """
 
     values: tuple[int, ...]
     n_records: int
+    histogram: Mapping[int, int] = field(default_factory=dict)
 
 
 def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
@@ -197,12 +210,25 @@ def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Fl
     steps = {column.role: column.steps for column in columns}
     values = []
     for expression in statistic.expressions:
-        if isinstance(expression, CountAt):
-            raise TypeError("a statistic of numbers counts no levels")
+        if not isinstance(expression, ProductOf):
+            raise TypeError("a statistic of numbers is made of products")
         terms = valid
         for role in expression.roles:
             terms = terms * (2 * codes[role] - steps[role] if expression.centred else codes[role])
         values.append(expression.weight * int(terms.sum()))
+    return tuple(values)
+
+
+def evaluate_codes(statistic: Statistic, column: NumericColumn, codes: Mapping[int, int]) -> tuple[int, ...]:
+    """Evaluate a statistic of one column of numbers from the number of valid records of each code, exactly."""
+    values = []
+    for expression in statistic.expressions:
+        if not isinstance(expression, ProductOf) or any(role != column.role for role in expression.roles):
+            raise TypeError("a statistic of one column of numbers is made of its powers")
+        power, scale, shift = len(expression.roles), 1, 0
+        if expression.centred:
+            scale, shift = 2, column.steps
+        values.append(expression.weight * sum(count * (scale * code - shift) ** power for code, count in codes.items()))
     return tuple(values)
 
 

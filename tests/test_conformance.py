@@ -125,6 +125,7 @@ def contribution(statistic: Statistic, model: Model, policy: RecordPolicy, recor
     def value(expression: Expression) -> int:
         if isinstance(expression, CountAt):
             return int(codes[expression.role] == expression.level)
+        assert isinstance(expression, ProductOf)
         factors = [2 * codes[r] - steps[r] if expression.centred else codes[r] for r in expression.roles]
         return expression.weight * math.prod(factors)
 

@@ -74,6 +74,7 @@ PRICED = [
     "dpbayes_cli.privacy.noise.DiscreteLaplace",
     "dpbayes_cli.privacy.noise.DiscreteGaussian",
     "dpbayes_cli.privacy.grid.cell_weights",
+    "dpbayes_cli.private_quantile.PrivateBounds",
     "dpbayes_cli.privacy.lattice.share_table",
     "dpbayes_cli.privacy.conjugate.DirichletFamily",
     "dpbayes_cli.privacy.conjugate.GammaShapeFamily",

@@ -137,6 +137,30 @@ MUTANTS = {
         "",
         "tests/test_draws.py::test_a_reservation_is_not_drawn_from_at_another_price",
     ),
+    "bounds drawn as if a record moved the utility by half": (
+        "private_quantile.py",
+        "units = 2 * self.sensitivity(quantile) * quantile.denominator",
+        "units = self.sensitivity(quantile) * quantile.denominator",
+        "tests/test_private_quantile.py::test_no_pair_of_neighbors_exceeds_the_charge",
+    ),
+    "bounds that are not charged": (
+        "question.py",
+        "compose([law.guarantee, plan.guarantee])",
+        "plan.guarantee",
+        "tests/test_private_bounds.py::test_both_steps_are_charged_once_and_replayed",
+    ),
+    "a number beyond the chosen bounds that is not clamped": (
+        "private_quantile.py",
+        "inside = min(max(code - start, 0), width)",
+        "inside = max(code - start, 0)",
+        "tests/test_private_quantile.py::test_the_statistic_between_any_bounds_keeps_its_sensitivity",
+    ),
+    "an analysis between other bounds than the drawn ones": (
+        "bundle/analysis.py",
+        "spec.build_model(released.bounds)",
+        "spec.build_model()",
+        "tests/test_private_bounds.py::test_the_posterior_is_that_of_the_drawn_bounds",
+    ),
     "the second payload wins": (
         "ledger/ledger.py",
         "            if stored is not None:\n                return stored\n",

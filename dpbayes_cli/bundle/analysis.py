@@ -50,7 +50,7 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
 
     from dpbayes_cli.inference.solve import infer
 
-    model = expect(spec.build_model(), NoisyStatistics)
+    model = expect(spec.build_model(released.bounds), NoisyStatistics)
     problem = model.problem(spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
     posterior = infer(problem, spec.inference.method, spec.inference.samples, rng, Effort(ess=spec.inference.ess))

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import cast
 
 import msgspec
+from msgspec import UNSET
 
 from dpbayes_cli import __version__, duck
 from dpbayes_cli.bundle.analysis import Analysis
@@ -19,6 +20,7 @@ from dpbayes_cli.bundle.document import (
     LedgerReference,
     Noise,
     ParameterSummary,
+    ReleasedBounds,
     ReleasedGuarantee,
     ReleaseDocument,
     ReleasedStatistic,
@@ -27,6 +29,7 @@ from dpbayes_cli.bundle.document import (
 )
 from dpbayes_cli.contracts import Draws, Mechanism, Model, Payload, Plan
 from dpbayes_cli.inference.posterior import Marginal
+from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -58,13 +61,13 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
         blank,
         statistics=[ReleasedStatistic(**described) for described in payload.described()],
         noise=Noise(**payload.noise.serialize()),
+        bounds=UNSET if payload.bounds is None else ReleasedBounds(lower=payload.bounds[0], upper=payload.bounds[1]),
     )
 
 
 def assemble(parts: Parts) -> ReleaseDocument:
     """Return the release document."""
     spec, analysis, guarantee = parts.spec, parts.analysis, parts.plan.guarantee
-    (step,) = parts.plan.steps
     named = list(zip(analysis.parameters, analysis.marginals, strict=True))
     return ReleaseDocument(
         release_id=parts.release_id,
@@ -80,7 +83,8 @@ def assemble(parts: Parts) -> ReleaseDocument:
         noise=parts.draw.noise,
         draws=parts.draw.draws,
         parameters=dict(parts.plan.parameters),
-        sensitivity_l1=step.statistic.sensitivity_l1,
+        sensitivity_l1=parts.plan.answer.statistic.sensitivity_l1,
+        bounds=parts.draw.bounds,
         guarantee=guarantee_part(guarantee, spec.privacy.neighbors, parts.account_delta),
         posterior={name: summary(marginal) for name, marginal in named},
         width={} if parts.draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named},
@@ -108,10 +112,14 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
         epsilon=_finite(stated.epsilon if stated else guarantee.epsilon),
         delta=_not_below(stated.delta if stated and stated.epsilon.is_finite() else guarantee.delta),
         neighbors=neighbors,
-        rho=_finite(guarantee.rho) if guarantee.kind == "zcdp" else None,
+        rho=_finite(guarantee.rho) if stated and guarantee.kind in {"zcdp", "composition"} else None,
         mu=_finite(guarantee.mu),
         rdp=[[float(order), _not_below(value)] for order, value in points] or None,
         order_max=_finite(guarantee.order_max),
+        parts=[
+            guarantee_part(part, neighbors, delta)
+            for part in (guarantee.parts if isinstance(guarantee, Composition) else ())
+        ],
     )
 
 
@@ -180,10 +188,23 @@ def _assumptions(parts: Parts) -> list[str]:
         ),
         "The guarantee is that of this one release; the account's ledger adds up all of them.",
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",
+        *_about_bounds(parts),
         invalid,
         "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
         "machine, its memory or the time that the computation takes.",
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
+    ]
+
+
+def _about_bounds(parts: Parts) -> list[str]:
+    """Return what follows from bounds that were found privately; nothing where they were stated."""
+    if isinstance(parts.draw.bounds, msgspec.UnsetType):
+        return []
+    return [
+        "The bounds are quantiles of the data, found privately, at their own price; the range that they were sought in "
+        "was chosen without looking at the records.",
+        "The posterior takes the bounds as if they had been fixed beforehand: it ignores the little that the choice of "
+        "bounds itself tells about the data.",
     ]
 
 

@@ -34,7 +34,7 @@ class ReleasedStatistic(_Part, frozen=True, kw_only=True):
     noise_scale: Annotated[float, Meta(description="scale of the noise, in counts")]
 
 
-Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp"]
+Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp", "composition"]
 
 
 class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,6 +51,16 @@ class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
         Meta(description="[order, Renyi divergence] pairs"),
     ] = None
     order_max: Annotated[float | None, Meta(description="the divergence is infinite at and above this order")] = None
+    parts: Annotated[
+        "list[ReleasedGuarantee]", Meta(description="of a composition: the guarantee of each step, in their order")
+    ] = []
+
+
+class ReleasedBounds(_Part, frozen=True, kw_only=True):
+    """The bounds between which the statistics were taken, where they were found privately."""
+
+    lower: float
+    upper: float
 
 
 class Noise(_Part, frozen=True, kw_only=True):
@@ -123,6 +133,7 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     statistics: list[ReleasedStatistic] = []
     noise: Noise | None = None
     draws: list[list[float]] = []
+    bounds: ReleasedBounds | msgspec.UnsetType = msgspec.UNSET
 
     def payload(self) -> bytes:
         """Return the bytes that are sealed."""
@@ -150,6 +161,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     draws: Annotated[list[list[float]], Meta(description="posterior draws that were paid for, one list each")]
     parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]
     sensitivity_l1: int
+    bounds: Annotated[
+        ReleasedBounds | msgspec.UnsetType,
+        Meta(description="the bounds that were found privately, at the price of the first step; absent where stated"),
+    ] = msgspec.UNSET
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]
     width: dict[str, Width]

@@ -27,11 +27,13 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     """
     try:
         spec = build_spec(document.spec)
-        model = expect(spec.build_model(), BoundedStatistics)
+        model = expect(spec.build_model(bounds_of(document)), BoundedStatistics)
     except (DpbayesError, TypeError, ValueError) as error:
         raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
     names = [statistic.name for statistic in document.statistics]
     public = spec.policy.neighbors is Neighbors.REPLACE_ONE
+    if (spec.bounds is None) != (bounds_of(document) is None):
+        raise VerificationError("release.json does not hold the bounds that its spec asks for")
     if canonical_json(spec.stated_in_full) != canonical_json(document.spec):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
@@ -60,7 +62,14 @@ def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
         parse_noise(msgspec.to_builtins(document.noise)),
+        bounds_of(document),
     )
+
+
+def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | None:
+    """Return the bounds that were found privately, None where the question states its own."""
+    bounds = document.bounds
+    return None if isinstance(bounds, msgspec.UnsetType) else (bounds.lower, bounds.upper)
 
 
 def sampling_seed(release_id: str, released: Payload) -> int:

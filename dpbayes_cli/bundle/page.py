@@ -16,6 +16,7 @@ from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, s
 from dpbayes_cli.bundle.page_figures import chain_figures, density_figures, interval_figure
 from dpbayes_cli.bundle.wording import (
     REUSE_COMMAND,
+    bounds_text,
     computed_text,
     guarantee_meaning,
     guarantee_text,
@@ -97,6 +98,7 @@ def question(document: ReleaseDocument, analysis: Analysis) -> str:
                 ("Model", f"{code(document.model)}: {text(model_type(document.model).summary)}"),
                 ("Mechanism", code(document.mechanism)),
                 *((key.capitalize(), text(value)) for key, value in stated.items() if value),
+                *([("Bounds", text(bounds_text(document)))] if bounds_text(document) else []),
                 ("One record", text(document.record_unit)),
                 ("Number of records", text(records_text(document))),
                 ("Sealed", f"<time>{text(document.created)}</time>"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.wording import (
     REUSE_COMMAND,
+    bounds_text,
     computed_text,
     guarantee_meaning,
     guarantee_text,
@@ -41,6 +42,7 @@ def _question(document: ReleaseDocument) -> str:
     lines = [
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
+        *([f"- Bounds: {bounds_text(document)}"] if bounds_text(document) else []),
         f"- One record: one {document.record_unit}; number of records: {records_text(document)}",
         f"- Sealed: {document.created}",
     ]

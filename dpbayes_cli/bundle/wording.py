@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
 from dpbayes_cli.numeric import float_text
 
@@ -81,10 +83,24 @@ def released_text(document: ReleaseDocument) -> str:
             "summary of the data."
         )
     noise = document.noise.law.replace("-", " ") if document.noise else "no"
+    found = bounds_text(document)
+    before = (
+        f"First the bounds: {found}. Then, at {guarantee_text(document.guarantee.parts[1])}, what follows. "
+        if found
+        else ""
+    )
     return (
-        f"Exact integer statistics plus independent {noise} noise. A value may be negative or too large; it is "
+        f"{before}Exact integer statistics plus independent {noise} noise. A value may be negative or too large; it is "
         "published as drawn, because cutting it would bias what follows."
     )
+
+
+def bounds_text(document: ReleaseDocument) -> str:
+    """Return the bounds that were found privately and their price; nothing where they were stated."""
+    bounds, parts = document.bounds, document.guarantee.parts
+    if isinstance(bounds, msgspec.UnsetType) or not parts:
+        return ""
+    return f"{bounds.lower:.10g} to {bounds.upper:.10g}, found privately at {guarantee_text(parts[0])}"
 
 
 def computed_text(document: ReleaseDocument) -> str:

@@ -43,6 +43,24 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     ),
     "domain.lower": (("--lower",), {"metavar": "X", "help": "normal-mean: the public lower bound."}),
     "domain.upper": (("--upper",), {"metavar": "X", "help": "models of numbers: the public upper bound."}),
+    "bounds.private.epsilon": (
+        ("--bounds-epsilon",),
+        {"metavar": "E", "help": "models of numbers: find the bounds privately, at this price."},
+    ),
+    "bounds.private.low": (("--bounds-low",), {"metavar": "X", "help": "The low end of the range they are sought in."}),
+    "bounds.private.high": (("--bounds-high",), {"metavar": "X", "help": "The high end of it."}),
+    "bounds.private.lower_quantile": (
+        ("--bounds-lower-quantile",),
+        {"metavar": "Q", "help": "The share of records at or below the lower bound [0.01]."},
+    ),
+    "bounds.private.upper_quantile": (
+        ("--bounds-upper-quantile",),
+        {"metavar": "Q", "help": "The share of records at or below the upper bound [0.99]."},
+    ),
+    "bounds.private.cells": (
+        ("--bounds-cells",),
+        {"metavar": "N", "help": "Cells of the range; bounds are their edges [1024]."},
+    ),
     "domain.variance": (("--variance",), {"metavar": "V", "help": "normal-mean: the known variance."}),
     "source.format": (("--input-format",), {"metavar": "FORMAT", "help": "csv or parquet [by the file's name]."}),
     "source.delimiter": (("--delimiter",), {"metavar": "CHAR", "help": "Field delimiter of text files [,]."}),

@@ -13,6 +13,7 @@ from dpbayes_cli.commands.options import merged, question_options, stated
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
 
 if TYPE_CHECKING:
+    from dpbayes_cli.contracts import Plan
     from dpbayes_cli.planning import Offer
     from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -82,8 +83,19 @@ def _described(spec: ReleaseSpec, planned: Offer, delta: Decimal) -> dict[str, A
         "mechanism": planned.mechanism,
         "parameters": dict(planned.plan.parameters),
         "guarantee": guarantee_in_full(planned.plan.guarantee, spec.privacy.neighbors, delta),
+        **_steps(spec, planned.plan, delta),
         "expected": msgspec.to_builtins(planned.expected),
     }
+
+
+def _steps(spec: ReleaseSpec, plan: Plan, delta: Decimal) -> dict[str, Any]:
+    """Return the price of each step by its name, where there are several."""
+    from dpbayes_cli.planning import guarantee_in_full
+
+    if len(plan.steps) == 1:
+        return {}
+    prices = [guarantee_in_full(step.guarantee, spec.privacy.neighbors, delta) for step in plan.steps]
+    return {"steps": dict(zip(("bounds", "statistics"), prices, strict=True))}
 
 
 def _show(spec: ReleaseSpec, planned: Offer, delta: Decimal, *, as_json: bool) -> None:
@@ -99,6 +111,9 @@ def _show(spec: ReleaseSpec, planned: Offer, delta: Decimal, *, as_json: bool) -
         if guarantee[name] is not None:
             at = f" at delta {guarantee['delta']:g} ({guarantee['route']})" if name == "epsilon" else ""
             emit(f"{name:18} {guarantee[name]:.6g}{at}")
+    for name, part in described.get("steps", {}).items():
+        rho = "" if part["rho"] is None else f", rho {part['rho']:.6g}"
+        emit(f"{f'  {name}':18} {part['kind']}, epsilon {part['epsilon']:.6g} at delta {part['delta']:g}{rho}")
     if guarantee["at_edge"]:
         emit(f"{'':18} the best order is the last of the grid: another may be better")
     if expected is not None:

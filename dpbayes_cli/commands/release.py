@@ -105,12 +105,13 @@ def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -
 
 def _assumed(question: Question) -> list[str]:
     """Return what was not stated but matters."""
-    spec = question.spec
+    spec, private = question.spec, question.spec.private_bounds
     return [
         f"account {question.account}",
         f"{spec.privacy.neighbors} neighbours",
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
+        *([] if private is None else [f"bounds near the {private.described()} of the data"]),
         *(
             f"{name} {question.plan.parameters[name]}"
             for name in ("support", "temper")
@@ -131,7 +132,7 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
     preview = ledger.preview(wish.charge_of(question))
     if preview.known is None:
         check_source(question).close()
-    (step,) = question.plan.steps
+    step, private = question.plan.answer, question.spec.private_bounds
     document = {
         "release_id": preview.release_id,
         "account": question.account,
@@ -153,6 +154,8 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
         return
     price = "nothing: it is charged already" if preview.known else price_text(question.plan.guarantee)
     emit(f"would cost {price}, from account {question.account}{' (to be opened)' if preview.opened else ''}")
+    if private is not None:
+        emit(f"of which the bounds {price_text(private.guarantee)}; noise scales are those of the widest bounds")
     if step.draws:
         emit(f"{step.draws} posterior draws: {_components(question.plan.parameters)}")
     else:
@@ -172,6 +175,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
         "model": public["model"],
         "mechanism": public["mechanism"],
         "statistics": public["statistics"],
+        **({"bounds": public["bounds"]} if "bounds" in public else {}),
         "guarantee": public["guarantee"],
         "remaining": texts(outcome.remaining),
         "posterior": public["posterior"],
@@ -182,7 +186,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 def _show(outcome: Outcome) -> None:
     """Print the result for a person."""
-    from dpbayes_cli.bundle.wording import guarantee_text
+    from dpbayes_cli.bundle.wording import bounds_text, guarantee_text
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import texts
 
@@ -191,6 +195,8 @@ def _show(outcome: Outcome) -> None:
     emit(f"release   {document.release_id}")
     emit(f"bundle    {outcome.bundle}")
     emit(f"guarantee {guarantee_text(guarantee)}, {guarantee.neighbors} ({guarantee.kind})")
+    if bounds := bounds_text(document):
+        emit(f"bounds    {bounds}")
     for line in posterior_lines(document.posterior, document.inference.warnings):
         emit(line)
     emit(f"remaining {_components(texts(outcome.remaining))} in account {document.account}")

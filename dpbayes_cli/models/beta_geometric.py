@@ -145,6 +145,7 @@ class BetaGeometric(OneNumber):
     )
     domain_type: ClassVar[type[Section]] = BetaGeometricDomain
     prior_type: ClassVar[type[Section]] = BetaGeometricPrior
+    whole_numbers: ClassVar[bool] = True
 
     upper: int
     alpha: float

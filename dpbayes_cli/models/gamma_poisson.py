@@ -103,6 +103,7 @@ class GammaPoisson(OneNumber, OneParameterFamily, ConjugatePosterior):
     )
     domain_type: ClassVar[type[Section]] = GammaPoissonDomain
     prior_type: ClassVar[type[Section]] = GammaPoissonPrior
+    whole_numbers: ClassVar[bool] = True
 
     upper: int
     shape: float

@@ -82,7 +82,8 @@ class MultivariateNormal(NoisyStatistics):
         "steps; a record with an invalid number is invalid. The posterior takes the bounds for never reached, "
         "and warns "
         "where it expects otherwise. The sums of many records are taken to be normal given the parameters. With "
-        "impute:VALUE the custodian promises that VALUE is a fair stand-in, in every column.",
+        "impute:VALUE the custodian promises that VALUE is a fair stand-in, in every column. The bounds are "
+        "stated; they cannot be found privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
         corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: "
         "covariances are "

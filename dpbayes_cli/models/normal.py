@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import total_of
-from dpbayes_cli.contracts import Card, NoisyStatistics, Positive, Section, expect
+from dpbayes_cli.capabilities import BoundedNumber, total_of
+from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums, RecordLaw
 from dpbayes_cli.statistic import (
@@ -15,7 +15,6 @@ from dpbayes_cli.statistic import (
     Outside,
     RecordPolicy,
     Statistic,
-    evaluate,
     has_null,
     second_moments,
 )
@@ -160,7 +159,7 @@ class NormalRecords(RecordLaw):
 
 
 @dataclass(frozen=True)
-class Normal(NoisyStatistics):
+class Normal(BoundedNumber):
     """Records are N(mean, variance), both unknown, clamped or dropped at public bounds.
 
     1 / variance ~ Gamma(shape, rate); mean | variance ~ N(prior mean, variance / strength).
@@ -193,6 +192,7 @@ class Normal(NoisyStatistics):
     )
     domain_type: ClassVar[type[Section]] = NormalDomain
     prior_type: ClassVar[type[Section]] = NormalPrior
+    bound_keys: ClassVar[tuple[str, ...]] = ("lower", "upper")
 
     lower: float
     upper: float
@@ -210,9 +210,9 @@ class Normal(NoisyStatistics):
         return cls(bounds.lower, bounds.upper, *parts, bounds.out_of_bounds)
 
     @property
-    def columns(self) -> tuple[NumericColumn, ...]:
+    def column(self) -> NumericColumn:
         """The number."""
-        return (NumericColumn("value", self.lower, self.upper, STEPS, outside=self.out_of_bounds),)
+        return NumericColumn("value", self.lower, self.upper, STEPS, outside=self.out_of_bounds)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -235,16 +235,12 @@ class Normal(NoisyStatistics):
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
         """State the latent-sum problem; see ``NoisyStatistics``."""
-        (column,) = self.columns
-        counted = has_null(policy, column)
-        law = NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, column, counted)
+        counted = has_null(policy, self.column)
+        law = NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.column, counted)
         return NoisySums(law, tuple(released), noise, total_of(policy, n_records), STEPS**2 if counted else 0)
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw mean and variance from the prior and the exact statistic; see ``NoisyStatistics``."""
-        law = NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.columns[0], False)
+    def draw_records(self, n_records: int, rng: "np.random.Generator") -> "tuple[tuple[float, ...], Floats]":
+        """Draw mean and variance from the prior, and normal numbers."""
+        law = NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.column, False)
         mean, variance = law.parameters(law.draw_prior(1, rng))[0].tolist()
-        numbers = rng.normal(mean, variance**0.5, (n_records, 1))
-        return (mean, variance), evaluate(self.statistic(policy), self.columns, numbers)
+        return (mean, variance), rng.normal(mean, variance**0.5, n_records)

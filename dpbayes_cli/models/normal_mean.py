@@ -141,6 +141,7 @@ class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
     )
     domain_type: ClassVar[type[Section]] = NormalMeanDomain
     prior_type: ClassVar[type[Section]] = NormalMeanPrior
+    bound_keys: ClassVar[tuple[str, ...]] = ("lower", "upper")
 
     lower: float
     upper: float

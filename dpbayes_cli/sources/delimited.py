@@ -81,7 +81,7 @@ class DelimitedSource(Source):
             tally.add(fetch(engine, query, pipe.cut))
         if tally.records != pipe.records:
             raise SourceError("the engine lost count of the records; nothing is released")
-        return Statistics(tally.values(), pipe.records)
+        return tally.evidence()
 
     def close(self) -> None:
         """Close a stream that is still open."""

@@ -80,7 +80,7 @@ class ParquetSource(Source):
                 with opened(path) as file:
                     query = tally.query(_relation(file.fileno()), texts, policy)
                     tally.add(fetch(engine, query, engine.interrupt))
-        return Statistics(tally.values(), tally.records)
+        return tally.evidence()
 
     def close(self) -> None:
         """Nothing stays open."""

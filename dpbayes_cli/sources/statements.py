@@ -9,7 +9,18 @@ from typing import Any, cast
 from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.sources.records import literal
 from dpbayes_cli.sources.source import impute_code
-from dpbayes_cli.statistic import AnyColumn, Column, CountAt, Expression, NumericColumn, RecordPolicy, Statistic
+from dpbayes_cli.statistic import (
+    AnyColumn,
+    CodeCounts,
+    Column,
+    CountAt,
+    Expression,
+    NumericColumn,
+    ProductOf,
+    RecordPolicy,
+    Statistic,
+    Statistics,
+)
 
 Monomial = tuple[int, ...]
 """A product of codes, by the places of its factors' columns, ascending."""
@@ -97,18 +108,31 @@ def number_query(
         imputes: for each column the code that an invalid cell counts as, or None: the record counts as nothing.
         monomials: the products, each by the indices of its factors.
     """
-    places = range(len(columns))
-    cells = ", ".join(f"trim({text}, {literal(BLANKS)}) AS cell_{i}" for i, text in enumerate(texts))
-    numbers = ", ".join(_number(f"cell_{i}", column) + f" AS number_{i}" for i, column in enumerate(columns))
-    codes = ", ".join(_code(f"number_{i}", columns[i], imputes[i]) + f" AS code_{i}" for i in places)
-    whole = " AND ".join(f"code_{i} IS NOT NULL" for i in places)
+    whole = " AND ".join(f"code_{i} IS NOT NULL" for i in range(len(columns)))
     sums = "".join(
         f", coalesce(sum({' * '.join(f'code_{i}' for i in monomial)}) FILTER ({whole}), 0)" for monomial in monomials
     )
-    return (
-        f"SELECT count(*), count(*) FILTER ({whole}){sums} FROM "
-        f"(SELECT {codes} FROM (SELECT {numbers} FROM (SELECT {cells} FROM {relation})))"
-    )
+    return f"SELECT count(*), count(*) FILTER ({whole}){sums} FROM {_codes(relation, texts, columns, imputes)}"
+
+
+def histogram_query(relation: str, text: str, column: NumericColumn, impute: int | None) -> str:
+    """Return a query of one row a code that occurs, (code or NULL, number of records), over one pass of a relation.
+
+    Args:
+        relation: the FROM clause; one row a record.
+        text: the expression of the cell's text in that relation.
+        column: the column's domain.
+        impute: the code that an invalid cell counts as, or None: it counts as NULL.
+    """
+    return f"SELECT code_0, count(*) FROM {_codes(relation, [text], [column], [impute])} GROUP BY code_0"
+
+
+def _codes(relation: str, texts: Sequence[str], columns: Sequence[NumericColumn], imputes: Sequence[int | None]) -> str:
+    """Return the relation of the records' codes, ``code_0`` and so on, NULL where a number is invalid."""
+    cells = ", ".join(f"trim({text}, {literal(BLANKS)}) AS cell_{i}" for i, text in enumerate(texts))
+    numbers = ", ".join(_number(f"cell_{i}", column) + f" AS number_{i}" for i, column in enumerate(columns))
+    codes = ", ".join(_code(f"number_{i}", columns[i], imputes[i]) + f" AS code_{i}" for i in range(len(columns)))
+    return f"(SELECT {codes} FROM (SELECT {numbers} FROM (SELECT {cells} FROM {relation})))"
 
 
 def _number(cell: str, column: NumericColumn) -> str:
@@ -142,14 +166,20 @@ class Tally:
         self._columns = columns
         self._statistic = statistic
         self._numbers = [column for column in columns if isinstance(column, NumericColumn)]
+        first = statistic.expressions[0]
+        self._histogram = first.column if isinstance(first, CodeCounts) else None
         if (self._numbers and len(self._numbers) < len(columns)) or (not self._numbers and len(columns) != 1):
             raise ValueError("a statistic reads one column of levels, or columns of numbers")
+        if self._histogram is not None and [column.role for column in columns] != [self._histogram.role]:
+            raise ValueError("a histogram is of one column of numbers")
         self._counts: Counter[int | str | Monomial | None] = Counter()
         wanted = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
         self._monomials = sorted(wanted - {()}) if self._numbers else []
 
     def query(self, relation: str, texts: Sequence[str], policy: RecordPolicy, first: str | None = None) -> str:
         """Return the query whose rows ``add`` takes."""
+        if self._histogram is not None:
+            return histogram_query(relation, texts[0], self._histogram, impute_code(self._histogram, policy))
         imputes = [impute_code(column, policy) for column in self._columns]
         if self._numbers:
             return number_query(relation, texts, self._numbers, imputes, self._monomials)
@@ -158,7 +188,7 @@ class Tally:
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Add the rows of one query."""
-        if not self._numbers:
+        if not self._numbers or self._histogram is not None:
             self._counts.update(dict(rows))
             return
         for records, valid, *sums in rows:
@@ -168,11 +198,15 @@ class Tally:
     @property
     def records(self) -> int:
         """The number of records, valid or not."""
-        return self._counts["records"] if self._numbers else self._counts.total()
+        summed = self._numbers and self._histogram is None
+        return self._counts["records"] if summed else self._counts.total()
 
-    def values(self) -> tuple[int, ...]:
-        """Return the components of the statistic."""
-        return tuple(self._value(expression) for expression in self._statistic.expressions)
+    def evidence(self) -> Statistics:
+        """Return the components of the statistic, or the histogram that it is."""
+        if self._histogram is not None:
+            codes = {code: count for code, count in self._counts.items() if isinstance(code, int)}
+            return Statistics((), self.records, codes)
+        return Statistics(tuple(map(self._value, self._statistic.expressions)), self.records)
 
     def _value(self, expression: Expression) -> int:
         if isinstance(expression, CountAt):
@@ -184,7 +218,7 @@ class Tally:
 
 def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict[Monomial, int]:
     """Write a product of codes, centred or not, as integer multiples of products of plain codes."""
-    if isinstance(expression, CountAt):
+    if not isinstance(expression, ProductOf):
         return {}
     places = {column.role: i for i, column in enumerate(columns)}
     terms: dict[Monomial, int] = {(): expression.weight}

@@ -2,19 +2,29 @@
 
 import re
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import decimal_text, parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.registry import MODELS, mechanism_type, model_type
+from dpbayes_cli.spec.bounds_section import (
+    BoundsSection,
+    check_place_of_bounds,
+    domain_between,
+    expect_bounded,
+    no_bounds,
+    unbounded_domain,
+)
 from dpbayes_cli.spec.sections import convert_section
 from dpbayes_cli.statistic import RecordPolicy
 
@@ -133,6 +143,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
     model: str
     domain: Section
     prior: Section
+    bounds: BoundsSection | None = None
     mechanism: Annotated[str, Meta(description="a name from: dpbayes mechanisms")] = "laplace"
     dataset: Annotated[str | None, Meta(description="the account that pays; default: the file's stem")] = None
     data: Annotated[str | None, Meta(description="the file, relative to the spec; '-' for stdin")] = None
@@ -152,13 +163,30 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         if self.records is not None and self.privacy.neighbors is Neighbors.ADD_REMOVE:
             raise ValueError("under add-remove the number of records is private and cannot be stated")
 
-    def build_model(self) -> Model:
+    def build_model(self, bounds: tuple[float, float] | None = None) -> Model:
         """Build the statistical model that the spec states.
 
+        Args:
+            bounds: the bounds that were found privately, where the spec asks for that; None: the whole public range,
+                as before they are found.
+
         Raises:
-            SpecError: the domain and the prior do not fit each other.
+            SpecError: the domain, the bounds and the prior do not fit each other.
         """
-        return model_type(self.model).build(self.domain, self.prior)
+        kind, law = model_type(self.model), self.private_bounds
+        if law is None and bounds is not None:
+            raise SpecError("the question does not ask for private bounds", where="bounds")
+        domain = self.domain
+        if law is not None:
+            domain = domain_between(expect_bounded(kind), law, domain, bounds)
+        return kind.build(domain, self.prior)
+
+    @property
+    def private_bounds(self) -> PrivateBounds | None:
+        """The law by which bounds are found privately, None where the domain states them."""
+        if self.bounds is None:
+            return None
+        return self.bounds.law(expect_bounded(model_type(self.model)), self.privacy.neighbors, self.domain)
 
     @property
     def policy(self) -> RecordPolicy:
@@ -205,17 +233,24 @@ def _without_defaults(section: Section) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def spec_type(model: str) -> type[ReleaseSpec]:
+def spec_type(model: str, *, private_bounds: bool = False) -> type[ReleaseSpec]:
     """Return the typed spec of one model: the common keys with the model's own domain and prior.
+
+    Args:
+        model: its name.
+        private_bounds: whether ``bounds`` is stated in place of the bounds in the domain.
 
     Raises:
         SpecError: there is no such model.
     """
     kind = model_type(model)
-    name = "".join(part.capitalize() for part in model.split("-")) + "Spec"
+    name = "".join(part.capitalize() for part in model.split("-")) + ("PrivateBoundsSpec" if private_bounds else "Spec")
+    domain = unbounded_domain(expect_bounded(kind)) if private_bounds else kind.domain_type
+    bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (no_bounds(kind), None)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
-        ("domain", kind.domain_type, *_default(kind.domain_type)),
+        ("domain", domain, *_default(domain)),
+        ("bounds", *bounds),
         ("prior", kind.prior_type, *_default(kind.prior_type)),
     ]
     struct = msgspec.defstruct(
@@ -242,11 +277,14 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
     model = document.get("model")
     if not isinstance(model, str):
         raise SpecError("no model is stated", where="model", hint=f"one of: {', '.join(MODELS)}")
-    kind = spec_type(model)
-    return convert_section(document, kind, how_to_state=_how_to_state)
+    private = document.get("bounds") is not None
+    if private:
+        check_place_of_bounds(model_type(model), document)
+    kind = spec_type(model, private_bounds=private)
+    return convert_section(document, kind, how_to_state=partial(_how_to_state, None if private else model_type(model)))
 
 
-def _how_to_state(where: str) -> str:
+def _how_to_state(public: type[Model] | None, where: str) -> str:
     flags = {
         "privacy.epsilon": "--eps 1",
         "domain": "the flags of the model's domain, e.g. --categories a,b,c or --upper 10",
@@ -254,17 +292,22 @@ def _how_to_state(where: str) -> str:
         "domain.upper": "--upper 10",
         "domain.variance": "--variance 4",
         "domain.categories": "--categories a,b,c",
+        "bounds.private.epsilon": "--bounds-epsilon 0.1",
+        "bounds.private.high": "--bounds-high 100",
     }
-    return f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec"
+    found = ""
+    if where in {"domain", "domain.lower", "domain.upper"} and public and issubclass(public, BoundedNumber):
+        found = "; or have the bounds found privately, at their own price: --bounds-epsilon 0.1 --bounds-high 100"
+    return (f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec") + found
 
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file, one alternative a model."""
     from dpbayes_cli.registry import model_names
 
-    references, definitions = msgspec.json.schema_components(
-        [spec_type(name) for name in model_names()], ref_template="#/$defs/{name}"
-    )
+    private = [name for name in model_names() if issubclass(model_type(name), BoundedNumber)]
+    kinds = [spec_type(name) for name in model_names()] + [spec_type(name, private_bounds=True) for name in private]
+    references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "dpbayes release spec",

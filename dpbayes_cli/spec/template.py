@@ -32,6 +32,8 @@ def template(model: str) -> str:
     lines = [f"# A question for dpbayes: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
     examples = {**_EXAMPLES, "model": model}
     for item in msgspec.structs.fields(spec_type(model)):
+        if item.type in {None, types.NoneType}:  # a key that this model does not take
+            continue
         lines += _key(item, examples, _ACTIVE, 0)
     return "\n".join(lines) + "\n"
 

@@ -17,6 +17,7 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.main import run
 from dpbayes_cli.mechanisms.laplace import Laplace
+from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.sources.delimited import DelimitedSource
 
 NEVER = 10**9
@@ -68,6 +70,7 @@ class Steps:
         self.around(bundle_write, "_rename_without_replacing")
         self.around(DelimitedSource, "check")
         self.around(DelimitedSource, "statistics")
+        self.around(PrivateBounds, "choose")
         self.around(Laplace, "release")
         self.around(release_module, "analysis_of_draw")
         self.around(bundle_place, "write_samples")
@@ -118,7 +121,10 @@ def run_child(directory: Path, fatal: int, number: int = signal.SIGKILL) -> tupl
 
 
 ARGUMENTS = ["release", "data.csv", "--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
-EPSILON = "1"
+BOUNDED = ["release", "data.csv", "--model", "gamma-poisson", "--eps", "0.75", "--bounds-epsilon", "0.25",
+           "--bounds-high", "9", "--on-invalid", "impute:0", "--out", "out"]  # fmt: skip
+EPSILON = Decimal(1)
+"""The price of both."""
 
 
 def fresh(directory: Path) -> Path:
@@ -156,8 +162,10 @@ def examine(directory: Path) -> tuple[list[str], bytes | None, dict[str, bytes],
     if bundle:
         if payload is None:
             wrong.append("a bundle of what was not sealed")
-        elif parse_document(bundle["release.json"]).statistics != parse_draw(payload).statistics:
-            wrong.append("the bundle is not of the sealed draw")
+        else:
+            document, draw = parse_document(bundle["release.json"]), parse_draw(payload)
+            if (document.statistics, document.bounds) != (draw.statistics, draw.bounds):
+                wrong.append("the bundle is not of the sealed draw")
         if set(bundle) != {"release.json", "statistics.csv", "samples.parquet", "report.md"}:
             wrong.append(f"an incomplete bundle: {sorted(bundle)}")
     if release.stage == "published" and not bundle:
@@ -178,7 +186,7 @@ def finish(directory: Path, payload: bytes | None, bundle: dict[str, bytes]) -> 
     if bundle and final_bundle != bundle:
         wrong.append("the bundle changed after it was visible")
     state = Ledger(SqliteStorage(directory / "ledger.sqlite")).state()
-    if [str(account.spent["epsilon"]) for account in state.accounts.values()] != [EPSILON]:
+    if [account.spent["epsilon"] for account in state.accounts.values()] != [EPSILON]:
         wrong.append("not exactly one charge")
     left = [path.name for path in (directory / "work").iterdir() if path.name not in {"out", "data.csv"}]
     if left:
@@ -216,6 +224,8 @@ def sweep(root: Path, number: int, expected: set[int], *, pairs: bool, patience:
 
 if __name__ == "__main__":
     kind, place = sys.argv[1], Path(sys.argv[2])
+    if kind == "bounds":
+        ARGUMENTS = BOUNDED
     if kind == "terminate":
         summary = sweep(place, signal.SIGTERM, {128 + signal.SIGTERM}, pairs=False)
     else:

@@ -25,7 +25,7 @@ def sweep(kind: str, place: Path) -> dict[str, Any]:
     return summary
 
 
-@pytest.mark.parametrize("kind", ["single", "terminate"])
+@pytest.mark.parametrize("kind", ["single", "terminate", pytest.param("bounds", marks=pytest.mark.slow)])
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
     summary = sweep(kind, tmp_path / "faults")
     assert summary["steps"] >= 40

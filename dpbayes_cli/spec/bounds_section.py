@@ -1,0 +1,207 @@
+"""Bounds that are found privately: what a spec states in place of the domain's own bounds."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Annotated, Any, cast
+
+import msgspec
+from msgspec import Meta
+
+from dpbayes_cli.capabilities import BoundedNumber
+from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.privacy.guarantee import check_epsilon
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.private_quantile import BoundsGrid, PrivateBounds
+from dpbayes_cli.spec.sections import convert_section
+from dpbayes_cli.statistic import Outside
+
+_PLACE = "bounds.private"
+_LARGEST = 1e12
+_NARROWEST = 1e-6
+_LOWER, _UPPER = "0.01", "0.99"
+_Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]
+_Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
+
+
+class PrivateBoundsSection(Section, frozen=True, kw_only=True):
+    """How the bounds are found privately, at their own price."""
+
+    epsilon: Annotated[_Exact, Meta(description="what the bounds cost, beside the price of the statistics")]
+    high: Annotated[_Number, Meta(description="a number that is certainly large enough, chosen without looking")]
+    low: Annotated[
+        _Number | None, Meta(description="a number that is certainly small enough; 0 where the model's numbers are")
+    ] = None
+    upper_quantile: Annotated[_Exact, Meta(description="the share of records at or below the upper bound")] = _UPPER
+    lower_quantile: Annotated[
+        _Exact | None, Meta(description="the share at or below the lower bound, where it is not 0 [0.01]")
+    ] = None
+    cells: Annotated[int, Meta(ge=2, le=1 << 16, description="cells between low and high; bounds are their edges")] = (
+        1024
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "lower_quantile", "upper_quantile"):
+            text = getattr(self, name)
+            if text is None:
+                continue
+            try:
+                exact = parse_decimal(text)
+            except ValueError as error:
+                raise ValueError(f"{name} is {text!r}: {error}") from None
+            if name == "epsilon":
+                _check_epsilon(exact)
+            elif not (Decimal("1e-6") <= exact <= 1 - Decimal("1e-6") and exact == round(exact, 9)):
+                raise ValueError(f"{name} is {text}; allowed: 0.000001 to 0.999999, at most nine decimals")
+            msgspec.structs.force_setattr(self, name, decimal_text(exact))
+        if Decimal(self.lower_quantile or _LOWER) >= Decimal(self.upper_quantile) and self.lower_quantile is not None:
+            raise ValueError("lower_quantile must be below upper_quantile")
+
+
+def _check_epsilon(epsilon: Decimal) -> None:
+    """Refuse an epsilon that no release should carry, at its place."""
+    try:
+        check_epsilon(epsilon)
+    except SpecError:
+        raise SpecError(
+            f"epsilon is {epsilon:g}; allowed: 1e-12 to 1000", where=f"{_PLACE}.epsilon", hint="--bounds-epsilon 0.1"
+        ) from None
+
+
+class BoundsSection(Section, frozen=True, kw_only=True):
+    """Where the bounds come from, if the domain does not state them."""
+
+    private: Annotated[PrivateBoundsSection, Meta(description="they are quantiles of the data, found privately")]
+
+    def law(self, model: type[BoundedNumber], neighbors: Neighbors, domain: Section) -> PrivateBounds:
+        """Return the law by which the bounds are drawn.
+
+        Raises:
+            SpecError: the range, the quantiles or the grid do not fit the model.
+        """
+        stated = self.private
+        both = "lower" in model.bound_keys
+        low = stated.low if both else (stated.low or 0.0)
+        if low is None:
+            raise SpecError("missing", where=f"{_PLACE}.low", hint="state it in the spec or with --bounds-low -10")
+        if not both and low != 0:
+            raise SpecError(
+                f"low is {low:g}; the numbers of {model.name} begin at 0", where=f"{_PLACE}.low", hint="leave it out"
+            )
+        if not both and stated.lower_quantile is not None:
+            raise SpecError(
+                f"the lower bound of {model.name} is 0: there is no lower quantile to find",
+                where=f"{_PLACE}.lower_quantile",
+                hint="leave it out",
+            )
+        if not low < stated.high:
+            raise SpecError(
+                f"low is {low:g} and high is {stated.high:g}", where=_PLACE, hint="state a range with low < high"
+            )
+        if stated.high - low < _NARROWEST * max(abs(low), abs(stated.high)):
+            raise SpecError("the range is too narrow for its distance from 0", where=_PLACE, hint="widen low and high")
+        if model.whole_numbers and stated.high != int(stated.high):
+            raise SpecError(
+                f"high is {stated.high:g}; the numbers of {model.name} are whole, and so are their bounds",
+                where=f"{_PLACE}.high",
+                hint=f"state a whole number: {int(stated.high) + 1}",
+            )
+        grid = BoundsGrid(low, stated.high, stated.cells, model.whole_numbers)
+        lower, upper = Fraction(stated.lower_quantile or _LOWER), Fraction(stated.upper_quantile)
+        if both and lower >= upper:
+            raise SpecError(
+                f"the lower quantile is {_LOWER}", where=f"{_PLACE}.upper_quantile", hint="state a larger one"
+            )
+        outside: Outside = getattr(domain, "out_of_bounds", "clamp")
+        epsilon = parse_decimal(stated.epsilon)
+        return PrivateBounds(grid, lower if both else None, upper, epsilon, neighbors, outside)
+
+
+def domain_between(
+    model: type[BoundedNumber], law: PrivateBounds, domain: Section, bounds: tuple[float, float] | None
+) -> Section:
+    """Return the domain of a model between bounds that were chosen; None: over the whole public range.
+
+    Raises:
+        SpecError: the bounds are not ones that the law can choose, or the model does not take them.
+    """
+    lower, upper = (law.grid.low, law.grid.high) if bounds is None else bounds
+    try:
+        if law.grid.index(lower) >= law.grid.index(upper) or (law.lower is None and lower != law.grid.low):
+            raise ValueError("no bounds that can be found")
+    except (ValueError, OverflowError) as error:
+        raise SpecError(str(error), where="bounds") from None
+    ends: Mapping[str, Any] = {"lower": lower, "upper": int(upper) if model.whole_numbers else upper}
+    stated = {**msgspec.structs.asdict(domain), **{key: ends[key] for key in model.bound_keys}}
+    try:
+        return convert_section(stated, model.domain_type, "domain")
+    except SpecError as error:
+        raise SpecError(
+            f"the model does not take the range: {error.message}", where=_PLACE, hint="state another --bounds-high"
+        ) from None
+
+
+@lru_cache(maxsize=64)
+def unbounded_domain(model: type[BoundedNumber]) -> type[Section]:
+    """Return the type of a model's domain without its bounds."""
+    fields: list[Any] = []
+    for item in msgspec.structs.fields(model.domain_type):
+        if item.name in model.bound_keys:
+            continue
+        default = () if item.required else (item.default,)
+        fields.append((item.name, item.type, *default))
+    name = f"{model.domain_type.__name__}WithoutBounds"
+    return cast(
+        type[Section],
+        msgspec.defstruct(
+            name, fields, bases=(Section,), frozen=True, forbid_unknown_fields=True, kw_only=True, module=__name__
+        ),
+    )
+
+
+def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> None:
+    """Refuse bounds that are stated twice, or that cannot be found privately.
+
+    Raises:
+        SpecError: they are, or the model's cannot.
+    """
+    if not issubclass(model, BoundedNumber):
+        raise SpecError(
+            f"the bounds of {model.name} cannot be found privately",
+            where="bounds",
+            hint="leave it out, and state what the domain asks for",
+        )
+    domain = document.get("domain")
+    for key in model.bound_keys:
+        if isinstance(domain, Mapping) and domain.get(key) is not None:
+            raise SpecError(
+                "stated, although the bounds are to be found privately",
+                where=f"domain.{key}",
+                hint=f"leave out either domain.{key} (--{key}) or bounds (--bounds-epsilon and its kin)",
+            )
+
+
+def expect_bounded(kind: type[Model]) -> type[BoundedNumber]:
+    """Return a model whose bounds can be found privately.
+
+    Raises:
+        SpecError: they cannot.
+    """
+    if not issubclass(kind, BoundedNumber):
+        check_place_of_bounds(kind, {})
+        raise TypeError(kind.name)
+    return kind
+
+
+def no_bounds(kind: type[Model]) -> Any:
+    """Return the type of ``bounds`` where the domain states them: nothing."""
+    if not issubclass(kind, BoundedNumber):
+        return None
+    stated = " and ".join(f"domain.{key}" for key in kind.bound_keys)
+    low = "low: 0, " if "lower" in kind.bound_keys else ""
+    return Annotated[
+        None, Meta(description=f"in place of {stated}, found privately: {{private: {{epsilon: 0.1, {low}high: 100}}}}")
+    ]

@@ -1,0 +1,204 @@
+"""Bounds found privately, as a custodian asks for them: one charge for both steps, one draw, one bundle."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from dpbayes_cli.bundle.document import json_schema, parse_document
+from dpbayes_cli.spec.release_spec import json_schema as spec_schema
+from tests.conftest import ROOT, SAMPLE_DATA, Cli
+from tests.test_leaks import everything_written, payloads
+
+CLINIC = SAMPLE_DATA / "clinic.csv"
+CONFIG = ROOT / "configs" / "releases" / "clinic-age-private-bounds.yaml"
+MONTHS = ["--column", "months", "--model", "gamma-poisson", "--bounds-high", "60"]
+AGE = ["--column", "age", "--model", "normal-mean", "--variance", "225", "--bounds-low", "0", "--bounds-high", "200"]
+PRICE = ["--bounds-epsilon", "0.5", "--eps", "1"]
+
+
+def test_both_steps_are_charged_once_and_replayed(dpbayes: Cli, place: Path) -> None:
+    data = place / "clinic.csv"
+    data.write_bytes(CLINIC.read_bytes())
+    first = dpbayes("release", data, *MONTHS, *PRICE, "--out", "out", "--json").json
+    assert first["guarantee"]["epsilon"] == 1.5
+    assert [part["epsilon"] for part in first["guarantee"]["parts"]] == [0.5, 1.0]
+    assert first["remaining"] == {"epsilon": "1.5"}
+    assert dpbayes("budget", "show", "--json").json["accounts"][0]["spent"] == {"epsilon": "1.5"}
+    data.write_bytes(b"")  # a replay does not open the data
+    again = dpbayes("release", data, *MONTHS, *PRICE, "--out", "copy", "--json").json
+    assert (again["replayed"], again["bounds"], again["remaining"]) == (True, first["bounds"], {"epsilon": "1.5"})
+    for name in ("release.json", "report.md", "samples.parquet", "statistics.csv"):
+        assert Path("copy", name).read_bytes() == Path("out", name).read_bytes()
+    assert dpbayes("budget", "verify").code == 0
+    data.write_bytes(CLINIC.read_bytes())
+    other = dpbayes("release", data, *MONTHS, *PRICE, "--bounds-cells", "30", "--dry-run", "--json").json
+    assert other["release_id"] != first["release_id"]  # bounds are priced: another grid is another question
+    assert not other["already_charged"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kinds"),
+    [
+        ([*MONTHS, "--eps", "1"], ["bounded-range", "pure"]),
+        ([*AGE, "--eps", "1", "--on-invalid", "impute:50"], ["bounded-range", "pure"]),
+        ([*AGE, "--eps", "1", "--neighbors", "add-remove"], ["bounded-range", "pure"]),
+        ([*AGE, "--mechanism", "gaussian", "--rho", "0.1"], ["bounded-range", "zcdp"]),
+    ],
+)
+def test_the_bundle_says_what_was_found_and_at_what_price(arguments: list[str], kinds: list[str], dpbayes: Cli) -> None:
+    if "gaussian" in arguments:
+        dpbayes("budget", "open", "clinic", "--rho", "1")
+    elif "add-remove" in arguments:
+        dpbayes("budget", "open", "clinic", "--epsilon", "3", "--neighbors", "add-remove")
+    printed = dpbayes("release", CLINIC, *arguments, "--bounds-epsilon", "0.5", "--out", "out", "--json").json
+    content = Path("out/release.json").read_bytes()
+    document = json.loads(content)
+    jsonschema.validate(document, json_schema())
+    assert parse_document(content).pretty() == content
+    assert document["bounds"] == printed["bounds"]
+    assert document["bounds"]["lower"] < document["bounds"]["upper"]
+    assert document["guarantee"]["kind"] == "composition"
+    assert [part["kind"] for part in document["guarantee"]["parts"]] == kinds
+    if "gaussian" in arguments:
+        assert printed["remaining"] == {"rho": "0.884375"}  # 1 - 0.1 - 0.5^2 / 16: two draws of range 0.25
+        assert document["guarantee"]["rho"] == pytest.approx(0.115625)
+    report = Path("out/report.md").read_text()
+    page = dpbayes("report", "out", "--format", "html", "--out", "out.html")
+    assert page.code == 0, page.err
+    found = f"{document['bounds']['lower']:.10g} to {document['bounds']['upper']:.10g}, found privately at epsilon 0.5"
+    for text in (report, Path("out.html").read_text(), dpbayes("report", "out").out):
+        assert found in text
+        assert "as if they had been fixed beforehand" in text
+    assert (
+        dpbayes("infer", "out", "--samples", "100", "--prior", "mean=40" if "age" in arguments else "shape=2").code == 0
+    )
+
+
+def test_the_posterior_is_that_of_the_drawn_bounds(dpbayes: Cli) -> None:
+    """At a large epsilon the mean age is that of the data, and would be far off between other bounds."""
+    dpbayes("budget", "open", "clinic", "--epsilon", "1000")
+    price = ["--bounds-epsilon", "100", "--eps", "5", "--prior", "mean=50,variance=100", "--on-invalid", "impute:50"]
+    found = dpbayes("release", CLINIC, *AGE, *price, "--json").json
+    rows = CLINIC.read_text().splitlines()[1:]
+    ages = [int(row.split(",")[0]) if row.split(",")[0].isdecimal() else 50 for row in rows]
+    bounds = found["bounds"]
+    share = [sum(age <= bounds[end] for age in ages) / len(ages) for end in ("lower", "upper")]
+    assert share == pytest.approx([0.01, 0.99], abs=0.03)
+    posterior = found["posterior"]["mean"]
+    assert posterior["mean"] == pytest.approx(sum(ages) / len(ages), abs=5 * posterior["sd"])
+
+
+def test_a_bundle_with_other_bounds_is_refused(dpbayes: Cli) -> None:
+    dpbayes("release", CLINIC, *MONTHS, *PRICE, "--out", "out")
+    document = json.loads(Path("out/release.json").read_text())
+    without = {key: value for key, value in document.items() if key != "bounds"}
+    for change in ({"lower": 0.0, "upper": 0.5}, {"lower": 5.0, "upper": 1.0}, {"lower": 1.0, "upper": 12.0}, None):
+        Path("out/release.json").write_text(json.dumps(without if change is None else {**without, "bounds": change}))
+        assert dpbayes("infer", "out").code == 7
+    del document["spec"]["bounds"]
+    document["spec"]["domain"]["upper"] = 60
+    Path("out/release.json").write_text(json.dumps(document))
+    assert dpbayes("infer", "out").code == 7
+
+
+@pytest.mark.parametrize("arguments", [MONTHS, AGE])
+@pytest.mark.parametrize("cells", ["", "x\n,,,,\n"])
+def test_an_empty_data_set_is_answered(arguments: list[str], cells: str, dpbayes: Cli, place: Path) -> None:
+    (place / "empty.csv").write_text(f"age,arm,months,relapse,note\n{cells}")
+    found = dpbayes("release", "empty.csv", *arguments, *PRICE, "--json").json
+    assert found["bounds"]["lower"] < found["bounds"]["upper"]
+
+
+def test_a_stream_is_read_once(dpbayes: Cli, shell: Cli) -> None:
+    done = shell("release", "-", "--dataset", "clinic", *MONTHS, *PRICE, "--json", stdin=CLINIC.read_bytes())
+    assert done.json["bounds"]["upper"] > 0
+
+
+def test_the_histogram_is_nowhere(dpbayes: Cli, tmp_path: Path, place: Path, ledger_path: Path) -> None:
+    """Nothing of the evidence is written: only the two bounds and the noisy statistics are sealed."""
+    data = place / "data.csv"
+    data.write_text("v\n" + "7.7318293\n" * 300)
+    done = dpbayes(
+        "release", data, "--model", "gamma-exponential", *PRICE, "--bounds-high", "1000", "-vv", "--out", "o"
+    )
+    assert done.code == 0, done.err
+    sealed = payloads(ledger_path)
+    draw, _ = json.JSONDecoder().raw_decode(sealed.decode())
+    assert set(draw) == {"schema_version", "created", "record_unit", "n_records", "statistics", "noise",
+                                       "draws", "bounds"}  # fmt: skip
+    assert len(draw["statistics"]) == 2
+    assert set(draw["bounds"]) == {"lower", "upper"}
+    written = done.out.encode() + done.err.encode() + everything_written(tmp_path, data) + sealed
+    assert b"7.7318" not in written
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--model", "gamma-poisson", "--column", "months", "--eps", "1"], 3, "--bounds-epsilon"),
+        ([*MONTHS, *PRICE, "--upper", "30"], 3, "leave out either"),
+        ([*MONTHS, "--eps", "1"], 3, "--bounds-epsilon 0.1"),
+        ([*MONTHS, *PRICE, "--bounds-high", "1.5"], 3, "whole"),
+        ([*MONTHS, *PRICE, "--on-invalid", "impute:61"], 3, "not in the domain"),
+        ([*MONTHS, *PRICE, "--bounds-lower-quantile", "0.1"], 3, "leave it out"),
+        ([*MONTHS, *PRICE, "--mechanism", "ops", "--on-invalid", "impute:1", "--support", "1,9"], 3, "laplace"),
+        ([*MONTHS, *PRICE, "--mechanism", "rdp-diffuse", "--on-invalid", "impute:1"], 3, "laplace"),
+        ([*MONTHS, "--bounds-epsilon", "2.5", "--eps", "1"], 5, "requested: epsilon 3.5"),
+        (["--model", "beta-bernoulli", "--column", "relapse", "--eps", "1", *PRICE], 3, "cannot be found"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_uncharged(
+    arguments: list[str], code: int, says: str, dpbayes: Cli, ledger_path: Path
+) -> None:
+    refused = dpbayes("release", CLINIC, *arguments, "--out", "out")
+    assert (refused.code, says in refused.err) == (code, True), refused.err
+    assert not Path("out").exists()
+    assert dpbayes("budget", "show", "--json").json["accounts"] == [] if ledger_path.exists() else True
+
+
+def test_several_numbers_have_stated_bounds(dpbayes: Cli, place: Path) -> None:
+    spec = "model: multivariate-normal\nprivacy: {epsilon: 1}\nbounds: {private: {epsilon: 1, low: 0, high: 9}}\n"
+    (place / "s.yaml").write_text(spec + "domain: {columns: {age: {lower: 0, upper: 9}}}\n")
+    refused = dpbayes("spec", "check", "s.yaml")
+    assert (refused.code, "cannot be found privately" in refused.err) == (3, True)
+
+
+def test_a_plan_prints_both_prices(dpbayes: Cli) -> None:
+    arguments = [*MONTHS[2:], *PRICE, "--on-invalid", "impute:1", "--records", "500", "--trials", "5"]
+    planned = dpbayes("plan", *arguments, "--json").json
+    assert [planned["steps"][name]["epsilon"] for name in ("bounds", "statistics")] == [0.5, 1.0]
+    assert planned["guarantee"]["epsilon"] == 1.5
+    assert planned["expected"]["posterior_sd"] > 0
+    shown = dpbayes("plan", *arguments).out
+    assert re.search(r"bounds +bounded-range, epsilon 0.5", shown)
+    assert re.search(r"statistics +pure, epsilon 1", shown)
+    compared = dpbayes("plan", *arguments[:-1], "0", "--compare", "--json").json
+    assert {each["mechanism"] for each in compared if "refused" in each} >= {"ops", "rdp-diffuse"}
+    priced = dpbayes("release", CLINIC, *MONTHS, *PRICE, "--dry-run").out
+    assert "would cost epsilon 1.5" in priced
+    assert "of which the bounds epsilon 0.5" in priced
+
+
+def test_the_schema_of_specs_takes_bounds_once(dpbayes: Cli) -> None:
+    spec, schema = yaml.safe_load(CONFIG.read_text()), spec_schema()
+    jsonschema.validate(spec, schema)
+    for wrong in (
+        {**spec, "domain": {"upper": 3}},
+        {**spec, "bounds": {}},
+        {**spec, "bounds": {"private": {"high": 3}}},
+    ):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(wrong, schema)
+
+
+@pytest.mark.parametrize("budget", [["--delta", "1e-6", "--epsilon", "3"], ["--rdp", "2", "--order", "8"]])
+def test_accounts_of_curves_pay_less_than_the_sum(budget: list[str], dpbayes: Cli) -> None:
+    assert dpbayes("budget", "open", "clinic", *budget).code == 0
+    assert dpbayes("release", CLINIC, *MONTHS, *PRICE, "--json").code == 0
+    assert dpbayes("budget", "verify").code == 0

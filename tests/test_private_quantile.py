@@ -1,0 +1,340 @@
+"""Private bounds: the sensitivity of the utility and the largest log ratio by exhaustion, what follows."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbayes_cli.capabilities import BoundedNumber
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.grammar import parse_number
+from dpbayes_cli.inference.posterior import Effort
+from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.planning import simulated_between
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.private_quantile import BoundsGrid, PrivateBounds
+from dpbayes_cli.sources.delimited import DelimitedSource
+from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.parquet import ParquetSource
+from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.statistic import RecordPolicy, evaluate_codes
+from tests.statistical import assert_follows, assert_uniform
+
+Data = tuple[int | None, ...]
+"""A data set: the code of each record, None for one that counts as nothing."""
+
+SMALL = BoundsGrid(0.0, 4.0, 4, whole=True)
+RELATIONS = [("complete", Neighbors.REPLACE_ONE), ("drop", Neighbors.REPLACE_ONE), ("drop", Neighbors.ADD_REMOVE)]
+QUANTILES = [Fraction(1, 100), Fraction(1, 2), Fraction(3, 4), Fraction(99, 100)]
+
+
+def law_of(
+    neighbors: Neighbors, lower: Fraction | None, upper: Fraction, epsilon: str = "1", grid: BoundsGrid = SMALL
+) -> PrivateBounds:
+    return PrivateBounds(grid, lower, upper, Decimal(epsilon), neighbors)
+
+
+def histogram_of(data: Data) -> Counter[int]:
+    return Counter(code for code in data if code is not None)
+
+
+def pairs_of(records: str, neighbors: Neighbors, n: int) -> list[tuple[Data, Data]]:
+    """All ordered pairs of neighbouring data sets whose larger one has n records."""
+    values: list[int | None] = [*range(5), *([None] if records == "drop" else [])]
+    pairs: list[tuple[Data, Data]] = []
+    for rest in itertools.combinations_with_replacement(values, n - 1):
+        if neighbors is Neighbors.ADD_REMOVE:
+            pairs += [pair for a in values for pair in (((*rest, a), rest), (rest, (*rest, a)))]
+        else:
+            pairs += [((*rest, a), (*rest, b)) for a in values for b in values if a != b]
+    return pairs
+
+
+def utilities(data: Data, quantile: Fraction) -> list[Fraction]:
+    valid = [code for code in data if code is not None]
+    return [-abs(sum(code <= edge for code in valid) - quantile * len(valid)) for edge in range(5)]
+
+
+@pytest.mark.parametrize("quantile", QUANTILES, ids=str)
+@pytest.mark.parametrize(("records", "neighbors"), RELATIONS)
+def test_one_record_moves_the_utility_by_at_most_its_sensitivity(
+    records: str, neighbors: Neighbors, quantile: Fraction
+) -> None:
+    """Over all neighbouring data sets of up to four records, and attained."""
+    sensitivity = law_of(neighbors, None, quantile).sensitivity(quantile)
+    moves = [
+        [a - b for a, b in zip(utilities(one, quantile), utilities(other, quantile), strict=True)]
+        for n in (1, 2, 3, 4)
+        for one, other in pairs_of(records, neighbors, n)
+    ]
+    assert max(abs(x) for move in moves for x in move) == sensitivity
+    assert max(max(move) - min(move) for move in moves) <= 2 * sensitivity
+    if quantile in {Fraction(1, 2), Fraction(3, 4)} and neighbors is Neighbors.REPLACE_ONE:
+        assert max(max(move) - min(move) for move in moves) == 2 * sensitivity
+
+
+def joint_law(law: PrivateBounds, data: Data) -> dict[tuple[int, int], Fraction]:
+    """The probability of every pair of bounds, from the very integers that are drawn with."""
+    counts, last = law.grid.cumulative(histogram_of(data)), law.grid.last
+    upper = law.weights(law.upper, counts, 1, last)
+    found = {}
+    for j in range(1, last + 1):
+        above = Fraction(upper.weight(j - 1), upper.total)
+        if law.lower is None:
+            found[0, j] = above
+            continue
+        lower = law.weights(law.lower, counts, 0, j - 1)
+        for i in range(j):
+            found[i, j] = above * Fraction(lower.weight(i), lower.total)
+    assert sum(found.values()) == 1
+    return found
+
+
+@pytest.mark.parametrize(
+    "quantiles", [(None, Fraction(1, 2)), (None, Fraction(99, 100)), (Fraction(1, 4), Fraction(3, 4))]
+)
+@pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
+@pytest.mark.parametrize(("records", "neighbors"), RELATIONS)
+def test_no_pair_of_neighbors_exceeds_the_charge(
+    records: str, neighbors: Neighbors, epsilon: str, quantiles: tuple[Fraction | None, Fraction]
+) -> None:
+    """Exhaustively for n <= 3, in interval arithmetic: the log ratio of two laws, and its range over the outcomes."""
+    law = law_of(neighbors, *quantiles, epsilon=epsilon)
+    assert law.guarantee.epsilon == Decimal(epsilon)
+    mpmath.iv.dps = 60
+    charged, nearly = mpmath.iv.mpf(epsilon), 0.0
+    laws: dict[Any, dict[tuple[int, int], Fraction]] = {}
+    for n in (1, 2, 3):
+        for one, other in pairs_of(records, neighbors, n):
+            for data in (one, other):
+                key = tuple(sorted(histogram_of(data).items()))
+                laws.setdefault(key, joint_law(law, data))
+            first, second = (laws[tuple(sorted(histogram_of(data).items()))] for data in (one, other))
+            ratios = [first[pair] / second[pair] for pair in first]
+            high, low = (
+                mpmath.iv.log(mpmath.iv.mpf(r.numerator) / mpmath.iv.mpf(r.denominator))
+                for r in (max(ratios), min(ratios))
+            )
+            assert high.b <= charged.a
+            assert (high - low).b <= charged.a
+            nearly = max(nearly, float((high - low).b))
+    if quantiles == (None, Fraction(1, 2)) and neighbors is Neighbors.REPLACE_ONE:
+        assert nearly > 0.999 * float(epsilon)  # the range is not generous
+
+
+@pytest.mark.parametrize("lower", [None, Fraction(1, 4)])
+def test_bounds_follow_the_stated_law_and_are_in_order(lower: Fraction | None) -> None:
+    law = law_of(Neighbors.REPLACE_ONE, lower, Fraction(3, 4), "3")
+    data: Data = (0, 1, 1, 2, 3, 3, None, 4)
+    exact = {}
+    for (i, j), p in joint_law(law, data).items():
+        weight = math.exp(float(utilities(data, law.upper)[j]) * 3 / law.parts / 2)
+        upper = [math.exp(float(u) * 3 / law.parts / 2) for u in utilities(data, law.upper)[1:]]
+        below = [1.0] if lower is None else [math.exp(float(u) * 3 / 2 / 2) for u in utilities(data, lower)[:j]]
+        assert float(p) == pytest.approx(weight / sum(upper) * below[i] / sum(below), rel=1e-12)
+        exact[5 * i + j] = float(p)
+    support = sorted(exact)
+    masses = [exact[k] for k in support]
+    rng = np.random.default_rng(0)
+    for draw in (law.choose, lambda h: law.simulate(h, rng)):
+        drawn = [draw(histogram_of(data)) for _ in range(4000)]
+        assert all(0 <= i < j <= 4 for i, j in drawn)
+        assert_follows([5 * i + j for i, j in drawn], support, masses)
+
+
+@pytest.mark.parametrize("grid", [SMALL, BoundsGrid(-0.1, 0.3, 1000), BoundsGrid(0.0, 1e6, 1024, whole=True),
+                                  BoundsGrid(1e6, 1e6 + 1, 1 << 16), BoundsGrid(0.0, 3.0, 2, whole=True)])  # fmt: skip
+def test_edges_ascend_from_low_to_high_and_are_found_again(grid: BoundsGrid) -> None:
+    values = [grid.value(index) for index in range(grid.last + 1)]
+    assert (values[0], values[-1]) == (grid.low, grid.high)
+    assert all(a < b for a, b in itertools.pairwise(values))
+    assert [grid.index(value) for value in values] == list(range(grid.last + 1))
+    assert not grid.whole or all(value == int(value) for value in values)
+    assert grid.last <= grid.cells
+    column = grid.column("value", "clamp")
+    assert [column.code(value) for value in values] == [grid.edge(index) for index in range(grid.last + 1)]
+    for wrong in (values[0] - 1, (values[0] + values[1]) / 2 + 1e-3 * (values[1] - values[0]), math.nan, math.inf):
+        with pytest.raises((ValueError, OverflowError)):
+            grid.index(wrong)
+
+
+def spec_of(
+    model: str, mechanism: str = "laplace", domain: Any = None, on_invalid: str = "drop", **private: Any
+) -> Any:
+    both = model in {"normal", "normal-mean"}
+    bounds = {"epsilon": "1", "high": "4", **({"low": "-2"} if both else {}), "cells": "4", **private}
+    extra = {"variance": "1"} if model == "normal-mean" else {}
+    return build_spec(
+        {
+            "model": model,
+            "mechanism": mechanism,
+            "domain": {**extra, **(domain or {})},
+            "bounds": {"private": bounds},
+            "on_invalid": on_invalid,
+            "privacy": {"epsilon": "1"},
+        }
+    )
+
+
+BOUNDED = ["beta-geometric", "gamma-exponential", "gamma-poisson", "normal", "normal-mean"]
+
+
+@pytest.mark.parametrize("outside", ["clamp", "drop"])
+@pytest.mark.parametrize("on_invalid", ["drop", "impute:1"])
+@pytest.mark.parametrize("model", BOUNDED)
+def test_the_statistic_between_any_bounds_keeps_its_sensitivity(model: str, on_invalid: str, outside: str) -> None:
+    """By brute force over records at and beside every edge, for every pair of bounds; attained by the witness."""
+    spec = spec_of(model, domain={"out_of_bounds": outside}, on_invalid=on_invalid)
+    law = spec.private_bounds
+    grid = law.grid
+    edges = [grid.edge(i) for i in range(grid.last + 1)]
+    codes = sorted({c for e in edges for c in (e - 1, e, e + 1, e + grid.substeps // 3)} & set(range(grid.steps + 1)))
+    names = set()
+    for i, j in itertools.combinations(range(grid.last + 1), 2):
+        if i and law.lower is None:
+            continue
+        bounded = expect(spec.build_model((grid.value(i), grid.value(j))), BoundedNumber)
+        statistic = bounded.statistic(spec.policy)
+        names.add(statistic.names)
+
+        def contribution(code: int | None, model: Any = bounded, statistic: Any = statistic, ends: Any = (i, j)) -> Any:
+            histogram = {} if code is None else {code: 1}
+            return evaluate_codes(statistic, model.column, law.codes(histogram, *ends, model.column))
+
+        def change(one: Any, other: Any) -> int:
+            return sum(abs(a - b) for a, b in zip(one, other, strict=True))
+
+        found = [contribution(code) for code in codes] + [contribution(None)] * (not spec.policy.complete)
+        assert max(change(a, b) for a in found for b in found) == statistic.sensitivity_l1
+        squared = max(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) for a in found for b in found)
+        assert squared == statistic.sensitivity_l2_squared
+        cells = [cell for record in (statistic.witness.record, statistic.witness.neighbor) for cell in record or ()]
+        column = grid.column("value", law.outside)
+        ends = [contribution(column.code(parse_number(cell) or 0.0)) for cell in cells]
+        assert change(*ends) == statistic.sensitivity_l1
+    assert len(names) == 1
+
+
+def test_codes_are_those_of_numbers_between_the_bounds() -> None:
+    """The integers of the histogram give the code of the number itself, up to the rounding of the histogram."""
+    spec = spec_of("normal-mean", cells="8")
+    law, rng = spec.private_bounds, np.random.default_rng(1)
+    model = expect(spec.build_model((law.grid.value(2), law.grid.value(5))), BoundedNumber)
+    column = law.grid.column("value", "clamp")
+    for number in rng.uniform(-3, 5, 200):
+        (code,) = law.codes({column.code(number): 1}, 2, 5, model.column)
+        exact = model.column.code(number)
+        assert abs(code - exact) <= model.column.steps / (3 * law.grid.substeps) / 2 + 1
+
+
+numbers = st.floats(-20, 20) | st.sampled_from([-2.0, 4.0, 1.0, -0.5, 1e308, -1e308])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(numbers | st.none(), max_size=50), st.sampled_from(["clamp", "drop"]))
+def test_sql_and_python_give_the_same_histogram_from_every_format(cells: list[float | None], outside: Any) -> None:
+    import tempfile
+
+    column = BoundsGrid(-2.0, 4.0, 8).column("value", outside)
+    law = PrivateBounds(BoundsGrid(-2.0, 4.0, 8), None, Fraction(1, 2), Decimal(1), Neighbors.REPLACE_ONE, outside)
+    expected = histogram_of(tuple(None if x is None else column.code(x) for x in cells))
+    with tempfile.TemporaryDirectory() as directory:
+        text, parquet = Path(directory) / "f.csv", Path(directory) / "f.parquet"
+        invalid = itertools.cycle(["", "x", "1e999", "nan", "1,5"])
+        text.write_text("x\n" + "".join(f"{next(invalid) if x is None else repr(x)}\n" for x in cells))
+        pq.write_table(pa.table({"x": pa.array(cells, pa.float64())}), parquet)
+        for path in (text, parquet):
+            source: Any = ParquetSource(locate(str(path))) if path.suffix == ".parquet" else None
+            source = source or DelimitedSource(locate(str(path)), Dialect())
+            source.check((column,), (None,))
+            policy = RecordPolicy(Neighbors.REPLACE_ONE)
+            evidence = source.statistics(law.statistic("value", policy), policy)
+            assert (evidence.values, evidence.n_records) == ((), len(cells))
+            assert evidence.histogram == expected
+            imputing = RecordPolicy(Neighbors.REPLACE_ONE, "1")
+            source.check((column,), (None,))
+            evidence = source.statistics(law.statistic("value", imputing), imputing)
+            missing = {column.code(1.0): sum(x is None for x in cells)}
+            assert evidence.histogram == {k: v for k, v in (expected + Counter(missing)).items() if v}
+
+
+@pytest.mark.parametrize(
+    ("model", "private", "says"),
+    [
+        ("gamma-exponential", {"high": "0"}, "high is 0"),
+        ("gamma-exponential", {"low": "1"}, "begin at 0"),
+        ("gamma-exponential", {"lower_quantile": "0.1"}, "no lower quantile"),
+        ("gamma-poisson", {"high": "4.5"}, "whole"),
+        ("gamma-poisson", {"high": "2e6"}, "does not take the range"),
+        ("gamma-poisson", {"epsilon": "0"}, "epsilon"),
+        ("gamma-poisson", {"epsilon": "-1"}, "epsilon"),
+        ("gamma-poisson", {"epsilon": "x"}, "epsilon"),
+        ("gamma-poisson", {"cells": "1"}, "cells"),
+        ("gamma-poisson", {"cells": "65537"}, "cells"),
+        ("gamma-poisson", {"high": "nan"}, "high"),
+        ("gamma-poisson", {"high": "inf"}, "high"),
+        ("normal", {"low": "4"}, "low is 4"),
+        ("normal", {"low": "4", "high": "4.000001"}, "too narrow"),
+        ("normal", {"upper_quantile": "1"}, "upper_quantile"),
+        ("normal", {"upper_quantile": "0"}, "upper_quantile"),
+        ("normal", {"upper_quantile": "0.005"}, "lower quantile"),
+        ("normal", {"lower_quantile": "0.9", "upper_quantile": "0.5"}, "below upper_quantile"),
+        ("normal", {"quantile": "0.5"}, "unknown key"),
+    ],
+)
+def test_what_cannot_be_is_refused(model: str, private: dict[str, Any], says: str) -> None:
+    with pytest.raises(SpecError, match=says):
+        print(spec_of(model, **private).build_model())
+
+
+def test_bounds_off_the_grid_are_not_taken() -> None:
+    spec = spec_of("normal")
+    assert spec.build_model((-0.5, 2.5)).columns[0].upper == 2.5
+    for bounds in [(-0.5, 2.6), (2.5, -0.5), (1.0, 1.0), (-3.0, 4.0), (math.nan, 4.0)]:
+        with pytest.raises(SpecError):
+            spec.build_model(bounds)
+    with pytest.raises(SpecError, match="does not ask"):
+        build_spec({"model": "gamma-poisson", "domain": {"upper": "3"}}).build_model((0.0, 3.0))
+
+
+def test_chosen_bounds_are_near_the_quantiles() -> None:
+    """At epsilon 1 and n = 10,000; an edge loses more than t with probability at most 1024 exp(-e t / 2), so 1e-9."""
+    rng, n = np.random.default_rng(2), 10_000
+    numbers = rng.normal(3.0, 2.0, n)
+    grid = BoundsGrid(-50.0, 50.0, 1024)
+    law = PrivateBounds(grid, Fraction(1, 100), Fraction(99, 100), Decimal(1), Neighbors.REPLACE_ONE)
+    codes, _ = grid.column("value", "clamp").codes(numbers)
+    histogram = Counter(codes.tolist())
+    counts = np.array(grid.cumulative(histogram))
+    lower, upper = law.choose(histogram)
+    slack = 2 * math.log(2 * 1024 / 1e-9) / 0.5
+    for index, quantile in ((lower, 0.01), (upper, 0.99)):
+        assert abs(counts[index] - quantile * n) <= np.abs(counts - quantile * n).min() + slack
+
+
+def test_posteriors_between_private_bounds_are_calibrated() -> None:
+    """Gamma-exponential, n = 1000, epsilon 1 and 1 for the bounds, 300 trials; false-fail 1e-6."""
+    spec = spec_of("gamma-exponential", on_invalid="impute:1", cells="1024", high="20", upper_quantile="0.9")
+    rng, ranks = np.random.default_rng(5), []
+    law = spec.private_bounds
+    assert law is not None
+    for _ in range(300):
+        (rate,), problem = simulated_between(spec, law, 1000, rng)
+        draws = infer(problem, "noise-aware", 199, rng, Effort(summary_draws=199)).draws[:, 0]
+        ranks.append((float((draws < rate).sum()) + float(rng.random())) / 200)
+    assert_uniform(ranks, 1e-6)
