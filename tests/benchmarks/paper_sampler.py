@@ -63,14 +63,17 @@ def multinomial(
     s *= n / s.sum()
     variances = np.full(k, 2.0 * scale**2)
     for i in range(BURN_IN + sweeps):
-        theta = rng.dirichlet(concentration + s)
-        root = np.sqrt(theta)
-        covariance = n * (np.diag(theta) - np.outer(theta, theta))
-        total = covariance + np.diag(variances)
+        theta = rng.standard_gamma(concentration + s)
+        theta /= theta.sum()
+        mean, root = n * theta, np.sqrt(theta)
+        covariance = mean[:, None] * -theta
+        covariance.flat[:: k + 1] += mean
+        total = covariance.copy()
+        total.flat[:: k + 1] += variances
         while True:
             # (diag(root) - theta root') z has covariance diag(theta) - theta theta'
             z = rng.standard_normal(k)
-            free = n * theta + math.sqrt(n) * (root * z - theta * (root @ z))
+            free = mean + math.sqrt(n) * (root * z - theta * (root @ z))
             noise = np.sqrt(variances) * rng.standard_normal(k)
             s = free + covariance @ np.linalg.solve(total, y - free - noise)
             if s.min() >= 0.0:
