@@ -10,6 +10,7 @@ import numpy as np
 
 from dpbayes_cli.contracts import NoisyStatistics, Request, expect
 from dpbayes_cli.inference.augmented import AugmentedSampler
+from dpbayes_cli.inference.inversion import log_likelihoods
 from dpbayes_cli.inference.scalar import grid_posterior
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
@@ -25,6 +26,8 @@ from dpbayes_cli.problems import NoisySums, ScalarLaw
 from dpbayes_cli.statistic import Outside, RecordPolicy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpbayes_cli.numeric import Floats
 
 SIZES = (10, 100, 1000)
@@ -90,6 +93,7 @@ def simulate(
     trials: int = TRIALS,
     gaussian: bool = False,
     shared_noise: bool = False,
+    seed: int = 0,
 ) -> Cell:
     """Draw parameters from the prior, records and releases.
 
@@ -103,8 +107,9 @@ def simulate(
         trials: how many.
         gaussian: whether the noise is Gaussian.
         shared_noise: plant the bug of one noise draw for all components.
+        seed: another one gives other trials of the cell.
     """
-    rng = np.random.default_rng([n, round(float(budget) * 1000), int(complete), int(gaussian), len(model.name)])
+    rng = np.random.default_rng([n, round(float(budget) * 1000), int(complete), int(gaussian), len(model.name), seed])
     policy = policy_of(model, complete)
     noise = noise_of(model, policy, budget, gaussian)
     parameters, exact = [], []
@@ -132,11 +137,35 @@ def exact_ranks(cell: Cell) -> Floats:
     return found.cdf(np.interp(cell.parameters[:, 0], values, grid))
 
 
-def chain_ranks(cell: Cell, seed: int = 1) -> Floats:
-    """Return the ranks of the true parameters among draws of the augmented sampler, shape (n_trials, n_parameters)."""
+def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:
+    """Return 3,001 coordinates and the probabilities below them, shape (n_trials, 3001); nothing adapts."""
+    law = expect(cell.problem.law, ScalarLaw)
+    low, high = law.prior_range
+    drawn = law.draw_prior(20_000, np.random.default_rng(0))
+    reach = float(drawn.max() - drawn.min()) * 0.25
+    points = np.linspace(max(low, float(drawn.min()) - reach), min(high, float(drawn.max()) + reach), 3001)
+    column = points[:, None]
+    log_density = log_likelihoods(cell.problem, law, cell.observed, column) + law.log_prior(column)[:, None]
+    density = np.exp(log_density - log_density.max(axis=0)).T
+    cells = (density[:, 1:] + density[:, :-1]) / 2.0
+    cumulative = np.hstack([np.zeros((len(cells), 1)), np.cumsum(cells, axis=1)])
+    return points, np.asarray(cumulative / cumulative[:, -1:])
+
+
+def chain_ranks(cell: Cell, seed: int = 1, functional: Callable[[Floats], Floats] | None = None) -> Floats:
+    """Return the ranks of the true parameters among draws of the augmented sampler, shape (n_trials, n_parameters).
+
+    Args:
+        cell: the trials.
+        seed: of the sampler.
+        functional: ranks functions of the parameters in place of the parameters, shape (..., any number).
+    """
     rng = np.random.default_rng(seed)
     sampler = AugmentedSampler(cell.problem, cell.observed, CHAINS, rng)
     values = cell.problem.law.parameters(sampler.run(KEPT, THINNING)[..., :-1])
     flat = values.reshape(len(cell.observed), -1, values.shape[-1])
-    below = (flat < cell.parameters[:, None, :]).sum(axis=1)
+    truth = cell.parameters
+    if functional is not None:
+        flat, truth = functional(flat), functional(truth)
+    below = (flat < truth[:, None, :]).sum(axis=1)
     return np.asarray((below + rng.random(below.shape)) / (flat.shape[1] + 1))

@@ -1,0 +1,46 @@
+"""The adaptive grid of one parameter's posterior against a grid so dense that nothing has to adapt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.inference.scalar import grid_posterior
+from dpbayes_cli.problems import ScalarLaw
+from tests.inference.sum_cells import EPSILONS, SIZES, Cell, dense_posterior, models, simulate
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+CLOSE = 2e-3
+"""Allowed distance of cumulative probabilities: a fifth of what a chain of 100,000 draws can show."""
+NAMES = ["beta-geometric", "gamma-exponential", "gamma-poisson", "normal-mean"]
+
+
+def distances(cell: Cell) -> Floats:
+    """Return the largest difference of cumulative probabilities, for each problem."""
+    law = expect(cell.problem.law, ScalarLaw)
+    points, cumulative = dense_posterior(cell)
+    found = grid_posterior(cell.problem, law, cell.observed)
+    probabilities = np.array([found.cdf(np.full(len(cell.observed), p)) for p in points[:: len(points) // 400]]).T
+    return np.asarray(np.abs(probabilities - cumulative[:, :: len(points) // 400]).max(axis=1))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", NAMES)
+def test_one_posterior_is_that_of_a_dense_grid(name: str, n: int, epsilon: str) -> None:
+    for seed in range(3):
+        cell = simulate(models()[name], True, n, epsilon, 1, seed=seed)
+        assert distances(cell).max() < CLOSE, f"observation {seed}"
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("name", NAMES)
+def test_many_posteriors_are_those_of_a_dense_grid(name: str, n: int, epsilon: str) -> None:
+    cell = simulate(models()[name], True, n, epsilon, 20)
+    assert distances(cell).max() < CLOSE
