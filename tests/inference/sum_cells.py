@@ -138,12 +138,12 @@ def exact_ranks(cell: Cell) -> Floats:
 
 
 def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:
-    """Return 3,001 coordinates and the probabilities below them, shape (n_trials, 3001); nothing adapts."""
+    """Return 2,001 coordinates and the probabilities below them, shape (n_trials, 2001); nothing adapts."""
     law = expect(cell.problem.law, ScalarLaw)
     low, high = law.prior_range
     drawn = law.draw_prior(20_000, np.random.default_rng(0))
     reach = float(drawn.max() - drawn.min()) * 0.25
-    points = np.linspace(max(low, float(drawn.min()) - reach), min(high, float(drawn.max()) + reach), 3001)
+    points = np.linspace(max(low, float(drawn.min()) - reach), min(high, float(drawn.max()) + reach), 2001)
     column = points[:, None]
     log_density = log_likelihoods(cell.problem, law, cell.observed, column) + law.log_prior(column)[:, None]
     density = np.exp(log_density - log_density.max(axis=0)).T
