@@ -50,7 +50,7 @@ def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
         "normal": Normal(-2.0, 3.0, 0.3, 2.0, 3.0, 3.0, outside),
     }
     if outside == "clamp":
-        # Prior sd of a number 0.5 in bounds of +-10: what lies beyond them is negligible even in the tails of the prior.
+        # Prior sd of a number 0.5 in bounds of +-10: next to nothing is beyond them even in the tails of the prior.
         bounds = (("a", -10.0, 10.0), ("b", -10.0, 10.0))
         found["multivariate-normal"] = MultivariateNormal(bounds, (0.5, -0.3), (0.6, 0.4), 2.0, 12.0)
     return found
