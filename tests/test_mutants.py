@@ -191,6 +191,42 @@ MUTANTS = {
         "return problem.noise.log_pmf(observed - counts) * (k == 0)",
         "tests/inference/test_count_draws.py::test_convolution_draws_follow_the_enumerated_posterior",
     ),
+    "the inverse-Gaussian shape halved": (
+        "inference/augmented.py",
+        "self._rng.wald(means, 2.0)",
+        "self._rng.wald(means, 1.0)",
+        "tests/inference/test_augmented.py::test_the_kernel_keeps_the_joint_law",
+    ),
+    "independent proposals corrected the wrong way": (
+        "inference/augmented.py",
+        "return proposal, here - there",
+        "return proposal, there - here",
+        "tests/inference/test_augmented.py::test_the_kernel_keeps_the_joint_law",
+    ),
+    "a count that was not released taken for a zero": (
+        "inference/lattice_chain.py",
+        "np.where(self._seen[k], noise, 0.0)",
+        "noise",
+        "tests/inference/test_augmented.py::test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count",
+    ),
+    "the sign of Gil-Pelaez' formula": (
+        "inference/inversion.py",
+        "inside = 0.5 - _series_at(",
+        "inside = 0.5 + _series_at(",
+        "tests/inference/test_inversion.py::test_posteriors_of_integers_are_those_of_enumeration",
+    ),
+    "the half step of a lattice left out": (
+        "inference/inversion.py",
+        "y = d * np.floor(y / d) + d / 2.0 if d",
+        "y = d * np.floor(y / d) if d",
+        "tests/inference/test_inversion.py::test_posteriors_of_integers_are_those_of_enumeration",
+    ),
+    "the spread of the number of dropped records left out": (
+        "record_laws.py",
+        "covariance[..., 1, 1] = self.column.steps**2 * inside * (1.0 - inside)",
+        "covariance[..., 1, 1] = 0.0",
+        "tests/inference/test_inversion.py::test_moments_of_a_record_are_those_of_its_law",
+    ),
     "an engine's text in a message": (
         "duck.py",
         "except _duckdb.Error:\n        raise failure from None",

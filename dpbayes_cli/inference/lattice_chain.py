@@ -38,6 +38,7 @@ class LatticeChain:
         self._largest = largest_total(problem)
         self._slack = problem.total.kind != "known"
         self._observed = np.array([y or 0 for y in problem.observed])
+        self._seen = np.array([y is not None for y in problem.observed])
         self._concentration = np.asarray(problem.concentration)
         kinds, self._kind = np.unique(self._concentration, return_inverse=True)
         self._table: Floats | None = None
@@ -102,7 +103,8 @@ class LatticeChain:
         """Return each column's own factor at counts, shape (chains, pairs)."""
         slack = columns == len(self._observed)
         k = np.where(slack, 0, columns)
-        terms = self._prior(k, counts) + self._problem.noise.log_pmf(self._observed[k] - counts)
+        noise = self._problem.noise.log_pmf(self._observed[k] - counts)
+        terms = self._prior(k, counts) + np.where(self._seen[k], noise, 0.0)
         if slack.any():
             terms[:, slack] = total_term(self._largest - counts[:, slack], self._problem)
         return np.asarray(terms)

@@ -1,0 +1,145 @@
+"""The Gibbs sampler of Bernstein and Sheldon 2018, Algorithms 1-3, as a user would write it: one chain, plain NumPy.
+
+It is what the product is measured against, so it is written to be fast within the algorithm: scalars are Python floats,
+matrices are solved once a sweep, the draw of the sum uses no inverse. Corrections of the listing that change what it
+samples: the random-sum CLT has the mean n q mu, the regions of a truncated law are dependent, the sum in the interval
+is drawn given the release, and the sensitivity of a truncated sum is the largest |t|.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+BURN_IN = 2000
+"""Of the paper's experiments, which keep 5,000 sweeps."""
+
+
+def binomial(
+    y: float, n: int, alpha: float, beta: float, scale: float, sweeps: int, rng: np.random.Generator
+) -> Floats:
+    """Draw the probability of success given a noisy count (Algorithm 1 in one dimension).
+
+    Args:
+        y: the count of successes with Laplace noise.
+        n: the number of records.
+        alpha, beta: the Beta prior.
+        scale: of the noise, sensitivity / epsilon.
+        sweeps: how many to keep after ``BURN_IN``.
+        rng: the generator.
+    """
+    draws = np.empty(sweeps)
+    s, variance = min(max(y, 0.0), float(n)), 2.0 * scale**2
+    for i in range(BURN_IN + sweeps):
+        theta = rng.beta(alpha + s, beta + n - s)
+        mean, spread = n * theta, n * theta * (1.0 - theta)
+        gain = spread / (spread + variance)
+        centre, sd = mean + gain * (y - mean), math.sqrt(gain * variance)
+        s = rng.normal(centre, sd)
+        while not 0.0 <= s <= n:  # the paper's rejection of impossible statistics
+            s = rng.normal(centre, sd)
+        variance = 1.0 / rng.wald(1.0 / (scale * max(abs(y - s), 1e-12)), 1.0 / scale**2)
+        if i >= BURN_IN:
+            draws[i - BURN_IN] = theta
+    return draws
+
+
+def multinomial(
+    y: Floats, n: int, concentration: Floats, scale: float, sweeps: int, rng: np.random.Generator
+) -> Floats:
+    """Draw category probabilities given noisy counts, shape (sweeps, K) (Algorithm 1).
+
+    The covariance of the counts is singular, so that the product of normal laws is drawn by conditioning, which needs
+    only the covariance of counts plus noise.
+    """
+    k = len(y)
+    draws = np.empty((sweeps, k))
+    s = np.maximum(y, 0.0) + 1.0
+    s *= n / s.sum()
+    variances = np.full(k, 2.0 * scale**2)
+    for i in range(BURN_IN + sweeps):
+        theta = rng.standard_gamma(concentration + s)
+        theta /= theta.sum()
+        mean, root = n * theta, np.sqrt(theta)
+        covariance = mean[:, None] * -theta
+        covariance.flat[:: k + 1] += mean
+        total = covariance.copy()
+        total.flat[:: k + 1] += variances
+        while True:
+            # (diag(root) - theta root') z has covariance diag(theta) - theta theta'
+            z = rng.standard_normal(k)
+            free = mean + math.sqrt(n) * (root * z - theta * (root @ z))
+            noise = np.sqrt(variances) * rng.standard_normal(k)
+            s = free + covariance @ np.linalg.solve(total, y - free - noise)
+            if s.min() >= 0.0:
+                break
+        variances = 1.0 / rng.wald(1.0 / (scale * np.maximum(np.abs(y - s), 1e-12)), 1.0 / scale**2)
+        if i >= BURN_IN:
+            draws[i - BURN_IN] = theta
+    return draws
+
+
+def exponential(
+    y: float,
+    n: int,
+    shape: float,
+    rate: float,
+    upper: float,
+    scale: float,
+    outside: Literal["clamp", "drop"],
+    sweeps: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draw the rate of exponential times given a noisy sum of those below a bound (Algorithms 2 and 3).
+
+    ``drop`` is the paper's release, the sum of the times up to the bound; ``clamp`` is the same sampler for the sum of
+    all times, cut at the bound. The whole sum is what is seen plus what is hidden, jointly normal with the moments of
+    one record times n: those of a random sum, and the covariance between regions.
+
+    Args:
+        y: the noisy sum.
+        n: the number of records.
+        shape, rate: the Gamma prior.
+        upper: the bound.
+        scale: of the Laplace noise, upper / epsilon.
+        outside: what became of longer times.
+        sweeps: how many to keep after ``BURN_IN``.
+        rng: the generator.
+    """
+    draws = np.empty(sweeps)
+    variance = 2.0 * scale**2
+    theta = shape / rate
+    for i in range(BURN_IN + sweeps):
+        mean, hidden, spread, covariance, hidden_spread = _regions(theta, upper, outside)
+        gain = n * spread / (n * spread + variance)
+        slope, left = covariance / spread, math.sqrt(n * max(hidden_spread - covariance**2 / spread, 0.0))
+        centre, sd = n * mean + gain * (y - n * mean), math.sqrt(gain * variance)
+        while True:
+            seen = rng.normal(centre, sd)
+            total = seen + rng.normal(n * hidden + slope * (seen - n * mean), left)
+            if seen >= 0.0 and total >= seen:
+                break
+        theta = rng.gamma(shape + n, 1.0 / (rate + total))
+        variance = 1.0 / rng.wald(1.0 / (scale * max(abs(y - seen), 1e-12)), 1.0 / scale**2)
+        if i >= BURN_IN:
+            draws[i - BURN_IN] = theta
+    return draws
+
+
+def _regions(theta: float, upper: float, outside: str) -> tuple[float, float, float, float, float]:
+    """Return the mean of what a record shows and hides, and the variance, covariance and variance of the two."""
+    above = math.exp(-theta * upper)
+    first = (1.0 - above * (1.0 + theta * upper)) / theta
+    second = (2.0 - above * (2.0 + 2.0 * theta * upper + (theta * upper) ** 2)) / theta**2
+    if outside == "drop":
+        mean, square, hidden = first, second, above * (upper + 1.0 / theta)
+        hidden_square, product = above * (upper**2 + 2.0 * upper / theta + 2.0 / theta**2), 0.0
+    else:
+        mean, square, hidden = first + above * upper, second + above * upper**2, above / theta
+        hidden_square, product = 2.0 * above / theta**2, upper * above / theta
+    return mean, hidden, square - mean**2, product - mean * hidden, hidden_square - hidden**2
