@@ -154,7 +154,7 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
         return
     price = "nothing: it is charged already" if preview.known else price_text(question.plan.guarantee)
     emit(f"would cost {price}, from account {question.account}{' (to be opened)' if preview.opened else ''}")
-    if private is not None:
+    if private is not None and preview.known is None:
         emit(f"of which the bounds {price_text(private.guarantee)}; noise scales are those of the widest bounds")
     if step.draws:
         emit(f"{step.draws} posterior draws: {_components(question.plan.parameters)}")
