@@ -88,7 +88,7 @@ class NumberLaw(ScalarLaw):
         """The distance between possible sums, 0 where the grid is much finer than any noise."""
         if not self.family.lattice:
             return 0
-        return 2 if self.centred and self.column.steps % 2 == 0 else 1
+        return 2 if self.centred else 1
 
     @property
     def span(self) -> float:

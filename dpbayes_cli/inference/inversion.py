@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     Rows = NDArray[np.bool_]
 
 _FREQUENCIES = 192
+_MANY = 100.0
+_MOST_FREQUENCIES = 2048
+_STEEPEST = 60.0
+"""The largest exponent that a tilt gives to a record."""
 _NATS = 30.0
 _LEAST_SHARE = 1e-12
 _REACH = 9.0
@@ -55,18 +59,24 @@ def log_likelihoods(
         Shape (n_points, n_observed).
     """
     if problem.total.kind == "known":
-        count = _FREQUENCIES if problem.total.n < 100 else _FREQUENCIES // 2
         n_records = np.full(len(points), float(problem.total.n))
-        return _Table(problem.noise, law, points, n_records, round(count * effort)).log_likelihoods(observed[:, 0])
+        count = round(_frequencies(problem.total.n) * effort)
+        return _Table(problem.noise, law, points, n_records, count).log_likelihoods(observed[:, 0])
     columns = []
     for y, valid in observed:
         numbers, log_weights = _numbers(problem, float(valid))
         rows, n_records = np.repeat(points, len(numbers), axis=0), np.tile(numbers, len(points))
-        table = _Table(problem.noise, law, rows, n_records, round(_FREQUENCIES // 2 * effort))
+        count = round(_frequencies(float(numbers[numbers > 0].min(initial=_MANY))) * effort)
+        table = _Table(problem.noise, law, rows, n_records, count)
         terms = table.log_likelihoods(np.array([y])).reshape(len(points), -1) + log_weights
         largest = terms.max(axis=1, keepdims=True)
         columns.append(largest[:, 0] + np.log(np.exp(terms - largest).sum(axis=1)))
     return np.column_stack(columns)
+
+
+def _frequencies(n_records: float) -> int:
+    """Return how many frequencies a sum needs: the characteristic function of few clamped numbers decays slowly."""
+    return _FREQUENCIES // 2 if n_records >= _MANY else int(max(_FREQUENCIES, min(4096 / max(n_records, 1.0), 1024)))
 
 
 def _numbers(problem: NoisySums, observed: float) -> tuple[Floats, Floats]:
@@ -140,15 +150,33 @@ class _Table:
     def log_likelihoods(self, y: Floats) -> Floats:
         """Return the log likelihoods of observed sums, shape (n_points, n_observed)."""
         plain, noise = self._tilted(0.0), self.noise
-        result, found = self._direct(y, plain)
+        result = self._direct(y, plain)
         if isinstance(noise, DiscreteLaplace):
-            wide = (noise.scale >= plain.sd)[:, None]
-            rows = np.asarray((wide | ~found).any(axis=1))
-            if rows.any():
-                split, trusted = self._only(rows)._split(y, noise)
-                here = (wide[rows] | ~found[rows]) & trusted
-                result[rows] = np.where(here, split, result[rows])
+            wide = np.asarray(noise.scale >= plain.sd)
+            if wide.any():
+                result[wide] = self._only(wide)._split(y, noise, plain.sd[wide])
         return result
+
+    @property
+    def _offset(self) -> Floats:
+        """The smallest possible sum, up to multiples of the spacing of a lattice, shape (n_cases, 1)."""
+        return np.asarray((self.n_records * self.law.span) % max(self.law.spacing, 1))[:, None]
+
+    def _grid(self, reach: Floats, d: int) -> tuple[Floats, Floats]:
+        """Return midpoints of frequencies, shape (n_cases, n_frequencies), and their spacing.
+
+        Args:
+            reach: half the range of sums that must not be folded onto each other.
+            d: the spacing of the lattice of sums, 0 where there is none. It has no frequencies beyond pi / d, and few
+                records get all of those.
+        """
+        count = self.frequencies
+        if d and self.n_records.max(initial=0.0) < _MANY:
+            count = int(min(max(count, np.ceil(2.0 * reach.max() / d)), _MOST_FREQUENCIES))
+        spacing = np.pi / (2.0 * reach)
+        if d:
+            spacing = np.minimum(spacing, np.pi / d / count)
+        return spacing[:, None] * (np.arange(count) + 0.5), spacing
 
     def _log_sum(self, frequencies: Any) -> Complexes:
         """Return log E[exp(i u S)], its imaginary part only up to multiples of 2 pi."""
@@ -171,18 +199,29 @@ class _Table:
         jump = np.minimum((np.abs(third) + rounding / wide**3) / variance, span)
         return _Tilted(tilt, logs[:, 3], first, np.sqrt(variance), _REACH * np.sqrt(variance) + _JUMPS * jump)
 
-    def _split(self, y: Floats, noise: DiscreteLaplace) -> tuple[Floats, Rows]:
-        """Return the log likelihoods under Laplace noise by the split at y, and where enough is left of a side."""
-        sides, shares = [], []
+    def _split(self, y: Floats, noise: DiscreteLaplace, sd: Floats) -> Floats:
+        """Return the log likelihoods under Laplace noise by the split at y.
+
+        A side is an expectation of exp(-distance / b) beyond y, at most the probability to be there, and so at most
+        what Chernoff's bound says of it: an inaccurate probability of a tail is not multiplied by its tilt.
+        """
+        sides = []
         for sign in (1.0, -1.0):
             tilted = self._tilted(sign / noise.scale)
             below = self._probability_below(y, tilted)
-            share = np.clip(below if sign > 0 else 1.0 - below, 0.0, 1.0)
-            share = np.where(share < _LEAST_SHARE, 0.0, share)
-            with np.errstate(divide="ignore"):
-                sides.append(tilted.log_mass[:, None] - sign * y / noise.scale + np.log(share))
-            shares.append(share)
-        return np.asarray(np.logaddexp(*sides) + noise.log_pmf(np.array(0))), np.maximum(*shares) > 0
+            share = np.clip(below if sign > 0 else 1.0 - below, _LEAST_SHARE, 1.0)
+            side = tilted.log_mass[:, None] - sign * y / noise.scale + np.log(share)
+            sides.append(np.minimum(side, self._chernoff(y, sign, noise.scale, sd)))
+        return np.asarray(np.logaddexp(*sides) + noise.log_pmf(np.array(0)))
+
+    def _chernoff(self, y: Floats, sign: float, scale: float, sd: Floats) -> Floats:
+        """Return a bound of log P(sign (S - y) <= 0), the best of several exponential moments."""
+        by_noise = np.broadcast_to(np.array([1.0, 2.0, 4.0, 8.0]) / scale, (len(sd), 4))
+        tilts = np.concatenate([by_noise, np.array([1.5, 3.0, 6.0]) / sd[:, None]], axis=1)
+        tilts = np.minimum(tilts, _STEEPEST / self.law.span)
+        logs = self._log_sum(1j * sign * tilts).real
+        bounds = logs[:, None, :] + sign * y[None, :, None] * tilts[:, None, :]
+        return np.asarray(np.minimum(bounds.min(axis=2), 0.0))
 
     def _probability_below(self, y: Floats, tilted: _Tilted) -> Floats:
         """Return P(S <= y) under the tilted law, by Gil-Pelaez' formula at midpoints.
@@ -191,17 +230,14 @@ class _Table:
         lattice of spacing d has all of its frequencies below pi / d, and y goes to the middle of its gap.
         """
         d = self.law.spacing
-        y = d * np.floor(y / d) + d / 2.0 if d else y + 0.5
-        away = y - tilted.mean[:, None]
+        ends = d * np.floor((y - self._offset) / d) + self._offset + d / 2.0 if d else y[None, :] + 0.5
+        away = ends - tilted.mean[:, None]
         near = np.abs(away) < tilted.reach[:, None]
         result = np.where(away > 0, 1.0, 0.0)
         rows = np.asarray(near.any(axis=1))
         if not rows.any():
             return result
-        spacing = np.pi / (2.0 * tilted.reach[rows])
-        if d:
-            spacing = np.minimum(spacing, np.pi / d / self.frequencies)
-        u = spacing[:, None] * (np.arange(self.frequencies) + 0.5)
+        u, spacing = self._grid(tilted.reach[rows], d)
         logs = self._only(rows)._log_sum(u - 1j * tilted.tilt)
         shift = 1j * u * tilted.mean[rows, None]
         kernel = np.sin(u * d / 2.0) * (2.0 / d) if d else u
@@ -211,8 +247,8 @@ class _Table:
         result[rows] = np.where(near[rows], inside, result[rows])
         return result
 
-    def _direct(self, y: Floats, plain: _Tilted) -> tuple[Floats, Rows]:
-        """Return the log likelihoods by inverting the characteristic function of the sum plus noise, and where it did.
+    def _direct(self, y: Floats, plain: _Tilted) -> Floats:
+        """Return the log likelihoods by inverting the characteristic function of the sum plus noise.
 
         Far from the mean, where a sum of terms of modulus one has lost its digits, a normal tail stands in.
         """
@@ -225,21 +261,19 @@ class _Table:
             near &= (plain.sd > noise.scale)[:, None]
         rows = np.asarray(near.any(axis=1))
         if not rows.any():
-            return result, near
-        spacing = np.minimum(np.pi / (2.0 * reach[rows]), np.pi / max(self.law.spacing, 1) / self.frequencies)
-        u = spacing[:, None] * (np.arange(self.frequencies) + 0.5)
+            return result
+        u, spacing = self._grid(reach[rows], max(self.law.spacing, 1))
         logs = self._only(rows)._log_sum(u)
         logs = logs - plain.log_mass[rows, None] - 1j * u * plain.mean[rows, None]
         terms = np.asarray(np.exp(logs) * (spacing[:, None] / np.pi), dtype=np.complex128)
         angles = spacing[:, None] * away[rows]
         density = _series_at(np.asarray(terms * noise.characteristic(u)), angles).real
-        if self.law.spacing == 2:  # sums are even: frequencies beyond pi / 2 repeat those below, up to the sign (-1)^y
+        if self.law.spacing == 2:  # frequencies beyond pi / 2 repeat those below, up to the sign (-1)^(y - sum)
             mirrored = _series_at(np.asarray(terms * noise.characteristic(np.pi - u)), angles).real
-            density = density + np.where(y % 2 == 0, 1.0, -1.0) * mirrored
-        good = near[rows] & (density > 1e-12 / sd[rows])
+            density = density + np.where((y - self._offset[rows]) % 2 == 0, 1.0, -1.0) * mirrored
+        good = near[rows] & (density > _LEAST_SHARE / sd[rows])
         result[rows] = np.where(good, plain.log_mass[rows, None] + np.log(np.where(good, density, 1.0)), result[rows])
-        near[rows] = good
-        return result, near
+        return result
 
 
 def _series_at(terms: Complexes, angles: Floats) -> Complexes:

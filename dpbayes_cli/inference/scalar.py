@@ -1,7 +1,7 @@
 """The exact posterior of one parameter from one noisy sum: on a grid that follows the posterior, problem by problem.
 
 The likelihood is that of ``inversion``. The grid starts from the whole prior and closes in on where the posterior is;
-between grid points the log density is a cubic spline.
+between grid points the log density is made of monotone cubic pieces.
 
 Source: mechanisms, noise-aware inference (p(statistic | theta) on a grid of theta); Bernstein and Sheldon 2018.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import CubicSpline
+from scipy.interpolate import PchipInterpolator
 
 from dpbayes_cli.inference.inversion import log_likelihoods
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
 
 _COARSE = 33
-_GRID = 65
+_GRID = 129
 _FINE = 2049
-_COMMON = 257
+_COMMON = 641
 """Grid points that many problems share, their characteristic functions being computed once for all of them."""
 _MANY = 8
-_ENOUGH = 10
+_ENOUGH = 40
 """So many points of the common grid inside the relevant part make a closer look needless."""
 _HASTE = 0.5
 """Frequencies, in parts of the usual number, where the likelihood only tells where to look."""
-_NATS = 30.0
-"""Points whose density is below exp(-30) of the largest are left out."""
+_NATS = 16.0
+"""Points whose density is below exp(-16) = 1e-7 of the largest are left out."""
 _ROUNDS = 12
 
 
@@ -97,12 +97,12 @@ def grid_posterior(problem: NoisySums, law: ScalarLaw, observed: Floats) -> Grid
     grids = np.empty((len(observed), _GRID))
     densities = np.empty_like(grids)
     for i, column in enumerate(log_density.T):
-        first, last = _relevant(column)
-        if last - first >= _ENOUGH:
+        first, last = _relevant(column, _NATS)
+        if many and last - first >= _ENOUGH:
             grids[i] = np.linspace(common[first], common[last], _GRID)
-            densities[i] = CubicSpline(common[first : last + 1], column[first : last + 1])(grids[i])
-            continue
-        grids[i], densities[i] = _closed_in(problem, law, observed[i : i + 1], common[first], common[last])
+            densities[i] = PchipInterpolator(common[first : last + 1], column[first : last + 1])(grids[i])
+        else:
+            grids[i], densities[i] = _closed_in(problem, law, observed[i : i + 1], common[first], common[last])
     return _refined(law, grids, densities)
 
 
@@ -110,7 +110,7 @@ def _closed_in(problem: NoisySums, law: ScalarLaw, observed: Floats, low: float,
     """Close in on where one posterior is; return its grid and log density there."""
     for _ in range(_ROUNDS):
         grid = np.linspace(low, high, _COARSE)
-        first, last = _relevant(_log_posteriors(problem, law, observed, grid, _HASTE)[:, 0])
+        first, last = _relevant(_log_posteriors(problem, law, observed, grid, _HASTE)[:, 0], _NATS)
         low, high = grid[first], grid[last]
         if last - first > 0.6 * _COARSE:
             break
@@ -118,9 +118,9 @@ def _closed_in(problem: NoisySums, law: ScalarLaw, observed: Floats, low: float,
     return grid, _log_posteriors(problem, law, observed, grid, 1.0)[:, 0]
 
 
-def _relevant(log_density: Floats) -> tuple[int, int]:
+def _relevant(log_density: Floats, nats: float) -> tuple[int, int]:
     """Return the first and the last grid point that matter, and one more on each side."""
-    (above,) = np.nonzero(log_density > log_density.max() - _NATS)
+    (above,) = np.nonzero(log_density > log_density.max() - nats)
     return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 
 
@@ -131,10 +131,10 @@ def _log_posteriors(problem: NoisySums, law: ScalarLaw, observed: Floats, grid: 
 
 
 def _refined(law: ScalarLaw, grid: Floats, log_density: Floats) -> GridPosterior:
-    """Interpolate the log density to a fine grid, by one cubic spline a problem on the common unit interval."""
+    """Interpolate the log density to a fine grid by monotone cubics, which do not overshoot at kinks."""
     share = np.linspace(0.0, 1.0, grid.shape[1])
     fine = np.linspace(0.0, 1.0, _FINE)
-    log_fine = CubicSpline(share, log_density, axis=1)(fine)
+    log_fine = PchipInterpolator(share, log_density, axis=1)(fine)
     weights = np.exp(log_fine - log_fine.max(axis=1, keepdims=True))
     weights[:, [0, -1]] /= 2.0
     weights /= weights.sum(axis=1, keepdims=True)

@@ -29,44 +29,25 @@ def distances(cell: Cell) -> Floats:
     return np.asarray(np.abs(probabilities - cumulative[:, :: len(points) // 400]).max(axis=1))
 
 
-_COARSE = "between the points of the first grid the log density is a spline, which rounds off Laplace noise's kink"
-"""Why some cases fail: ``strict``, so that whoever repairs them must say so here."""
 FAST = {(100, "0.1"), (1000, "0.1")}
-WRONG_ALONE = {
-    *((name, 1000, epsilon) for name in NAMES for epsilon in ("0.01", "0.1")),
-    *((name, 100, "0.1") for name in NAMES if name != "gamma-exponential"),
-    ("beta-geometric", 10, "1"),
-    ("beta-geometric", 100, "1"),
-}
-WRONG_TOGETHER = {
-    ("beta-geometric", 10, "1"),
-    ("beta-geometric", 1000, "0.01"),
-    ("beta-geometric", 1000, "0.1"),
-    ("gamma-poisson", 100, "0.1"),
-    ("gamma-poisson", 1000, "0.01"),
-    ("gamma-poisson", 1000, "0.1"),
-    ("normal-mean", 1000, "0.01"),
-    ("normal-mean", 1000, "0.1"),
-}
 
 
-def cells(wrong: set[tuple[str, int, str]]) -> list[Any]:
-    """Return all cells, those known to be wrong and those that are slow marked."""
+def cells() -> list[Any]:
+    """Return all cells, those that are slow marked."""
     found = []
     for case in ((name, n, epsilon) for name in NAMES for n in SIZES for epsilon in EPSILONS):
-        marks = [pytest.mark.xfail(strict=True, reason=_COARSE)] if case in wrong else []
-        found.append(pytest.param(*case, marks=marks if case[1:] in FAST else [*marks, pytest.mark.slow]))
+        found.append(pytest.param(*case, marks=() if case[1:] in FAST else pytest.mark.slow))
     return found
 
 
-@pytest.mark.parametrize(("name", "n", "epsilon"), cells(WRONG_ALONE))
+@pytest.mark.parametrize(("name", "n", "epsilon"), cells())
 def test_one_posterior_is_that_of_a_dense_grid(name: str, n: int, epsilon: str) -> None:
     for seed in range(3):
         cell = simulate(models()[name], True, n, epsilon, 1, seed=seed)
         assert distances(cell).max() < CLOSE, f"observation {seed}"
 
 
-@pytest.mark.parametrize(("name", "n", "epsilon"), cells(WRONG_TOGETHER))
+@pytest.mark.parametrize(("name", "n", "epsilon"), cells())
 def test_many_posteriors_are_those_of_a_dense_grid(name: str, n: int, epsilon: str) -> None:
     """Twenty problems share one finer grid."""
     cell = simulate(models()[name], True, n, epsilon, 20)
