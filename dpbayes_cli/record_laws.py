@@ -57,7 +57,7 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Return E[exp(i u x); lower <= x <= upper], coordinates of shape (n, 1) against frequencies (1 or n, m)."""
+        """Return E[exp(i u (x - middle)); inside the interval], coordinates (n, 1) against frequencies (1 or n, m)."""
 
     @abstractmethod
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
@@ -151,7 +151,7 @@ class NumberLaw(ScalarLaw):
         lower, upper = self.column.lower, self.column.upper
         width = (upper - lower) / 2.0
         inside = self.family.transform(points, frequencies * (half / width), lower, upper)
-        start = np.exp(1j * frequencies * (middle - half * (lower + upper) / 2.0 / width))
+        start = np.exp(1j * frequencies * middle)
         below, _, above = self.family.masses(points, lower, upper)
         ends = [np.exp(1j * frequencies * (middle + sign * half)) for sign in (-1.0, 1.0)]
         return np.asarray(inside * start + below * ends[0] + above * ends[1])
@@ -240,6 +240,7 @@ class LatticeFamily(NumberFamily):
         if width <= _MOST_NODES:
             numbers = low + np.arange(width)
             weights = np.where(numbers <= high, 1.0, 0.0)
+            numbers = np.minimum(numbers, high)
         else:
             nodes, rule = _quadrature()
             half = (high - low + 1.0) / 2.0
@@ -251,7 +252,7 @@ class LatticeFamily(NumberFamily):
         import numpy as np
 
         numbers, masses = self._nodes(coordinate[:, 0], upper)
-        phases = np.exp(1j * np.asarray(frequencies)[..., None] * numbers[:, None, :])
+        phases = np.exp(1j * np.asarray(frequencies)[..., None] * (numbers - upper / 2.0)[:, None, :])
         return np.asarray((phases * masses[:, None, :]).sum(axis=-1))
 
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:

@@ -217,8 +217,8 @@ MUTANTS = {
     ),
     "the half step of a lattice left out": (
         "inference/inversion.py",
-        "y = d * np.floor(y / d) + d / 2.0 if d",
-        "y = d * np.floor(y / d) if d",
+        "+ self._offset + d / 2.0 if d",
+        "+ self._offset if d",
         "tests/inference/test_inversion.py::test_posteriors_of_integers_are_those_of_enumeration",
     ),
     "the spread of the number of dropped records left out": (

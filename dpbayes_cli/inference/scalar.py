@@ -34,6 +34,8 @@ _HASTE = 0.5
 _NATS = 16.0
 """Points whose density is below exp(-16) = 1e-7 of the largest are left out."""
 _ROUNDS = 12
+_IMPOSSIBLE = -1e300
+"""The log density of a parameter so extreme that floats hold no likelihood of it."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,9 @@ def _relevant(log_density: Floats, nats: float) -> tuple[int, int]:
 def _log_posteriors(problem: NoisySums, law: ScalarLaw, observed: Floats, grid: Floats, effort: float) -> Floats:
     """Return the unnormalized log posteriors on one grid, shape (n_points, n_problems)."""
     points = grid[:, None]
-    return log_likelihoods(problem, law, observed, points, effort) + law.log_prior(points)[:, None]
+    with np.errstate(all="ignore"):
+        found = log_likelihoods(problem, law, observed, points, effort) + law.log_prior(points)[:, None]
+    return np.nan_to_num(found, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
 
 
 def _refined(law: ScalarLaw, grid: Floats, log_density: Floats) -> GridPosterior:

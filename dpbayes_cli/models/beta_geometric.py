@@ -114,7 +114,7 @@ class GeometricNumbers(LatticeFamily):
         near = np.abs(log_ratio) < 1e-12
         safe = np.where(near, 1.0, log_ratio)
         series = np.where(near, upper + 1.0, np.expm1((upper + 1.0) * safe) / np.expm1(safe))
-        return np.asarray(np.exp(-np.logaddexp(0.0, -coordinate)) * series)
+        return np.asarray(np.exp(-np.logaddexp(0.0, -coordinate) - 0.5j * frequencies * upper) * series)
 
 
 @dataclass(frozen=True)

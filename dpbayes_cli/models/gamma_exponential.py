@@ -73,7 +73,7 @@ class ExponentialTimes(GammaPrior):
 
         rate = np.exp(coordinate)
         exponent = (1j * frequencies - rate) * upper
-        return np.asarray(rate * upper * np.expm1(exponent) / exponent)
+        return np.asarray(rate * upper * np.expm1(exponent) / exponent * np.exp(-0.5j * frequencies * upper))
 
     def moments(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats]":
         """Return the moments of 2 x / upper - 1 below the bound, by incomplete gamma functions."""

@@ -99,7 +99,8 @@ class NormalNumbers(NumberFamily):
         """Return the characteristic function inside the bounds."""
         from dpbayes_cli.truncated_normal import interval_transform
 
-        return interval_transform(coordinate, self.variance**0.5, frequencies, lower, upper)
+        half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
+        return interval_transform(coordinate - middle, self.variance**0.5, frequencies, -half, half)
 
     def moments(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats]":
         """Return the first two moments inside the bounds, of the number scaled to [-1, 1]."""

@@ -156,11 +156,11 @@ def test_complete_records_and_private_numbers_of_them(
 
 def test_plan_simulates_numbers(dpbayes: Cli) -> None:
     planned = dpbayes(
-        "plan", "--model", "gamma-exponential", "--upper", "4", "--eps", "0.5", "--records", "500", "--trials", "100",
+        "plan", "--model", "gamma-exponential", "--upper", "4", "--eps", "0.5", "--records", "500", "--trials", "40",
         "--prior", "shape=8,rate=4", "--json",
     ).json  # fmt: skip
     assert planned["expected"]["inflation"] > 1.0
-    assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.2  # left with probability below 1e-8
+    assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.3  # left with probability below 1e-7
 
 
 def test_counting_valid_numbers(dpbayes: Cli, bodies: Path) -> None:

@@ -242,7 +242,9 @@ class Joint:
         return found
 
 
-@pytest.mark.parametrize("case", list(GEWEKE))
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow) if "trajectories" in case else case for case in GEWEKE]
+)
 def test_the_kernel_keeps_the_joint_law(case: str) -> None:
     found = Joint(case).p_values()
     assert min(found.values()) >= FALSE_FAIL / len(found), found
@@ -299,6 +301,7 @@ def test_a_planted_bug_leaves_the_joint_law(bug: str, monkeypatch: pytest.Monkey
     assert min(found.values()) < FALSE_FAIL / len(found), found
 
 
+@pytest.mark.slow
 def test_a_trajectory_without_its_kinetic_energy_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch) -> None:
     joint = Joint(TRAJECTORIES, many=True)
     whole = AugmentedSampler._trajectories
@@ -414,6 +417,7 @@ def test_exact_posteriors_are_calibrated(name: str, n: int, epsilon: str) -> Non
     assert_calibrated(exact_ranks(simulate(models()[name], True, n, epsilon)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OF_ONE)
 def test_exact_posteriors_of_an_unknown_number_are_calibrated(name: str) -> None:
     """60 trials; beta-geometric codes 0..8 keep an even grid."""

@@ -156,7 +156,7 @@ UNBOUNDED = [(name, upper, n) for name in ("gamma-poisson", "beta-geometric") fo
 
 @pytest.mark.parametrize(
     ("name", "upper", "n"),
-    UNBOUNDED,
+    [pytest.param(*case, marks=pytest.mark.slow) if case[2] == 8 else case for case in UNBOUNDED],
 )
 def test_so_are_they_where_any_number_of_records_is_possible(name: str, upper: int, n: int) -> None:
     column = NumericColumn("value", 0.0, float(upper), upper, integers=True)
