@@ -52,15 +52,23 @@ class Question:
     def at(self, bounds: tuple[float, float] | None) -> Question:
         """Return the question as it stands once its bounds are found, at the same price; None: it asks for none.
 
-        Raises:
-            DpbayesError: another price would follow; it may not, whatever the bounds.
+        Privacy: nothing is refused any more, for a refusal would tell about bounds that were drawn and not sealed, and
+            the next attempt would draw again. Where the noise between these bounds cannot be calibrated, that of the
+            whole range serves: it was planned before the charge, and no bounds inside have a larger sensitivity.
+        Source: mechanisms, integer statistics on a public grid.
         """
         if bounds is None:
             return self
-        model, mechanism, plan = price(self.spec, self.n_records, bounds)
-        if plan.guarantee != self.plan.guarantee:
-            raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
-        return replace(self, model=model, mechanism=mechanism, plan=plan)
+        model = self.spec.build_model(bounds)
+        try:
+            _, _, plan = price(self.spec, self.n_records, bounds)
+        except DpbayesError:
+            plan = None
+        if plan is None or plan.guarantee != self.plan.guarantee:
+            statistic = expect(model, BoundedStatistics).statistic(self.spec.policy)
+            steps = (*self.plan.steps[:-1], replace(self.plan.answer, statistic=statistic))
+            plan = replace(self.plan, steps=steps)
+        return replace(self, model=model, plan=plan)
 
 
 @dataclass(frozen=True)
@@ -136,9 +144,12 @@ def price(
     plan = mechanism.plan(model, request)
     if law is None:
         return model, mechanism, plan
-    narrowest = spec.build_model((law.grid.low, law.grid.value(1)))
-    if mechanism.plan(narrowest, request).guarantee != plan.guarantee:  # the widest and the narrowest, before a charge
-        raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
+    last = law.grid.last
+    lowest = {0} if law.lower is None else {0, last - 1}
+    for lower in lowest:  # with the widest, the narrowest at both ends, before a charge
+        narrow = spec.build_model((law.grid.value(lower), law.grid.value(lower + 1)))
+        if mechanism.plan(narrow, request).guarantee != plan.guarantee:
+            raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
     column = expect(model, BoundedNumber).column
     first = Step(law.statistic(column.role, spec.policy), law, law.guarantee)
     return model, mechanism, Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)

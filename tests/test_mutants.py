@@ -18,13 +18,13 @@ from tests.conftest import ROOT
 MUTANTS = {
     "noise halved": (
         "privacy/noise.py",
-        "_opendp_laplace(self.scale)(list(values))",
+        "_opendp_laplace(self.scale)(_held(values))",
         "_opendp_laplace(self.scale / 2)(list(values))",
         "tests/privacy/test_noise.py::test_draws_follow_the_exact_pmf",
     ),
     "one draw shared by all components": (
         "privacy/noise.py",
-        "return [int(value) for value in _opendp_laplace(self.scale)(list(values))]",
+        "return [int(value) for value in _opendp_laplace(self.scale)(_held(values))]",
         "z = _opendp_laplace(self.scale)([0])[0]; return [int(value) + z for value in values]",
         "tests/privacy/test_noise.py::test_components_are_noised_independently",
     ),
@@ -239,7 +239,7 @@ MUTANTS = {
 @pytest.mark.parametrize(("file", "old", "new", "test"), MUTANTS.values(), ids=MUTANTS.keys())
 def test_a_planted_bug_is_caught(file: str, old: str, new: str, test: str, tmp_path: Path) -> None:
     for name in ("dpbayes_cli", "tests", "sample_data", "configs"):
-        shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=shutil.ignore_patterns("*.pyc.*"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path / "copy")
     subject = tmp_path / "copy" / "dpbayes_cli" / file
     source = subject.read_text(encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 
 import jsonschema
@@ -11,6 +12,8 @@ import pytest
 import yaml
 
 from dpbayes_cli.bundle.document import json_schema, parse_document
+from dpbayes_cli.errors import DpbayesError
+from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.spec.release_spec import json_schema as spec_schema
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 from tests.test_leaks import everything_written, payloads
@@ -202,3 +205,24 @@ def test_accounts_of_curves_pay_less_than_the_sum(budget: list[str], dpbayes: Cl
     assert dpbayes("budget", "open", "clinic", *budget).code == 0
     assert dpbayes("release", CLINIC, *MONTHS, *PRICE, "--json").code == 0
     assert dpbayes("budget", "verify").code == 0
+
+
+def test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range(
+    dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal after the bounds were drawn would tell about them, and the next attempt would draw again."""
+    original = DiscreteLaplace.calibrate
+    seen: list[int] = []
+
+    def calibrate(sensitivity_l1: int, epsilon: Decimal) -> DiscreteLaplace:
+        seen.append(sensitivity_l1)
+        if len(seen) > 3:
+            raise DpbayesError("no calibration")
+        return original(sensitivity_l1, epsilon)
+
+    monkeypatch.setattr(DiscreteLaplace, "calibrate", calibrate)
+    found = dpbayes("release", CLINIC, "--dataset", "clinic", *MONTHS, *PRICE, "--out", "o", "--json").json
+    document = json.loads(Path("o/release.json").read_text())
+    assert found["bounds"]["upper"] > 0
+    assert len(seen) > 3
+    assert document["noise"]["scale"] == pytest.approx(original(max(seen), Decimal(1)).scale)

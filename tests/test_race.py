@@ -27,7 +27,7 @@ print(succeeded)
 """
 
 
-@pytest.mark.parametrize("mode", ["named", "fresh"])
+@pytest.mark.parametrize("mode", ["named", pytest.param("fresh", marks=pytest.mark.slow)])
 def test_eight_processes_share_a_budget_for_fifty_releases(mode: str, dpbayes: Cli, coin: Path, place: Path) -> None:
     assert coin.parent == place
     dpbayes("budget", "open", "coin", "--eps", "1")

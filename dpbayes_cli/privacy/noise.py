@@ -30,6 +30,18 @@ LARGEST_SCALE = 1e15
 """Noise of a larger scale could leave the 64-bit integers on which it is drawn."""
 
 
+_LARGEST_VALUE = 1 << 61
+
+
+def _held(values: Sequence[int]) -> list[int]:
+    """Return a statistic cut at what 64-bit integers hold with noise: no data set is so large that it stops a release.
+
+    Privacy: cutting a component moves no two data sets apart, so that every sensitivity stays what it is.
+    Source: mechanisms, integer statistics.
+    """
+    return [min(max(value, -_LARGEST_VALUE), _LARGEST_VALUE) for value in values]
+
+
 def _check_scale(scale: float) -> None:
     """Refuse noise that is too large for 64-bit integers.
 
@@ -142,7 +154,7 @@ class DiscreteLaplace:
             the ends of the type, which is post-processing.
         Source: OpenDP make_laplace (integer atom domain, L1 distance).
         """
-        return [int(value) for value in _opendp_laplace(self.scale)(list(values))]
+        return [int(value) for value in _opendp_laplace(self.scale)(_held(values))]
 
     @property
     def variance(self) -> float:
@@ -243,7 +255,7 @@ class DiscreteGaussian:
         Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, saturating at their ends.
         Source: OpenDP make_gaussian (integer atom domain, L2 distance).
         """
-        return [int(value) for value in _opendp_gaussian(self.scale)(list(values))]
+        return [int(value) for value in _opendp_gaussian(self.scale)(_held(values))]
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)]; where the law is smooth, exp(-scale^2 u^2 / 2) up to exp(-pi^2 scale^2 / 2)."""

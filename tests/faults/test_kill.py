@@ -25,7 +25,9 @@ def sweep(kind: str, place: Path) -> dict[str, Any]:
     return summary
 
 
-@pytest.mark.parametrize("kind", ["single", "terminate", pytest.param("bounds", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kind", ["single", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("terminate", "bounds"))]
+)
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
     summary = sweep(kind, tmp_path / "faults")
     assert summary["steps"] >= 40
@@ -39,6 +41,7 @@ def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: P
     assert summary["runs"] == summary["steps"] ** 2
 
 
+@pytest.mark.slow
 def test_publishing_before_sealing_is_caught(tmp_path: Path) -> None:
     """The planted bug: write the bundle first, seal when it is published. The sweep must see it."""
     script = tmp_path / "planted.py"

@@ -184,3 +184,11 @@ def test_a_shift_of_gaussian_noise_costs_its_renyi_divergence() -> None:
     logs = order * law.log_pmf(z) + (1 - order) * law.log_pmf(z - 1)
     divergence = float(np.log(np.exp(logs).sum()) / (order - 1))
     assert divergence == pytest.approx(order / (2 * 2.5**2), rel=1e-9)
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace(3.0), DiscreteGaussian(3.0)])
+def test_no_statistic_is_too_large_to_be_released(law: DiscreteLaplace | DiscreteGaussian) -> None:
+    """Noise of scale 3 is beyond 2^20 with probability below exp(-300000)."""
+    large, small = law.release([1 << 70, -(1 << 70)])
+    assert abs(large - (1 << 61)) < 1 << 20
+    assert abs(small + (1 << 61)) < 1 << 20
