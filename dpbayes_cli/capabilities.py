@@ -170,8 +170,9 @@ class OneNumber(BoundedNumber):
         from dpbayes_cli.record_laws import NumberLaw
 
         private = has_null(policy, self.column)
-        law = NumberLaw(self.number_family, self.column, private)
         total = total_of(policy, n_records)
+        inside = total.kind == "unbounded" and self.column.outside == "drop"
+        law = NumberLaw(self.number_family, self.column, private, inside)
         return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
 
     def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:

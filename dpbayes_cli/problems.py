@@ -124,8 +124,12 @@ class ScalarLaw(RecordLaw):
 
     @property
     @abstractmethod
-    def clamps(self) -> bool:
-        """Whether every valid record contributes, numbers out of bounds being clamped."""
+    def counts_all(self) -> bool:
+        """Whether the total is that of the records that contribute, none being out of bounds."""
+
+    @abstractmethod
+    def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the log probabilities that a record contributes, and that it is out of bounds, shape (n_points, 1)."""
 
     @property
     @abstractmethod
@@ -144,7 +148,7 @@ class ScalarLaw(RecordLaw):
 
     @abstractmethod
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
-        """Return E[exp(i u t)] of one valid record's contribution t to the sum.
+        """Return E[exp(i u t)] of one contributing record's addition t to the sum.
 
         Args:
             points: shape (n_points, 1).

@@ -72,16 +72,26 @@ class NumberLaw(ScalarLaw):
         family: the law of the number.
         column: its public bounds and grid.
         centred: whether it adds (2 code - steps, steps), or its code alone.
+        inside: whether the law is that of numbers inside the bounds, the others not being counted at all.
     """
 
     family: NumberFamily
     column: NumericColumn
     centred: bool
+    inside: bool = False
 
     @property
-    def clamps(self) -> bool:
-        """Whether every valid record contributes."""
-        return self.column.outside == "clamp"
+    def counts_all(self) -> bool:
+        """Whether no record that is counted is out of bounds."""
+        return self.inside or self.column.outside == "clamp"
+
+    def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the log probabilities of numbers inside and outside."""
+        import numpy as np
+
+        below, inside, above = self.family.masses(points, self.column.lower, self.column.upper)
+        with np.errstate(divide="ignore"):
+            return np.log(inside), np.log(below + above)
 
     @property
     def spacing(self) -> int:
@@ -128,8 +138,10 @@ class NumberLaw(ScalarLaw):
 
         below, inside, above = self.family.masses(points[..., 0], self.column.lower, self.column.upper)
         first, second = self.family.moments(points[..., 0], self.column.lower, self.column.upper)
-        if self.clamps:
+        if self.column.outside == "clamp":
             first, second, inside = first + above - below, second + above + below, np.ones_like(first)
+        elif self.inside:
+            first, second, inside = first / inside, second / inside, np.ones_like(first)
         middle, half = self._scale
         variance = np.maximum(second - first**2, 0.0) * half**2
         if not self.centred:
@@ -142,17 +154,17 @@ class NumberLaw(ScalarLaw):
         return mean, covariance
 
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
-        """Return the characteristic function of what a clamped number adds to the sum."""
+        """Return the characteristic function of what a clamped number, or one inside the bounds, adds to the sum."""
         import numpy as np
 
-        if not self.clamps:
-            raise ValueError("the characteristic function is that of clamped numbers")
         middle, half = self._scale
         lower, upper = self.column.lower, self.column.upper
         width = (upper - lower) / 2.0
         inside = self.family.transform(points, frequencies * (half / width), lower, upper)
         start = np.exp(1j * frequencies * middle)
-        below, _, above = self.family.masses(points, lower, upper)
+        below, between, above = self.family.masses(points, lower, upper)
+        if self.column.outside == "drop":
+            return np.asarray(inside * start / between)
         ends = [np.exp(1j * frequencies * (middle + sign * half)) for sign in (-1.0, 1.0)]
         return np.asarray(inside * start + below * ends[0] + above * ends[1])
 

@@ -74,7 +74,7 @@ def _mixtures(problem: NoisyCounts, observed: Floats, n_draws: int, rng: np.rand
 def _sums(problem: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
     """Draw from the grids of scalar laws, or from chains that all problems share as one array."""
     law = problem.law
-    if isinstance(law, ScalarLaw) and law.clamps:
+    if isinstance(law, ScalarLaw):
         from dpbayes_cli.inference.scalar import grid_posterior
 
         return grid_posterior(problem, law, observed).draw(n_draws, rng)[..., None]

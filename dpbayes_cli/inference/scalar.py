@@ -14,26 +14,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from dpbayes_cli.inference.inversion import log_likelihoods
+from dpbayes_cli.inference.inversion import pair_log_likelihoods
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.problems import NoisySums, ScalarLaw
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.numeric import Floats, Integers
 
-_COARSE = 33
-_GRID = 129
+_COARSE = 5
+"""The first grid divides the range of the prior into 2^5 parts, finer ones into more."""
+_FINEST = 48
+_ENOUGH = 20
+"""So many coarse points where the posterior is suffice to tell where that is."""
+_GRID = 192
+"""Parts of the last grid, at least half of them where the posterior is."""
 _FINE = 2049
-_COMMON = 641
-"""Grid points that many problems share, their characteristic functions being computed once for all of them."""
-_MANY = 8
-_ENOUGH = 40
-"""So many points of the common grid inside the relevant part make a closer look needless."""
 _HASTE = 0.5
 """Frequencies, in parts of the usual number, where the likelihood only tells where to look."""
 _NATS = 16.0
 """Points whose density is below exp(-16) = 1e-7 of the largest are left out."""
-_ROUNDS = 12
 _IMPOSSIBLE = -1e300
 """The log density of a parameter so extreme that floats hold no likelihood of it."""
 
@@ -87,62 +86,88 @@ class GridPosterior:
 def grid_posterior(problem: NoisySums, law: ScalarLaw, observed: Floats) -> GridPosterior:
     """Solve problems that differ in their observations alone.
 
+    All grids are parts of one, the range of the prior halved again and again: where problems look at the same points,
+    these are computed once.
+
     Args:
         problem: law, noise and total.
-        law: its law, a scalar one that clamps.
+        law: its law, a scalar one.
         observed: shape (n_problems, n_components).
     """
-    low, high = law.prior_range
-    many = problem.total.kind == "known" and len(observed) >= _MANY
-    common = np.linspace(low, high, _COMMON if many else _COARSE)
-    log_density = _log_posteriors(problem, law, observed, common, 1.0 if many else _HASTE)
-    grids = np.empty((len(observed), _GRID))
-    densities = np.empty_like(grids)
-    for i, column in enumerate(log_density.T):
-        first, last = _relevant(column, _NATS)
-        if many and last - first >= _ENOUGH:
-            grids[i] = np.linspace(common[first], common[last], _GRID)
-            densities[i] = PchipInterpolator(common[first : last + 1], column[first : last + 1])(grids[i])
-        else:
-            grids[i], densities[i] = _closed_in(problem, law, observed[i : i + 1], common[first], common[last])
-    return _refined(law, grids, densities)
+    shared = _Shared(problem, law, observed)
+    level = np.full(len(observed), _COARSE)
+    first, last = np.zeros_like(level), np.full_like(level, 1 << _COARSE)
+    open_ones = np.arange(len(observed))
+    while len(open_ones):
+        rows = shared.log_densities(open_ones, first[open_ones], last[open_ones], level[open_ones], _HASTE)
+        for i, row in zip(open_ones, rows, strict=True):
+            begin, end = _relevant(row)
+            first[i], last[i] = first[i] + begin, first[i] + end
+        few = (last - first)[open_ones] < _ENOUGH
+        open_ones = open_ones[few & (level[open_ones] < _FINEST)]
+        finer = _halvings((last - first)[open_ones], 2 << _COARSE)
+        level[open_ones] += finer
+        first[open_ones] <<= finer
+        last[open_ones] <<= finer
+    finer = _halvings(last - first, _GRID)
+    level, first = level + finer, first << finer
+    first = np.minimum(first, (1 << level) - _GRID)
+    last = first + _GRID
+    rows = np.array(shared.log_densities(np.arange(len(observed)), first, last, level, 1.0))
+    return _refined(law, np.stack([shared.coordinate(end, level) for end in (first, last)], axis=1), rows)
 
 
-def _closed_in(problem: NoisySums, law: ScalarLaw, observed: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-    """Close in on where one posterior is; return its grid and log density there."""
-    for _ in range(_ROUNDS):
-        grid = np.linspace(low, high, _COARSE)
-        first, last = _relevant(_log_posteriors(problem, law, observed, grid, _HASTE)[:, 0], _NATS)
-        low, high = grid[first], grid[last]
-        if last - first > 0.6 * _COARSE:
-            break
-    grid = np.linspace(low, high, _GRID)
-    return grid, _log_posteriors(problem, law, observed, grid, 1.0)[:, 0]
+def _halvings(parts: Integers, most: int) -> Integers:
+    """Return how often parts can be halved without becoming more than that."""
+    return np.asarray(np.floor(np.log2(most / parts)), dtype=np.int64)
 
 
-def _relevant(log_density: Floats, nats: float) -> tuple[int, int]:
+@dataclass(frozen=True)
+class _Shared:
+    """Log posterior densities of problems on parts of one grid."""
+
+    problem: NoisySums
+    law: ScalarLaw
+    observed: Floats
+
+    def coordinate(self, index: Integers, level: Integers) -> Floats:
+        """Return the coordinates of points of the grid of a level, elementwise."""
+        low, high = self.law.prior_range
+        return np.asarray(low + (high - low) * np.ldexp(index.astype(np.float64), -level))
+
+    def log_densities(
+        self, chosen: Integers, first: Integers, last: Integers, level: Integers, effort: float
+    ) -> list[Floats]:
+        """Return unnormalized log densities of chosen problems, each from a first to a last point of its level."""
+        parts = last - first + 1
+        release = np.repeat(chosen, parts)
+        starts = np.repeat(np.cumsum(parts) - parts, parts)
+        index = np.arange(len(release)) - starts + np.repeat(first, parts)
+        finest = int(level.max())
+        coordinates, which = np.unique(index << np.repeat(finest - level, parts), return_inverse=True)
+        points = self.coordinate(coordinates, np.full_like(coordinates, finest))[:, None]
+        with np.errstate(all="ignore"):
+            found = pair_log_likelihoods(self.problem, self.law, self.observed, points, (which, release), effort)
+            found = found + self.law.log_prior(points)[which]
+        found = np.nan_to_num(found, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
+        return np.split(found, np.cumsum(parts)[:-1])
+
+
+def _relevant(log_density: Floats) -> tuple[int, int]:
     """Return the first and the last grid point that matter, and one more on each side."""
-    (above,) = np.nonzero(log_density > log_density.max() - nats)
+    (above,) = np.nonzero(log_density > log_density.max() - _NATS)
     return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 
 
-def _log_posteriors(problem: NoisySums, law: ScalarLaw, observed: Floats, grid: Floats, effort: float) -> Floats:
-    """Return the unnormalized log posteriors on one grid, shape (n_points, n_problems)."""
-    points = grid[:, None]
-    with np.errstate(all="ignore"):
-        found = log_likelihoods(problem, law, observed, points, effort) + law.log_prior(points)[:, None]
-    return np.nan_to_num(found, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
-
-
-def _refined(law: ScalarLaw, grid: Floats, log_density: Floats) -> GridPosterior:
-    """Interpolate the log density to a fine grid by monotone cubics, which do not overshoot at kinks."""
-    share = np.linspace(0.0, 1.0, grid.shape[1])
+def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridPosterior:
+    """Interpolate log densities to fine grids by monotone cubics, which do not overshoot at kinks."""
     fine = np.linspace(0.0, 1.0, _FINE)
-    log_fine = PchipInterpolator(share, log_density, axis=1)(fine)
+    coarse = np.linspace(0.0, 1.0, log_densities.shape[1])
+    log_fine = PchipInterpolator(coarse, log_densities, axis=1)(fine)
     weights = np.exp(log_fine - log_fine.max(axis=1, keepdims=True))
     weights[:, [0, -1]] /= 2.0
     weights /= weights.sum(axis=1, keepdims=True)
-    points = grid[:, :1] + (grid[:, -1:] - grid[:, :1]) * fine
+    points = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * fine
     return GridPosterior(law, points, weights)
 
 
@@ -156,7 +181,7 @@ def scalar_posterior(problem: NoisySums, law: ScalarLaw, n_draws: int, rng: np.r
     n = float(problem.total.n)
     if problem.valid:
         n = max(problem.observed[-1] / problem.valid, 0.0)
-        n = min(n, float(problem.total.n)) if problem.total.kind == "at-most" else n
+        n = n if problem.total.kind == "unbounded" else min(n, float(problem.total.n))
     data = min(float(weights @ law.known_sd(points, np.full(len(points), n))[:, 0] ** 2), variance)
     quantiles = found.quantiles(np.array(list(QUANTILES.values())))[0]
     marginal = Marginal(

@@ -22,7 +22,7 @@ def infer_sums(problem: NoisySums, method: Method, n_draws: int, rng: np.random.
     if method == "naive":
         return _naive(problem, n_draws, rng)
     law = problem.law
-    if method == "noise-aware" and isinstance(law, ScalarLaw) and law.clamps:
+    if method == "noise-aware" and isinstance(law, ScalarLaw):
         from dpbayes_cli.inference.scalar import scalar_posterior
 
         return scalar_posterior(problem, law, n_draws, rng)
@@ -46,7 +46,7 @@ def _chains(problem: NoisySums, n_draws: int, rng: np.random.Generator, effort: 
     values = law.parameters(flat[:, :-1])
     data = np.mean(law.known_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
     diagnostics = dict(found.diagnostics)
-    if isinstance(law, ScalarLaw) and law.clamps:
+    if isinstance(law, ScalarLaw):
         diagnostics["ks_exact"] = _distance(problem, law, flat[:, :-1])
     warning = law.warning(flat[:, :-1])
     return Posterior(
