@@ -275,7 +275,7 @@ class _Table:
         variance = np.maximum(second, rounding / step**2) + 1e-18 * span**2
         jump = np.minimum((np.abs(third) + rounding / wide**3) / variance, span)
         sd = np.sqrt(n * variance[case] + 1e-18 * span**2)
-        reach = _REACH * sd + _JUMPS * jump[case]
+        reach = _REACH * sd + _JUMPS * np.where(n > 0, jump[case], 0.0)
         return _Tilted(tilt, logs[:, 3], first, n * logs[:, 3][case], n * first[case], sd, reach)
 
     def _terms(self, tilted: _Tilted, points: Rows, u: Floats, weights: Floats) -> Complexes:

@@ -124,7 +124,9 @@ class _Target:
         slope = -np.sign(away) / scale if laplace else -away / scale**2
         mean, variance = self.typical[:, :1], numbers * self.typical[:, 1:] ** 2
         b, residual = self._noise.scale, self.observed[:, :1] - numbers * mean
-        pull = np.clip(residual / (variance + 1e-9 * b**2), -1.0 / b, 1.0 / b) if laplace else residual / (variance + b**2)
+        pull = (
+            np.clip(residual / (variance + 1e-9 * b**2), -1.0 / b, 1.0 / b) if laplace else residual / (variance + b**2)
+        )
         slope = slope + pull * mean
         if self.law.counts_all:
             return np.asarray(slope)
@@ -156,12 +158,11 @@ class _Target:
         parts = [low, high, mode]
         fine, few = (_LAPLACE, _FEW) if isinstance(self._noise, DiscreteLaplace) else (_GAUSSIAN, _NONE)
         if not self.law.counts_all:
-            spread = self._binomial_sd(mode)
-            parts.append(mode + spread * _NORMAL)
+            binomial, widest = self._binomial(mode)
+            parts.append(binomial)
             if self.problem.total.kind != "known":
-                edge = self._most * np.exp(self._shares[0])
-                parts.append(edge + self._binomial_sd(edge) * _NORMAL)
-            elif self._scale >= spread.max():  # next to the law's own spread, noise is smooth but for its kinks
+                parts.append(self._binomial(self._most * np.exp(self._shares[0]))[0])
+            elif self._scale >= widest:  # next to the law's own spread, noise is smooth but for its kinks
                 fine = few = _NONE
         parts.append(np.clip(self._centre, low, high) + self._scale * fine)
         mean, sd = self.typical[:, :1], self.typical[:, 1:]
@@ -172,10 +173,15 @@ class _Target:
         nodes = np.rint(np.clip(np.concatenate(parts, axis=1), low, high))
         return np.sort(nodes, axis=1)
 
-    def _binomial_sd(self, mean: Floats) -> Floats:
-        """Return the standard deviation of a binomial law of that mean, and one more."""
+    def _binomial(self, mean: Floats) -> tuple[Floats, float]:
+        """Return evenly spaced numbers around the mean of a binomial law, and the largest standard deviation.
+
+        Even spaces make the trapezoidal rule of a bell exact to its tails; three to a standard deviation are enough.
+        """
         n = self._most
-        return np.asarray(np.sqrt(np.maximum(mean, 1.0) * (n - mean + 1.0) / n) + 1.0)
+        sd = np.sqrt(np.maximum(mean, 1.0) * (n - mean + 1.0) / n)
+        step = np.maximum(np.floor((sd + 1.0) / 3.0), 1.0)
+        return np.rint(mean) + step * np.arange(-32.0, 33.0), float(sd.max())
 
 
 def _spread(*steps: tuple[float, float]) -> Floats:
@@ -191,5 +197,4 @@ def _spread(*steps: tuple[float, float]) -> Floats:
 _LAPLACE = _spread((2.0, 1 / 6), (8.0, 0.5), (30.0, 2.0))
 _FEW = _spread((2.0, 0.25), (8.0, 1.0))
 _GAUSSIAN = _spread((8.0, 0.25))
-_NORMAL = _spread((4.0, 1 / 3), (8.0, 1.0))
 _NONE = np.zeros(1)

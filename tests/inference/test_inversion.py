@@ -7,6 +7,7 @@ normalized posterior on a grid under the prior, in total variation.
 from __future__ import annotations
 
 import itertools
+from math import comb
 from typing import TYPE_CHECKING, Literal
 
 import mpmath
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbayes_cli.inference import record_numbers
 from dpbayes_cli.inference.inversion import log_likelihoods
 from dpbayes_cli.models.beta_geometric import GeometricNumbers
 from dpbayes_cli.models.gamma_exponential import ExponentialTimes
@@ -59,10 +61,18 @@ def cdf(family: NumberFamily, parameters: Floats, numbers: Floats) -> Floats:
 
 
 def code_masses(family: NumberFamily, column: NumericColumn, parameters: Floats) -> Floats:
-    """Return the probabilities of the codes 0..steps of a clamped number, shape (n_parameters, steps + 1)."""
+    """Return the probabilities of the codes 0..steps of a clamped or dropped number, shape (n_parameters, steps + 1).
+
+    Those of a dropped number add up to less than one.
+    """
     edges = np.asarray(column.lower + column.step * (np.arange(column.steps) + 0.5), dtype=np.float64)
-    below = cdf(family, parameters, edges)
-    return np.diff(below, axis=1, prepend=0.0, append=1.0)
+    masses = np.diff(cdf(family, parameters, edges), axis=1, prepend=0.0, append=1.0)
+    if column.outside == "drop":
+        ends = cdf(family, parameters, np.array([column.lower, column.upper]))
+        if not family.lattice:
+            masses[:, 0] -= ends[:, 0]
+        masses[:, -1] -= 1.0 - ends[:, 1]
+    return masses
 
 
 def sum_masses(masses: Floats, n_records: int) -> Floats:
@@ -86,10 +96,15 @@ def brute_force(problem: NoisySums, family: NumberFamily, column: NumericColumn,
         noise = np.exp(problem.noise.log_pmf(y - np.arange(sums.shape[1])))
         return np.asarray(sums @ noise)
     reach = problem.noise.radius(40.0) // problem.valid
-    highest = total.n if total.kind == "at-most" else max(problem.observed[1] // problem.valid, 0) + reach + 1
+    highest = max(problem.observed[1] // problem.valid, 0) + reach + 1 if total.kind == "unbounded" else total.n
+    outside = np.maximum(1.0 - masses.sum(axis=1), 0.0)
+    if total.kind == "unbounded":  # the total is that of the numbers inside
+        masses, outside = masses / masses.sum(axis=1, keepdims=True), np.zeros_like(outside)
     likelihood, sums = np.zeros(len(grid)), np.ones((len(grid), 1))
     for m in range(highest + 1):
-        weight = float(np.exp(problem.noise.log_pmf(np.array(problem.observed[1] - m * problem.valid))))
+        weight = np.exp(problem.noise.log_pmf(np.array(problem.observed[1] - m * problem.valid)))
+        records = [total.n] if total.kind == "known" else range(m, highest + 1) if total.kind == "at-most" else [m]
+        weight = weight * sum(comb(n, m) * outside ** (n - m) for n in records)
         codes = np.arange(m * column.steps + 1)
         noise = np.exp(problem.noise.log_pmf(y - (2 * codes - m * column.steps)))
         likelihood += weight * (sums @ noise)
@@ -104,8 +119,10 @@ def observation(
     rng = np.random.default_rng(seed)
     parameter = family.parameter(family.draw_prior(1, rng))
     m = int(rng.integers(0, n, endpoint=True)) if kind == "at-most" else n
-    codes = rng.choice(column.steps + 1, size=m, p=code_masses(family, column, parameter)[0])
-    exact = [2 * int(codes.sum()) - m * column.steps, m * column.steps] if centred else [int(codes.sum())]
+    masses = code_masses(family, column, parameter)[0]
+    codes = rng.choice(column.steps + 2, size=m, p=[*masses, max(1.0 - masses.sum(), 0.0)])
+    codes = codes[codes <= column.steps]
+    exact = [int((2 * codes - column.steps).sum()), len(codes) * column.steps] if centred else [int(codes.sum())]
     return tuple(int(e + z) for e, z in zip(exact, noise.simulate(rng, len(exact)), strict=True))
 
 
@@ -113,9 +130,9 @@ def total_variation(
     family: NumberFamily, column: NumericColumn, kind: Kind, n: int, noise: NoiseLaw, seed: int
 ) -> float:
     """Return the distance between the posterior by inversion and that by enumeration, for one drawn observation."""
-    centred = kind != "known"
+    centred = kind != "known" or column.outside == "drop"
     observed = observation(family, column, centred, kind, n, noise, seed)
-    law = NumberLaw(family, column, centred)
+    law = NumberLaw(family, column, centred, kind == "unbounded" and column.outside == "drop")
     total = Total(kind, 0 if kind == "unbounded" else n)
     problem = NoisySums(law, observed, noise, total, column.steps if centred else 0)
     low, high = np.quantile(family.draw_prior(4000, np.random.default_rng(0)), [0.0005, 0.9995]).tolist()
@@ -152,6 +169,53 @@ def test_posteriors_of_integers_are_those_of_enumeration(name: str, upper: int, 
     for noise, seed in itertools.product(noises(upper, kind != "known"), range(2)):
         distance = total_variation(FAMILIES[name], column, kind, n, noise, seed)
         assert distance < CLOSE, f"{noise}, observation {seed}: total variation {distance:.2g}"
+
+
+DROPPED = [(name, n, kind) for name in FAMILIES for n in (1, 4, 8) for kind in ("known", "at-most", "unbounded")]
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "kind"),
+    [case if case[1] == 4 else pytest.param(*case, marks=pytest.mark.slow) for case in DROPPED],
+)
+def test_so_are_they_where_numbers_out_of_bounds_are_dropped(name: str, n: int, kind: Kind) -> None:
+    """Continuous numbers are rounded to 64 steps in the reference: of second order in the step over the noise."""
+    lattice = FAMILIES[name].lattice
+    lower, upper, steps = (0.0, 3.0, 3) if lattice else (-0.5 if name == "normal-mean" else 0.0, 1.0, 64)
+    column = NumericColumn("value", lower, upper, steps, lattice, "drop")
+    for epsilon, gaussian in itertools.product((1.0, 4.0), (False, True)):
+        scale = 2 * steps / epsilon
+        noise: NoiseLaw = DiscreteGaussian(scale) if gaussian else DiscreteLaplace(scale)
+        for seed in range(2):
+            distance = total_variation(FAMILIES[name], column, kind, n, noise, seed)
+            assert distance < (CLOSE if lattice else 2.0 * SMOOTH), f"{noise}, observation {seed}: {distance:.2g}"
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize(
+    ("outside", "kind"), [("drop", "known"), ("drop", "at-most"), ("drop", "unbounded"), ("clamp", "at-most")]
+)
+@pytest.mark.parametrize("name", ["gamma-exponential", "beta-geometric"])
+def test_a_sum_over_some_numbers_of_records_is_that_over_all(
+    name: str, outside: Outside, kind: Kind, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family, n = FAMILIES[name], 400
+    column = NumericColumn("value", 0.0, 3.0, 3, True, outside)
+    if not family.lattice:
+        column = NumericColumn("value", 0.0, 0.8, 1 << 20, outside=outside)
+    noise = DiscreteLaplace(2 * column.steps / epsilon)
+    law = NumberLaw(family, column, True, kind == "unbounded" and outside == "drop")
+    observed = np.array([observation(family, column, True, kind, n, noise, seed) for seed in range(3)], dtype=float)
+    problem = NoisySums(law, (0, 0), noise, Total(kind, 0 if kind == "unbounded" else n), column.steps)
+    low, high = np.quantile(family.draw_prior(4000, np.random.default_rng(0)), [0.0005, 0.9995]).tolist()
+    grid = np.linspace(low, high, GRID)
+    posteriors = []
+    for every in (128, 1 << 30):
+        monkeypatch.setattr(record_numbers, "_ALL", every)
+        found = log_likelihoods(problem, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
+        weights = np.exp(found - found.max(axis=0))
+        posteriors.append(weights / weights.sum(axis=0))
+    assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum(axis=0).max() < SMOOTH
 
 
 UNBOUNDED = [(name, upper, n) for name in ("gamma-poisson", "beta-geometric") for upper in (1, 3, 4) for n in (1, 8)]
@@ -227,12 +291,6 @@ def test_moments_of_a_record_are_those_of_its_law(name: str, outside: Outside, c
     column = NumericColumn("value", lower, 5.0 if family.lattice else 2.5, steps, family.lattice, outside)
     points = family.draw_prior(7, np.random.default_rng(1))
     masses = code_masses(family, column, family.parameter(points))
-    if outside == "drop":
-        ends = np.array([column.lower, column.upper])
-        inside = cdf(family, family.parameter(points), ends)
-        if not family.lattice:
-            masses[:, 0] -= inside[:, 0]
-        masses[:, -1] -= 1.0 - inside[:, 1]
     codes = np.arange(steps + 1.0)
     parts = np.array([2.0 * codes - steps, np.full(steps + 1, steps)]) if centred else codes[None, :]
     mean = masses @ parts.T
