@@ -20,7 +20,7 @@ from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.contracts import Draws, Payload, Plan, expect
-from dpbayes_cli.errors import BudgetError, LedgerError, SourceError
+from dpbayes_cli.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.state import ReleaseRecord
@@ -128,7 +128,7 @@ def _check_price(question: Question, record: ReleaseRecord) -> None:
 
 def _draw(question: Question, source: Source) -> bytes:
     """Read the data and privatize; return what is to be sealed. Exact statistics do not outlive this call."""
-    spec = question.spec
+    spec, opened = question.spec, datetime.now(UTC)  # the clock is read before anything depends on the data
     with closing(source):
         evidence: Statistics = source.statistics(question.plan.steps[0].statistic, spec.policy)
     public = spec.privacy.neighbors is Neighbors.REPLACE_ONE
@@ -144,7 +144,7 @@ def _draw(question: Question, source: Source) -> bytes:
         payload = _between_private_bounds(question, law, evidence)
     else:
         payload = question.mechanism.release(question.plan, evidence)
-    return sealed_draw(datetime.now(UTC), source.record_unit, n_records, payload).payload()
+    return sealed_draw(opened, source.record_unit, n_records, payload).payload()
 
 
 def _between_private_bounds(question: Question, law: PrivateBounds, evidence: Statistics) -> Payload:
@@ -170,6 +170,9 @@ def _described(
     """Analyse a sealed draw; a function of it and of what is public."""
     draw = parse_draw(sealed)
     question = question.at(bounds_of(draw))
+    names = question.plan.answer.statistic.names
+    if draw.statistics and tuple(item.name for item in draw.statistics) != names:
+        raise DpbayesError("the sealed statistics are not those of the question; nothing is written")
     analysis = analysis_of_draw(question.spec, record.release_id, draw)
     document = assemble(
         Parts(

@@ -60,6 +60,21 @@ class CountAt:
     level: int
 
 
+_LEAST_STEP = 1e-200
+_NARROWEST = 1e-100
+"""Closer bounds have no grid of floats between them, or squares that floats do not hold."""
+
+
+def check_bounds(lower: float, upper: float) -> None:
+    """Refuse public bounds between which there is no grid of floats.
+
+    Raises:
+        ValueError: they are not in order, too close for their distance from zero, or closer than 1e-100.
+    """
+    if not lower < upper or upper - lower < max(1e-12 * max(abs(lower), abs(upper)), _NARROWEST):
+        raise ValueError("the lower bound must be below the upper one, and not next to it")
+
+
 @dataclass(frozen=True)
 class NumericColumn:
     """One column of numbers that a model reads, with public bounds and a public grid.
@@ -73,6 +88,9 @@ class NumericColumn:
         steps: the number of grid steps between them.
         integers: whether only integers are valid.
         outside: what happens to a number outside the bounds.
+
+    Raises:
+        ValueError: the bounds are none, see ``check_bounds``.
     """
 
     role: str
@@ -82,24 +100,32 @@ class NumericColumn:
     integers: bool = False
     outside: Outside = "clamp"
 
+    def __post_init__(self) -> None:
+        if not _LEAST_STEP <= self.step < math.inf:
+            raise ValueError("the bounds leave no grid between them")
+
     @property
     def step(self) -> float:
         """The width of a grid step."""
         return (self.upper - self.lower) / self.steps
 
     def code(self, number: float) -> int | None:
-        """Return the code of a number, None where it is out of bounds; engines compute it in the same operations."""
+        """Return the code of a number, None where it is out of bounds; engines compute it in the same operations.
+
+        Privacy: whatever floating point does, a code is one of 0..steps, which is what sensitivities rest on.
+        Source: mechanisms, integer statistics on a public grid.
+        """
         clamped = min(max(number, self.lower), self.upper)
         if self.outside == "drop" and clamped != number:
             return None
-        return math.floor((clamped - self.lower) / self.step + 0.5)
+        return min(max(math.floor((clamped - self.lower) / self.step + 0.5), 0), self.steps)
 
     def codes(self, numbers: Floats) -> tuple[Integers, Integers]:
         """Return the codes of many numbers, clamped, and a mask of those that are valid."""
         import numpy as np
 
         clamped = np.clip(numbers, self.lower, self.upper)
-        codes = np.floor((clamped - self.lower) / self.step + 0.5).astype(np.int64)
+        codes = np.clip(np.floor((clamped - self.lower) / self.step + 0.5), 0, self.steps).astype(np.int64)
         valid = (
             np.ones(codes.shape, dtype=np.int64) if self.outside == "clamp" else (clamped == numbers).astype(np.int64)
         )

@@ -27,12 +27,14 @@ from dpbayes_cli.bundle.document import (
     SealedDraw,
     Width,
 )
+from dpbayes_cli.bundle.wording import meanings
 from dpbayes_cli.contracts import Draws, Mechanism, Model, Payload, Plan
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.statistic import NumericColumn
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         privacy_unit=f"one record ({parts.draw.record_unit})",
         n_records=parts.draw.n_records,
         statistics=parts.draw.statistics,
+        meanings={} if parts.draw.draws else meanings(parts.plan.answer.statistic, parts.model.columns),
         noise=parts.draw.noise,
         draws=parts.draw.draws,
         parameters=dict(parts.plan.parameters),
@@ -190,10 +193,18 @@ def _assumptions(parts: Parts) -> list[str]:
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",
         *_about_bounds(parts),
         invalid,
+        *_about_outside(parts),
         "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
         "machine, its memory or the time that the computation takes.",
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
     ]
+
+
+def _about_outside(parts: Parts) -> list[str]:
+    """Return what becomes of numbers out of bounds, where records are dropped for them."""
+    if not any(isinstance(column, NumericColumn) and column.outside == "drop" for column in parts.model.columns):
+        return []
+    return ["Records whose number is out of bounds did not count; the posterior takes that into account."]
 
 
 def _about_bounds(parts: Parts) -> list[str]:

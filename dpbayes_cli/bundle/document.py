@@ -146,7 +146,7 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     schema_version: Literal[1] = 1
     release_id: str
     account: str
-    created: Annotated[str, Meta(description="when it was sealed, UTC")]
+    created: Annotated[str, Meta(description="when the data were opened, UTC")]
     model: str
     mechanism: str
     spec: Annotated[dict[str, Any], Meta(description="the question in full, defaults included, without paths")]
@@ -157,6 +157,7 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
         Meta(description="the public number of records; null where it is private"),
     ]
     statistics: Annotated[list[ReleasedStatistic], Meta(description="empty where posterior draws were released")]
+    meanings: Annotated[dict[str, str], Meta(description="statistic: what each record adds to it, before the noise")]
     noise: Annotated[Noise | None, Meta(description="null where posterior draws were released")]
     draws: Annotated[list[list[float]], Meta(description="posterior draws that were paid for, one list each")]
     parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]

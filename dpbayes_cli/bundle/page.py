@@ -101,7 +101,7 @@ def question(document: ReleaseDocument, analysis: Analysis) -> str:
                 *([("Bounds", text(bounds_text(document)))] if bounds_text(document) else []),
                 ("One record", text(document.record_unit)),
                 ("Number of records", text(records_text(document))),
-                ("Sealed", f"<time>{text(document.created)}</time>"),
+                ("Data opened", f"<time>{text(document.created)}</time>"),
             ]
         ),
     )
@@ -128,8 +128,12 @@ def released(document: ReleaseDocument, analysis: Analysis) -> str:
         shown = table("The released draws", ["draw", *names], rows)
         more = _more(len(document.draws), document.inference.samples_file)
     else:
-        rows = [[item.name, str(item.value), f"{item.noise_scale:.6g}"] for item in document.statistics[:_MANY]]
-        shown = table("The released statistics", ["statistic", "released value", "noise scale (counts)"], rows)
+        rows = [
+            [item.name, str(item.value), f"{item.noise_scale:.6g}", document.meanings.get(item.name, "")]
+            for item in document.statistics[:_MANY]
+        ]
+        heads = ["statistic", "released value", "noise scale", "what a record adds"]
+        shown = table("The released statistics", heads, rows)
         more = _more(len(document.statistics), "statistics.csv")
     return _section("What was released", paragraph(prose(released_text(document))), shown, more)
 
@@ -253,7 +257,7 @@ def _section(title: str, *parts: str) -> str:
 
 
 def _header(document: ReleaseDocument) -> str:
-    about = f"{code(document.model)} released through {code(document.mechanism)}, sealed {text(document.created)}"
+    about = f"{code(document.model)} released through {code(document.mechanism)}, {text(document.created)}"
     return (
         f"<h1>Private posterior release {code(document.release_id)}</h1>\n"
         f"{paragraph(about, 'quiet')}\n{paragraph(_promise(document), 'headline')}"

@@ -44,7 +44,7 @@ def _question(document: ReleaseDocument) -> str:
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
         *([f"- Bounds: {bounds_text(document)}"] if bounds_text(document) else []),
         f"- One record: one {document.record_unit}; number of records: {records_text(document)}",
-        f"- Sealed: {document.created}",
+        f"- Data opened: {document.created}",
     ]
     return "## The question\n\n" + "\n".join(lines)
 
@@ -73,10 +73,14 @@ def _draws(document: ReleaseDocument) -> str:
 
 
 def _statistics(document: ReleaseDocument) -> str:
-    rows = [f"| {_cell(item.name)} | {item.value} | {item.noise_scale:.6g} |" for item in document.statistics[:_MANY]]
+    rows = [
+        f"| {_cell(item.name)} | {item.value} | {item.noise_scale:.6g} | "
+        f"{_cell(document.meanings.get(item.name, ''))} |"
+        for item in document.statistics[:_MANY]
+    ]
     return (
         f"## What was released\n\n{released_text(document)}\n\n"
-        "| statistic | released value | noise scale (counts) |\n|---|---:|---:|\n"
+        "| statistic | released value | noise scale | what a record adds |\n|---|---:|---:|---|\n"
         + "\n".join(rows)
         + _more(len(document.statistics), "statistics.csv")
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
 from dpbayes_cli.numeric import float_text
+from dpbayes_cli.statistic import AnyColumn, CodeCounts, Column, CountAt, Expression, NumericColumn, Statistic
 
 REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 
@@ -61,6 +63,35 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
         f"For example: whoever knew every other record, and held it for equally likely {undecided}, can be at most "
         f"{sure:g} % sure after seeing this bundle. Other releases from the same account add to that."
     )
+
+
+def meanings(statistic: Statistic, columns: Sequence[AnyColumn]) -> dict[str, str]:
+    """Return for each component of a statistic what a record adds to it."""
+    by_role = {column.role: column for column in columns}
+    parts = zip(statistic.names, statistic.expressions, strict=True)
+    return {name: _meaning(expression, by_role) for name, expression in parts}
+
+
+def _meaning(expression: Expression, columns: Mapping[str, AnyColumn]) -> str:
+    """Return what a record adds, in words and in units of the public grid."""
+    if isinstance(expression, CountAt):
+        column = columns[expression.role]
+        level = column.levels[expression.level] if isinstance(column, Column) else expression.level
+        return f"1 if the record's {expression.role} is {level!r}, else 0"
+    if isinstance(expression, CodeCounts):
+        raise ValueError("a histogram is not released")
+    if not expression.roles:
+        return f"{expression.weight} if the record is valid, else 0"
+    weight = f"{expression.weight} times " if expression.weight != 1 else ""
+    factors = []
+    for role in expression.roles:
+        column = columns[role]
+        if not isinstance(column, NumericColumn):
+            raise ValueError("a product is of numbers")
+        low, high = float_text(column.lower), float_text(column.upper)
+        start = -column.steps if expression.centred else 0
+        factors.append(f"{role} on the scale from {start} at {low} to {column.steps} at {high}")
+    return weight + " times ".join(factors) + ", rounded to that grid; 0 if the record is not valid"
 
 
 def _factor(epsilon: float) -> str:

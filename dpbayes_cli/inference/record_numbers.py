@@ -186,9 +186,10 @@ class _Target:
 
 def _spread(*steps: tuple[float, float]) -> Floats:
     """Return offsets on both sides of zero, zero included: up to each end at its step."""
-    found, start = [np.zeros(1)], 0.0
+    found: list[Floats] = [np.zeros(1)]
+    start = 0.0
     for end, step in steps:
-        found.append(np.arange(1, round((end - start) / step) + 1) * step + start)
+        found.append(np.arange(1.0, round((end - start) / step) + 1) * step + start)
         start = end
     away = np.concatenate(found)
     return np.concatenate([-away[:0:-1], away])

@@ -19,7 +19,11 @@ from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.problems import NoisySums, ScalarLaw
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpbayes_cli.numeric import Floats, Integers
+
+    Rows = NDArray[np.bool_]
 
 _COARSE = 5
 """The first grid divides the range of the prior into 2^5 parts, finer ones into more."""
@@ -35,6 +39,7 @@ _NATS = 16.0
 """Points whose density is below exp(-16) = 1e-7 of the largest are left out."""
 _IMPOSSIBLE = -1e300
 """The log density of a parameter so extreme that floats hold no likelihood of it."""
+_UNEXPLAINED = "no parameter explains what was released: this is the prior; are the bounds and the prior right?"
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,14 @@ class GridPosterior:
         law: the record law.
         grid: ascending coordinates, shape (n_problems, n_points).
         weights: the probability of the cell around each, rows adding up to one.
+        explained: whether any parameter explains what was released, as far as floats can tell; where none does, the
+            densities are those of the prior.
     """
 
     law: ScalarLaw
     grid: Floats
     weights: Floats
+    explained: Rows
 
     def cdf(self, coordinates: Floats) -> Floats:
         """Return for each problem the probability below a coordinate, shape (n_problems,)."""
@@ -113,8 +121,8 @@ def grid_posterior(problem: NoisySums, law: ScalarLaw, observed: Floats) -> Grid
     level, first = level + finer, first << finer
     first = np.minimum(first, (1 << level) - _GRID)
     last = first + _GRID
-    rows = np.array(shared.log_densities(np.arange(len(observed)), first, last, level, 1.0))
-    return _refined(law, np.stack([shared.coordinate(end, level) for end in (first, last)], axis=1), rows)
+    densities = np.array(shared.log_densities(np.arange(len(observed)), first, last, level, 1.0))
+    return _refined(law, np.stack([shared.coordinate(end, level) for end in (first, last)], axis=1), densities)
 
 
 def _halvings(parts: Integers, most: int) -> Integers:
@@ -155,20 +163,25 @@ class _Shared:
 
 def _relevant(log_density: Floats) -> tuple[int, int]:
     """Return the first and the last grid point that matter, and one more on each side."""
-    (above,) = np.nonzero(log_density > log_density.max() - _NATS)
+    (above,) = np.nonzero(log_density >= log_density.max() - _NATS)
     return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 
 
 def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridPosterior:
     """Interpolate log densities to fine grids by monotone cubics, which do not overshoot at kinks."""
     fine = np.linspace(0.0, 1.0, _FINE)
+    explained = log_densities.max(axis=1) > _IMPOSSIBLE
+    if not explained.all():
+        share = np.linspace(0.0, 1.0, log_densities.shape[1])
+        points = ends[~explained, :1] + (ends[~explained, 1:] - ends[~explained, :1]) * share
+        log_densities[~explained] = law.log_prior(points[..., None])
     coarse = np.linspace(0.0, 1.0, log_densities.shape[1])
     log_fine = PchipInterpolator(coarse, log_densities, axis=1)(fine)
     weights = np.exp(log_fine - log_fine.max(axis=1, keepdims=True))
     weights[:, [0, -1]] /= 2.0
     weights /= weights.sum(axis=1, keepdims=True)
     points = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * fine
-    return GridPosterior(law, points, weights)
+    return GridPosterior(law, points, weights, explained)
 
 
 def scalar_posterior(problem: NoisySums, law: ScalarLaw, n_draws: int, rng: np.random.Generator) -> Posterior:
@@ -198,4 +211,5 @@ def scalar_posterior(problem: NoisySums, law: ScalarLaw, n_draws: int, rng: np.r
         found.draw(n_draws, rng)[0][:, None],
         f"exact likelihood by inversion of characteristic functions, on a grid of the parameter{law_of_total}",
         exact=True,
+        warnings=() if found.explained[0] else (_UNEXPLAINED,),
     )

@@ -11,7 +11,7 @@ from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, 
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.conjugate import GammaRateFamily
 from dpbayes_cli.record_laws import GammaPrior
-from dpbayes_cli.statistic import NumericColumn, Outside
+from dpbayes_cli.statistic import NumericColumn, Outside, check_bounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,9 @@ class GammaExponentialDomain(Section, frozen=True, kw_only=True):
     out_of_bounds: Annotated[
         Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
     ] = "clamp"
+
+    def __post_init__(self) -> None:
+        check_bounds(0.0, self.upper)
 
 
 class GammaExponentialPrior(Section, frozen=True, kw_only=True):

@@ -12,7 +12,15 @@ from dpbayes_cli.contracts import Card, NoisyStatistics, Positive, Section, expe
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, evaluate, has_null, second_moments
+from dpbayes_cli.statistic import (
+    NumericColumn,
+    RecordPolicy,
+    Statistic,
+    check_bounds,
+    evaluate,
+    has_null,
+    second_moments,
+)
 from dpbayes_cli.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
@@ -31,8 +39,7 @@ class Bounds(Section, frozen=True, kw_only=True):
     upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
 
     def __post_init__(self) -> None:
-        if not self.lower < self.upper or self.upper - self.lower < 1e-12 * max(abs(self.lower), abs(self.upper)):
-            raise ValueError("the lower bound must be below the upper one")
+        check_bounds(self.lower, self.upper)
 
 
 class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
@@ -40,7 +47,11 @@ class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
 
     columns: Annotated[
         dict[str, Bounds],
-        Meta(min_length=1, max_length=MOST_COLUMNS, description="column: {lower: X, upper: X}, one for each"),
+        Meta(
+            min_length=1,
+            max_length=MOST_COLUMNS,
+            description="column: {lower: X, upper: X}, one for each, in any order",
+        ),
     ]
 
 
@@ -107,7 +118,8 @@ class MultivariateNormal(NoisyStatistics):
         Raises:
             SpecError: the prior names a column that the domain does not, or has too few degrees of freedom.
         """
-        columns, stated = expect(domain, MultivariateNormalDomain).columns, expect(prior, MultivariateNormalPrior)
+        stated = expect(prior, MultivariateNormalPrior)
+        columns = dict(sorted(expect(domain, MultivariateNormalDomain).columns.items()))  # one order for one question
         for part in ("mean", "deviation"):
             for name in getattr(stated, part):
                 if name not in columns:

@@ -15,6 +15,7 @@ from dpbayes_cli.statistic import (
     Outside,
     RecordPolicy,
     Statistic,
+    check_bounds,
     has_null,
     second_moments,
 )
@@ -39,8 +40,7 @@ class NormalDomain(Section, frozen=True, kw_only=True):
     ] = "clamp"
 
     def __post_init__(self) -> None:
-        if not self.lower < self.upper or self.upper - self.lower < 1e-12 * max(abs(self.lower), abs(self.upper)):
-            raise ValueError("the lower bound must be below the upper one")
+        check_bounds(self.lower, self.upper)
 
 
 class NormalPrior(Section, frozen=True, kw_only=True):

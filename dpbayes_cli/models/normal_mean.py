@@ -11,7 +11,7 @@ from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, 
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.conjugate import NormalFamily
 from dpbayes_cli.record_laws import NumberFamily
-from dpbayes_cli.statistic import NumericColumn, Outside
+from dpbayes_cli.statistic import NumericColumn, Outside, check_bounds
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,8 +34,7 @@ class NormalMeanDomain(Section, frozen=True, kw_only=True):
     ] = "clamp"
 
     def __post_init__(self) -> None:
-        if not self.lower < self.upper or self.upper - self.lower < 1e-12 * max(abs(self.lower), abs(self.upper)):
-            raise ValueError("the lower bound must be below the upper one")
+        check_bounds(self.lower, self.upper)
 
 
 class NormalMeanPrior(Section, frozen=True, kw_only=True):

@@ -101,7 +101,7 @@ class BoundedRange(Guarantee):
 
     Attributes:
         epsilon: the pure epsilon of all parts.
-        parts: the number of independent draws.
+        parts: the number of draws, each of this range given the earlier ones.
         points: (order, divergence) pairs in ascending order, possibly none.
     """
 

@@ -10,34 +10,34 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import BoundedNumber
-from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
+from dpbayes_cli.contracts import Model, Section
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import BoundsGrid, PrivateBounds
-from dpbayes_cli.spec.sections import convert_section
+from dpbayes_cli.spec.sections import Exact, convert_section, exactly
 from dpbayes_cli.statistic import Outside
 
 _PLACE = "bounds.private"
 _LARGEST = 1e12
 _NARROWEST = 1e-6
+_LEAST_RANGE = 1e-90
 _LOWER, _UPPER = "0.01", "0.99"
-_Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]
 _Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 
 
 class PrivateBoundsSection(Section, frozen=True, kw_only=True):
     """How the bounds are found privately, at their own price."""
 
-    epsilon: Annotated[_Exact, Meta(description="what the bounds cost, beside the price of the statistics")]
+    epsilon: Annotated[Exact, Meta(description="what the bounds cost, beside the price of the statistics")]
     high: Annotated[_Number, Meta(description="a number that is certainly large enough, chosen without looking")]
     low: Annotated[
         _Number | None, Meta(description="a number that is certainly small enough; 0 where the model's numbers are")
     ] = None
-    upper_quantile: Annotated[_Exact, Meta(description="the share of records at or below the upper bound")] = _UPPER
+    upper_quantile: Annotated[Exact, Meta(description="the share of records at or below the upper bound")] = _UPPER
     lower_quantile: Annotated[
-        _Exact | None, Meta(description="the share at or below the lower bound, where it is not 0 [0.01]")
+        Exact | None, Meta(description="the share at or below the lower bound, where it is not 0 [0.01]")
     ] = None
     cells: Annotated[int, Meta(ge=2, le=1 << 16, description="cells between low and high; bounds are their edges")] = (
         1024
@@ -45,18 +45,13 @@ class PrivateBoundsSection(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "lower_quantile", "upper_quantile"):
-            text = getattr(self, name)
-            if text is None:
+            exact = exactly(self, name)
+            if exact is None:
                 continue
-            try:
-                exact = parse_decimal(text)
-            except ValueError as error:
-                raise ValueError(f"{name} is {text!r}: {error}") from None
             if name == "epsilon":
                 _check_epsilon(exact)
             elif not (Decimal("1e-6") <= exact <= 1 - Decimal("1e-6") and exact == round(exact, 9)):
-                raise ValueError(f"{name} is {text}; allowed: 0.000001 to 0.999999, at most nine decimals")
-            msgspec.structs.force_setattr(self, name, decimal_text(exact))
+                raise ValueError(f"{name} is {exact:f}; allowed: 0.000001 to 0.999999, at most nine decimals")
         if Decimal(self.lower_quantile or _LOWER) >= Decimal(self.upper_quantile) and self.lower_quantile is not None:
             raise ValueError("lower_quantile must be below upper_quantile")
 
@@ -101,8 +96,8 @@ class BoundsSection(Section, frozen=True, kw_only=True):
             raise SpecError(
                 f"low is {low:g} and high is {stated.high:g}", where=_PLACE, hint="state a range with low < high"
             )
-        if stated.high - low < _NARROWEST * max(abs(low), abs(stated.high)):
-            raise SpecError("the range is too narrow for its distance from 0", where=_PLACE, hint="widen low and high")
+        if stated.high - low < max(_NARROWEST * max(abs(low), abs(stated.high)), _LEAST_RANGE):
+            raise SpecError("the range is too narrow", where=_PLACE, hint="widen low and high")
         if model.whole_numbers and stated.high != int(stated.high):
             raise SpecError(
                 f"high is {stated.high:g}; the numbers of {model.name} are whole, and so are their bounds",

@@ -12,7 +12,7 @@ from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import PrivateBounds
@@ -25,7 +25,7 @@ from dpbayes_cli.spec.bounds_section import (
     no_bounds,
     unbounded_domain,
 )
-from dpbayes_cli.spec.sections import convert_section
+from dpbayes_cli.spec.sections import Exact, convert_section, exactly
 from dpbayes_cli.statistic import RecordPolicy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -48,17 +48,14 @@ def check_name(name: str) -> None:
         )
 
 
-_Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]
-
-
 class PrivacySection(Section, frozen=True, kw_only=True):
     """What is promised."""
 
-    epsilon: Annotated[_Exact | None, Meta(description="the privacy parameter to spend, exact")] = None
-    delta: Annotated[_Exact | None, Meta(description="with gaussian: the delta beside epsilon")] = None
-    rho: Annotated[_Exact | None, Meta(description="with gaussian: the rho of zCDP to spend")] = None
+    epsilon: Annotated[Exact | None, Meta(description="the privacy parameter to spend, exact")] = None
+    delta: Annotated[Exact | None, Meta(description="with gaussian: the delta beside epsilon")] = None
+    rho: Annotated[Exact | None, Meta(description="with gaussian: the rho of zCDP to spend")] = None
     order: Annotated[
-        _Exact | None, Meta(description="with the rdp mechanisms: the order at which epsilon is meant [2]")
+        Exact | None, Meta(description="with the rdp mechanisms: the order at which epsilon is meant [2]")
     ] = None
     neighbors: Annotated[
         Neighbors,
@@ -68,15 +65,9 @@ class PrivacySection(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         checks = {"epsilon": check_epsilon, "delta": check_delta, "rho": check_rho, "order": check_order}
         for name, check in checks.items():
-            text = getattr(self, name)
-            if text is None:
-                continue
-            try:
-                exact = parse_decimal(text)
-            except ValueError as error:
-                raise ValueError(f"{name} is {text!r}: {error}") from None
-            check(exact)
-            msgspec.structs.force_setattr(self, name, decimal_text(exact))
+            exact = exactly(self, name)
+            if exact is not None:
+                check(exact)
 
     def exact(self, name: str) -> Decimal | None:
         """Return a stated number exactly, None where it was not stated."""

@@ -4,17 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from decimal import Decimal
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
 
-from dpbayes_cli.contracts import Section
+from dpbayes_cli.contracts import WRITTEN_FREELY, Section
 from dpbayes_cli.errors import SpecError, nearest
+from dpbayes_cli.numeric import decimal_text, parse_decimal
 
 Kind = TypeVar("Kind", bound=Section)
+Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]
+"""A decimal number that is kept exactly."""
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 _REQUIRED = re.compile(r"Object missing required field `(.*)`")
+
+
+def exactly(section: Section, name: str) -> Decimal | None:
+    """Return an exact number of a section, None where it is not stated; from then on it has its one plain spelling.
+
+    Raises:
+        ValueError: it is no plain decimal number.
+    """
+    text = getattr(section, name)
+    if text is None:
+        return None
+    try:
+        exact = parse_decimal(text)
+    except ValueError as error:
+        raise ValueError(f"{name} is {text!r}: {error}") from None
+    msgspec.structs.force_setattr(section, name, decimal_text(exact))
+    return exact
 
 
 def convert_section(

@@ -103,7 +103,7 @@ def test_labels_cannot_break_the_report(dpbayes: Cli) -> None:
     assert "<script>" not in report
     rows = [line for line in report.splitlines() if line.startswith("| count")]
     assert len(rows) == 6
-    assert all(row.replace("\\|", "").count("|") == 4 for row in rows)
+    assert all(row.replace("\\|", "").count("|") == 5 for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 import yaml
 
+import dpbayes_cli.release as release_module
+from dpbayes_cli.models.multivariate_normal import MultivariateNormal
+from dpbayes_cli.statistic import NumericColumn
 from tests.conftest import Cli
 
 BODIES = {
@@ -133,6 +136,69 @@ def test_what_cannot_work_is_refused_before_any_charge(
     assert where in refused.err
     assert not Path("out").exists()
     assert not ledger_path.exists() or dpbayes("budget", "show", "--json").json["accounts"] == []
+
+
+@pytest.mark.parametrize(
+    ("model", "domain"),
+    [
+        ("gamma-exponential", {"upper": 1e-320}),
+        ("gamma-exponential", {"upper": 1e-101}),
+        ("normal", {"lower": 0, "upper": 1.21415e-319}),
+        ("normal-mean", {"lower": -1e-320, "upper": 1e-320, "variance": 1}),
+        ("multivariate-normal", {"columns": {"height": {"lower": 0, "upper": 1e-310}}}),
+    ],
+)
+def test_bounds_without_a_grid_between_them_are_refused_before_any_charge(
+    dpbayes: Cli, bodies: Path, model: str, domain: dict[str, Any]
+) -> None:
+    refused = release(dpbayes, bodies, spec_of(model, domain=domain))
+    assert refused.code == 3
+    assert "below the upper one" in refused.err
+    assert dpbayes("budget", "show", "--json").json["accounts"] == []
+
+
+def test_the_order_of_columns_is_not_part_of_a_question(dpbayes: Cli, bodies: Path) -> None:
+    """One question has one digest: columns that are stated in another order are the same release, described alike."""
+    spec = spec_of("multivariate-normal")
+    turned = {**spec, "domain": {"columns": dict(reversed(BODIES["columns"].items()))}}
+    first = release(dpbayes, bodies, spec)
+    again = release(dpbayes, bodies, turned)
+    assert again.json["replayed"]
+    assert first.json["posterior"] == again.json["posterior"]
+    assert next(iter(first.json["posterior"])) == "mean[height]"
+
+
+def test_statistics_of_another_question_are_not_described(
+    dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A draw is sealed, and then the model states its statistics in another order: nothing may be made of it."""
+    with monkeypatch.context() as ended:
+        ended.setattr(release_module, "analysis_of_draw", ending)
+        assert release(dpbayes, bodies, spec_of("multivariate-normal")).code != 0
+    monkeypatch.setattr(MultivariateNormal, "columns", property(reversed_columns))
+    refused = release(dpbayes, bodies, spec_of("multivariate-normal"))
+    assert refused.code != 0
+    assert "not those of the question" in refused.err
+    assert not Path("out").exists()
+
+
+def ending(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def reversed_columns(model: MultivariateNormal) -> tuple[NumericColumn, ...]:
+    return tuple(NumericColumn(name, low, high, 1 << 14) for name, low, high in reversed(model.bounds))
+
+
+def test_release_json_says_what_a_record_adds(dpbayes: Cli, bodies: Path) -> None:
+    release(dpbayes, bodies, spec_of("gamma-exponential"))
+    document = json.loads(Path("out/release.json").read_text())
+    scale = "value on the scale from -1048576 at 0 to 1048576 at 40"
+    assert document["meanings"] == {
+        "sum": f"{scale}, rounded to that grid; 0 if the record is not valid",
+        "valid": "1048576 if the record is valid, else 0",
+    }
+    assert scale in Path("out/report.md").read_text()
 
 
 def test_a_missing_column_of_several_is_a_data_error(dpbayes: Cli, bodies: Path) -> None:

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpbayes_cli.contracts import expect
-from dpbayes_cli.inference.scalar import grid_posterior
+from dpbayes_cli.inference import scalar
+from dpbayes_cli.inference.scalar import grid_posterior, scalar_posterior
 from dpbayes_cli.problems import ScalarLaw
 from tests.inference.sum_cells import EPSILONS, SIZES, Cell, dense_posterior, models, simulate
 
@@ -29,7 +31,31 @@ def distances(cell: Cell) -> Floats:
     return np.asarray(np.abs(probabilities - cumulative[:, :: len(points) // 400]).max(axis=1))
 
 
+def test_an_observation_that_nothing_explains_leaves_the_prior_and_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = simulate(models()["beta-geometric"], True, 10, "1", 1)
+    law = expect(cell.problem.law, ScalarLaw)
+    monkeypatch.setattr(scalar, "pair_log_likelihoods", lambda *arguments: np.full(len(arguments[4][0]), np.nan))
+    found = scalar_posterior(cell.problem, law, 2000, np.random.default_rng(1))
+    assert "this is the prior" in found.warnings[0]
+    prior = law.parameters(law.draw_prior(2000, np.random.default_rng(2)))[:, 0]
+    assert stats.ks_2samp(found.draws[:, 0], prior).pvalue > 1e-6
+
+
 FAST = {(100, "0.1"), (1000, "0.1")}
+
+
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize(
+    ("name", "n", "epsilon"),
+    [("gamma-exponential", 100, "1"), pytest.param("gamma-exponential", 1000, "0.1", marks=pytest.mark.slow),
+     pytest.param("normal-mean", 100, "0.1", marks=pytest.mark.slow),
+     pytest.param("gamma-poisson", 1000, "1", marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_posteriors_of_dropped_numbers_are_those_of_a_dense_grid(
+    name: str, n: int, epsilon: str, complete: bool
+) -> None:
+    cell = simulate(models("drop")[name], complete, n, epsilon, 3)
+    assert distances(cell).max() < CLOSE
 
 
 def cells() -> list[Any]:

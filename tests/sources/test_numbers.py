@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +24,7 @@ from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import impute_code
-from dpbayes_cli.statistic import RecordPolicy, Statistics
+from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistics
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
 NORMAL = NormalMean(-3.0, 7.0, 1.0, 0.0, 1.0)
@@ -98,6 +99,26 @@ def test_sql_and_python_give_the_same_integer_from_every_format(cells: list[floa
             assert read(path, NORMAL) == Statistics((centred, STEPS * len(codes)), len(cells))
             imputed = read(path, NORMAL, RecordPolicy(Neighbors.REPLACE_ONE, "2"))
             assert imputed.values == (sum(codes) + code_of(NORMAL, 2.0) * (len(cells) - len(codes)),)
+
+
+@pytest.mark.parametrize("number", [-math.inf, -1e300, 0.0, 7.0, 1e300, math.inf])
+def test_a_code_is_on_the_grid_whatever_floats_do(number: float, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    """Here the width of a step has lost its digits; sensitivities rest on codes being 0..steps, in every engine."""
+    monkeypatch.setattr(NumericColumn, "step", 3.0 / STEPS)
+    column = NORMAL.column
+    codes, _ = column.codes(np.array([number]))
+    assert 0 <= codes[0] <= STEPS
+    assert 0 <= (column.code(number) or 0) <= STEPS
+    path = place / "f.csv"
+    path.write_text(f"x\n{number!r}\n")
+    total, valid = read(path, NORMAL).values
+    assert abs(total) <= valid <= STEPS
+
+
+@pytest.mark.parametrize("upper", [0.0, 5e-324, 1e-320, 1e-310, 1e-210, math.inf, math.nan])
+def test_bounds_without_a_grid_between_them_are_no_column(upper: float) -> None:
+    with pytest.raises(ValueError, match="bounds"):
+        NumericColumn("value", 0.0, upper, STEPS)
 
 
 def test_rounding_is_to_the_nearest_grid_point() -> None:
