@@ -210,15 +210,15 @@ MUTANTS = {
         "tests/inference/test_augmented.py::test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count",
     ),
     "the sign of Gil-Pelaez' formula": (
-        "inference/inversion.py",
-        "inside = 0.5 - _series_at(",
-        "inside = 0.5 + _series_at(",
+        "inference/sum_table.py",
+        "result[near] = 0.5 - _series_at(",
+        "result[near] = 0.5 + _series_at(",
         "tests/inference/test_inversion.py::test_posteriors_of_integers_are_those_of_enumeration",
     ),
     "the half step of a lattice left out": (
-        "inference/inversion.py",
-        "+ self._offset + d / 2.0 if d",
-        "+ self._offset if d",
+        "inference/sum_table.py",
+        "+ offset + d / 2.0 if d",
+        "+ offset if d",
         "tests/inference/test_inversion.py::test_posteriors_of_integers_are_those_of_enumeration",
     ),
     "the spread of the number of dropped records left out": (
@@ -226,6 +226,30 @@ MUTANTS = {
         "covariance[..., 1, 1] = self.column.steps**2 * inside * (1.0 - inside)",
         "covariance[..., 1, 1] = 0.0",
         "tests/inference/test_inversion.py::test_moments_of_a_record_are_those_of_its_law",
+    ),
+    "dropped records forgotten by the law of the number inside": (
+        "inference/record_numbers.py",
+        "np.where(numbers < n, (n - numbers) * outside, 0.0)",
+        "0.0",
+        "tests/inference/test_inversion.py::test_so_are_they_where_numbers_out_of_bounds_are_dropped",
+    ),
+    "a code that leaves the grid": (
+        "sources/statements.py",
+        "least(greatest({nearest}, 0), {column.steps})",
+        "{nearest}",
+        "tests/sources/test_numbers.py::test_a_code_is_on_the_grid_whatever_floats_do",
+    ),
+    "bounds without a grid between them": (
+        "statistic.py",
+        "_NARROWEST = 1e-100",
+        "_NARROWEST = 0.0",
+        "tests/commands/test_numbers.py::test_bounds_without_a_grid_between_them_are_refused_before_any_charge",
+    ),
+    "the order of columns taken from the spec": (
+        "models/multivariate_normal.py",
+        "dict(sorted(expect(domain, MultivariateNormalDomain).columns.items()))",
+        "dict(expect(domain, MultivariateNormalDomain).columns.items())",
+        "tests/commands/test_numbers.py::test_the_order_of_columns_is_not_part_of_a_question",
     ),
     "an engine's text in a message": (
         "duck.py",
