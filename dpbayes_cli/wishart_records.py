@@ -149,13 +149,12 @@ class WishartRecords(RecordLaw):
         mu, sigma = self._extended(points)
         i, j, weight = self._pairs
         unit = float(self.columns[0].steps) ** 2
-        first = (sigma[..., i, j] + mu[..., i] * mu[..., j]) * weight * unit
-        a, b = (i[:, None], i[None, :]), (j[:, None], j[None, :])
-        ik, jl, il, jk = (sigma[..., p, q] for p, q in (a, b, (a[0], b[1]), (b[0], a[1])))
-        mi, mj = mu[..., i][..., :, None], mu[..., j][..., :, None]
-        mk, ml = mu[..., i][..., None, :], mu[..., j][..., None, :]
-        second = ik * jl + il * jk + mi * mk * jl + mi * ml * jk + mj * mk * il + mj * ml * ik
-        return first, second * (weight[:, None] * weight * unit**2)
+        square = sigma + mu[..., :, None] * mu[..., None, :]
+        ik, jl = square[..., i[:, None], i], square[..., j[:, None], j]
+        il, jk = square[..., i[:, None], j], square[..., j[:, None], i]
+        product = mu[..., i] * mu[..., j]
+        second = ik * jl + il * jk - 2.0 * product[..., :, None] * product[..., None, :]
+        return square[..., i, j] * weight * unit, second * (weight[:, None] * weight * unit**2)
 
     def mean(self, points: "Floats") -> "Floats":
         """Return the means of the products."""

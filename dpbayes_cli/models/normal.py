@@ -57,6 +57,12 @@ class NormalRecords(RecordLaw):
     """What a normal number, clamped or dropped at its bounds, adds to its sum, its square and the valid records.
 
     The coordinates are the mean, from the prior mean in units of its typical sd, and log (1 / variance).
+
+    Attributes:
+        prior_mean, strength, shape, rate: the prior, see ``Normal``.
+        column: the number.
+        counted: whether the statistic holds the number of valid records.
+        inside: whether the law is that of numbers inside the bounds, the others not being counted at all.
     """
 
     prior_mean: float
@@ -65,6 +71,7 @@ class NormalRecords(RecordLaw):
     rate: float
     column: NumericColumn
     counted: bool
+    inside: bool = False
 
     @property
     def dimension(self) -> int:
@@ -115,6 +122,8 @@ class NormalRecords(RecordLaw):
             below, above = ndtr((-1.0 - mean) / sd), ndtr((mean - 1.0) / sd)
             power = power + above + below * np.array([1.0, -1.0, 1.0, -1.0, 1.0]).reshape(-1, *[1] * mean.ndim)
             power[0] = 1.0
+        elif self.inside:
+            power = power / power[0]
         orders, weights = ((1, 2, 0), (2.0, 1.0, 1.0)) if self.counted else ((1, 2), (2.0, 1.0))
         scale = float(self.column.steps) ** 2
         first = np.stack([w * power[k] for k, w in zip(orders, weights, strict=True)], axis=-1)
@@ -235,9 +244,10 @@ class Normal(BoundedNumber):
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
         """State the latent-sum problem; see ``NoisyStatistics``."""
-        counted = has_null(policy, self.column)
-        law = NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.column, counted)
-        return NoisySums(law, tuple(released), noise, total_of(policy, n_records), STEPS**2 if counted else 0)
+        counted, total = has_null(policy, self.column), total_of(policy, n_records)
+        inside = total.kind == "unbounded" and self.out_of_bounds == "drop"
+        law = NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.column, counted, inside)
+        return NoisySums(law, tuple(released), noise, total, STEPS**2 if counted else 0)
 
     def draw_records(self, n_records: int, rng: "np.random.Generator") -> "tuple[tuple[float, ...], Floats]":
         """Draw mean and variance from the prior, and normal numbers."""

@@ -197,7 +197,8 @@ class Joint:
         variance = cell.problem.noise.variance
         variances = variance * self.rng.standard_exponential(shape) if self.laplace else np.full(shape, variance)
         self.sampler._adapt(points)
-        self.sampler._factor = self.sampler._factor * 0.6  # a posterior's spread; any frozen proposal will do
+        self.sampler._factor *= 0.6  # a posterior's spread; any frozen proposal will do
+        self.sampler._whitening /= 0.6
         self.release(points, variances)
 
     def release(self, points: Floats, variances: Floats) -> None:
