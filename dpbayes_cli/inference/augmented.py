@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.inference.small_matrices import cholesky, plus_diagonal, square_and_determinant
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.problems import NoisySums, RecordLaw
 
@@ -46,10 +47,6 @@ _STEP = 0.5
 _DIFFERENCE = 1e-4
 _STRONGEST = 1e6
 _FARTHEST = 1e15
-_FEW = 8
-"""Up to as many components eliminating by hand, in all problems at once, is faster than one call for each."""
-_LEAST_PIVOT = 1e-13
-"""A smaller pivot, in parts of its variance, is rounding."""
 _TAIL_DF = 5.0
 """Degrees of freedom of the independent proposals: heavier tails than the posterior has."""
 
@@ -147,8 +144,8 @@ class AugmentedSampler:
     def _log_normal(self, residual: Floats, spread: Floats, variances: Floats) -> Floats:
         """Return log N(y; m mu, m Sigma + diag(variances)), -inf where the moments are not finite."""
         with np.errstate(all="ignore"):
-            square, log_determinant = _square_and_determinant(
-                _plus_diagonal(spread, variances / self._noise_variance), residual
+            square, log_determinant = square_and_determinant(
+                plus_diagonal(spread, variances / self._noise_variance), residual
             )
             result = -0.5 * (square + log_determinant)
         return np.where(np.isfinite(result), result, -np.inf)
@@ -259,7 +256,7 @@ class AugmentedSampler:
         length = _STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
         steps = math.ceil(1.6 * d**0.25 / _STEP)
         _, spread = self._residual(self._centre)
-        total = _plus_diagonal(np.nan_to_num(spread, posinf=0.0), state.variances / self._noise_variance)
+        total = plus_diagonal(np.nan_to_num(spread, posinf=0.0), state.variances / self._noise_variance)
         precision = np.asarray(np.linalg.inv(total))
         momentum = self._rng.normal(size=state.points.shape)
         before = -0.5 * (momentum**2).sum(axis=-1)
@@ -295,61 +292,17 @@ class AugmentedSampler:
         """
         scaled = state.variances / self._noise_variance
         free = np.sqrt(scaled) * self._rng.normal(size=scaled.shape)
-        spread = _plus_diagonal(state.spread, 1e-9 * scaled)
+        spread = plus_diagonal(state.spread, 1e-9 * scaled)
         scale = np.sqrt(np.diagonal(spread, axis1=-2, axis2=-1))
-        factor, _ = _cholesky(spread / (scale[..., :, None] * scale[..., None, :]))
+        factor, _ = cholesky(spread / (scale[..., :, None] * scale[..., None, :]))
         other = scale * (factor @ self._rng.normal(size=(*scaled.shape, 1)))[..., 0]
-        total = _plus_diagonal(state.spread, scaled)
+        total = plus_diagonal(state.spread, scaled)
         return free + scaled * np.linalg.solve(total, (state.residual - free - other)[..., None])[..., 0]
 
     def _draw_variances(self, noise: Floats) -> Floats:
         """Draw the variances given noise of variance 2 b^2 = 1: their inverses have mean sqrt 2 / |noise|, shape 2."""
         means = math.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
         return self._noise_variance / np.maximum(self._rng.wald(means, 2.0), 1e-12)
-
-
-def _plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
-    """Return matrices with diagonals added."""
-    return matrices + diagonals[..., None] * np.eye(matrices.shape[-1])
-
-
-def _square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, Floats]:
-    """Return v' M^-1 v and log det M, NaN where one is not definite.
-
-    Args:
-        matrices: symmetric ones, shape (..., k, k).
-        vectors: shape (..., k).
-    """
-    size = vectors.shape[-1]
-    if size > _FEW:
-        scale = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
-        factor, definite = _cholesky(np.nan_to_num(matrices / (scale[..., :, None] * scale[..., None, :])))
-        solved = np.linalg.solve(factor, np.nan_to_num(vectors / scale)[..., None])[..., 0]
-        diagonal = np.log(np.diagonal(factor, axis1=-2, axis2=-1)) + np.log(scale)
-        return np.where(definite, (solved**2).sum(axis=-1), np.nan), 2.0 * diagonal.sum(axis=-1)
-    rows = [[matrices[..., i, j] for j in range(i + 1)] for i in range(size)]
-    left = [vectors[..., i] for i in range(size)]
-    square, log_determinant = np.zeros(vectors.shape[:-1]), np.zeros(vectors.shape[:-1])
-    for i in range(size):
-        pivot = np.where(rows[i][i] > _LEAST_PIVOT * matrices[..., i, i], rows[i][i], np.nan)
-        square += left[i] ** 2 / pivot
-        log_determinant += np.log(pivot)
-        for j in range(i + 1, size):
-            ratio = rows[j][i] / pivot
-            left[j] = left[j] - ratio * left[i]
-            for k in range(i + 1, j + 1):
-                rows[j][k] = rows[j][k] - ratio * rows[k][i]
-    return square, log_determinant
-
-
-def _cholesky(matrices: Floats) -> tuple[Floats, Rows]:
-    """Return lower factors and where there is one; elsewhere, where rounding left no definite matrix, the identity."""
-    try:
-        return np.asarray(np.linalg.cholesky(matrices)), np.ones(matrices.shape[:-2], dtype=np.bool_)
-    except np.linalg.LinAlgError:
-        definite = np.linalg.eigvalsh(matrices)[..., 0] > 1e-13
-        safe = np.where(definite[..., None, None], matrices, np.eye(matrices.shape[-1]))
-        return np.asarray(np.linalg.cholesky(safe)), np.asarray(definite)
 
 
 def _next_power(power: Floats, log_likelihood: Floats) -> Floats:

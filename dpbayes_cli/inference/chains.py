@@ -23,7 +23,7 @@ class Converged:
     """What a run of chains came to.
 
     Attributes:
-        draws: what the chains returned in the last round, shape (chains, n_draws, ...).
+        draws: what the chains returned, evenly thinned, shape (chains, n_draws, ...).
         diagnostics: the worst R-hat and effective sample sizes over the monitored quantities.
         reached: whether R-hat and the effective sample size asked for were reached.
         error: the Monte-Carlo standard error of the worst mean, in units of its standard deviation.
@@ -58,9 +58,12 @@ def run_until_converged(
         length: draws a chain.
         least_ess: the effective sample size asked for, in bulk and tail.
     """
-    thinning = 1
-    for _ in range(_MOST_ROUNDS):
-        draws = run(length, thinning)
+    thinning, draws = 1, run(length, 1)
+    for rounds in range(_MOST_ROUNDS):
+        if rounds:  # twice as long: every second draw so far, and as many new ones twice as far apart
+            thinning *= 2
+            kept = draws[:, 1::2]
+            draws = np.concatenate([kept, run(length - kept.shape[1], thinning)], axis=1)
         watched = monitored(draws)
         k = watched.shape[2]
         columns = np.unique(np.linspace(0, k - 1, min(k, _MONITORED)).astype(int))
@@ -70,6 +73,5 @@ def run_until_converged(
         reached = converged(worst) and min(bulk, tail) >= least_ess
         if reached:
             break
-        thinning *= 2
     diagnostics = {"r_hat": worst, "ess_bulk": bulk, "ess_tail": tail}
     return Converged(draws, diagnostics, reached, float(1.0 / np.sqrt(bulk)))

@@ -142,8 +142,7 @@ def _number(cell: str, column: NumericColumn) -> str:
 
 def _code(number: str, column: NumericColumn, impute: int | None) -> str:
     lower, upper = _double(column.lower), _double(column.upper)
-    clamped = f"least(greatest({number}, {lower}), {upper})"
-    nearest = f"floor(({clamped} - {lower}) / {_double(column.step)} + 0.5)"
+    nearest = f"floor(({number} - {lower}) / {_double(column.step)} + 0.5)"
     code = f"CAST(least(greatest({nearest}, 0), {column.steps}) AS BIGINT)"
     if column.outside == "drop":  # a number out of bounds is dropped also where what is no number is imputed
         code = f"CASE WHEN {number} BETWEEN {lower} AND {upper} THEN {code} END"

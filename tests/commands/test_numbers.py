@@ -162,13 +162,13 @@ def test_the_order_of_columns_is_not_part_of_a_question(
     dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One question has one digest: a release that ended after its seal is finished with the columns turned round."""
-    spec = spec_of("multivariate-normal")
+    spec = spec_of("multivariate-normal", inference={"method": "naive"})
     turned = {**spec, "domain": {"columns": dict(reversed(BODIES["columns"].items()))}}
     with monkeypatch.context() as ended:
         ended.setattr(release_module, "analysis_of_draw", ending)
         assert release(dpbayes, bodies, turned).code != 0
     found = release(dpbayes, bodies, spec).json
-    assert abs(found["posterior"]["mean[height]"]["mean"] - 170) < 20
+    assert abs(found["posterior"]["mean[height]"]["mean"] - 170) < 30
     assert next(iter(found["posterior"])) == "mean[height]"
     assert dpbayes("infer", "out", "--json").code == 0
 
@@ -177,11 +177,12 @@ def test_statistics_of_another_question_are_not_described(
     dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A draw is sealed, and then the model states its statistics in another order: nothing may be made of it."""
+    spec = spec_of("multivariate-normal", inference={"method": "naive"})
     with monkeypatch.context() as ended:
         ended.setattr(release_module, "analysis_of_draw", ending)
-        assert release(dpbayes, bodies, spec_of("multivariate-normal")).code != 0
+        assert release(dpbayes, bodies, spec).code != 0
     monkeypatch.setattr(MultivariateNormal, "columns", property(reversed_columns))
-    refused = release(dpbayes, bodies, spec_of("multivariate-normal"))
+    refused = release(dpbayes, bodies, spec)
     assert refused.code != 0
     assert "not those of the question" in refused.err
     assert not Path("out").exists()

@@ -89,7 +89,9 @@ def ranks(name: str, complete: bool, n: int, epsilon: str, count: int) -> list[f
     return [quantile_of(theta, problem, rng) for theta, problem in trials(name, complete, n, epsilon, count)]
 
 
-@pytest.mark.parametrize(("name", "complete", "n", "epsilon"), CELLS)
+@pytest.mark.parametrize(
+    ("name", "complete", "n", "epsilon"), [cell for cell in CELLS if cell[2] < 1000 or cell[3] == "0.1"]
+)
 def test_noise_aware_posteriors_are_calibrated(name: str, complete: bool, n: int, epsilon: str) -> None:
     assert_uniform(ranks(name, complete, n, epsilon, TRIALS), FALSE_FAIL)
 
@@ -110,7 +112,7 @@ def test_naive_posteriors_are_not(name: str, complete: bool, n: int, epsilon: st
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("complete", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_posterior_that_takes_the_noise_for_a_third_as_large_is_caught(name: str, complete: bool) -> None:
     rng = np.random.default_rng(3)
     values = []
