@@ -19,6 +19,8 @@ _BINS = 512
 _POINTS = 128
 _TRACED = 250
 _RANK_BINS = 20
+_OF_CHAINS = (4.8, 1.6)
+"""The size of a figure of chains, in inches."""
 _LABEL = 28
 
 
@@ -110,7 +112,7 @@ def trace_plot(chains: Floats, name: str, label: str) -> str:
     """
     import numpy as np
 
-    figure, (panel,) = blank(4.8, 1.6)
+    figure, (panel,) = blank(*_OF_CHAINS)
     shown = np.arange(0, chains.shape[1], -(-chains.shape[1] // _TRACED))
     for chain, color in zip(chains, _colors(len(chains)), strict=True):
         panel.plot(shown + 1, chain[shown], color=color, linewidth=0.6, alpha=0.8)
@@ -131,7 +133,7 @@ def rank_plot(chains: Floats, name: str, label: str) -> str:
     from dpbayes_cli.inference.diagnostics import rank_counts
 
     counts = rank_counts(chains, _RANK_BINS)
-    figure, panels = blank(4.8, 1.6, len(chains))
+    figure, panels = blank(*_OF_CHAINS, len(chains))
     for place, (panel, color) in enumerate(zip(panels, _colors(len(chains)), strict=True), 1):
         panel.stairs(counts[place - 1], fill=True, color=color, alpha=0.6)
         panel.axhline(chains.shape[1] / _RANK_BINS, color=QUIET, linewidth=0.9, linestyle=(0, (4, 2)))

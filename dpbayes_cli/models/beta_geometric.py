@@ -129,15 +129,12 @@ class BetaGeometric(OneNumber):
     name: ClassVar[str] = "beta-geometric"
     summary: ClassVar[str] = "probability of success from failures before it, Beta prior"
     card: ClassVar[Card] = Card(
-        releases="The sum of the failures, clamped to a public bound, with noise (and the number of records "
-        "that count, "
-        "where it is private); from it the posterior of the probability of success.",
+        releases="The sum of the failures, clamped to a public bound, with noise (and the number of records that "
+        "count, where it is private); from it the posterior of the probability of success.",
         guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, of failures before the first success; larger ones are "
-        "clamped to "
-        "the public bound or dropped. Attempts are independent and alike. With impute:VALUE the custodian "
-        "promises that "
-        "VALUE is a fair stand-in.",
+        "clamped to the public bound or dropped. Attempts are independent and alike. With impute:VALUE the custodian "
+        "promises that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3.",
         corrections="The posterior knows that numbers are clamped: its likelihood is exact by inversion of the "
         "characteristic function, where the paper approximates by normal laws.",

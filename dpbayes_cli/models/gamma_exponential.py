@@ -102,9 +102,8 @@ class GammaExponential(OneNumber, OneParameterFamily, ConjugatePosterior):
     name: ClassVar[str] = "gamma-exponential"
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
     card: ClassVar[Card] = Card(
-        releases="The sum of the times, clamped to a public bound, with noise (and the number of those that "
-        "count, where "
-        "it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
+        releases="The sum of the times, clamped to a public bound, with noise (and the number of those that count, "
+        "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
         guarantee="That of the mechanism. One record moves the sum of the times by at most the public bound.",
         assumptions="Each record holds one non-negative number; larger ones are clamped to the public bound. Numbers "
         "are rounded to a public grid of 2^20 steps. With impute:VALUE the custodian promises that VALUE is a fair "

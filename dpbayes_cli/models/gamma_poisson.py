@@ -93,8 +93,7 @@ class GammaPoisson(OneNumber, OneParameterFamily, ConjugatePosterior):
         "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
         guarantee="That of the mechanism. One record moves the sum of the counts by at most the public bound.",
         assumptions="Each record holds one count, an integer; larger ones are clamped to the public bound, smaller "
-        "ones "
-        "to 0. With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
+        "ones to 0. With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
         corrections="The posterior knows that counts are clamped: its likelihood is that of clamped counts, exact by "
         "inversion of the characteristic function. Draws by ops and the rdp mechanisms do not: there clamping biases "

@@ -83,23 +83,20 @@ class MultivariateNormal(NoisyStatistics):
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
     card: ClassVar[Card] = Card(
-        releases="The sums of D columns, of their squares and products, with noise, and the number of valid "
-        "records where "
-        "it is private; from them the joint posterior of means, variances and covariances, always positive definite.",
+        releases="The sums of D columns, of their squares and products, with noise, and the number of valid records "
+        "where it is private; from them the joint posterior of means, variances and covariances, always positive "
+        "definite.",
         guarantee="That of the mechanism. In units of the ranges one record moves all of them together by at most "
         "(D + 1)^2 in L1, and 4 (D + 1)^2 in squared L2, less 4 where D is even; the number of records costs nothing.",
-        assumptions="Each record holds D numbers; each is clamped to its public bounds and rounded to a public "
-        "grid of 2^14 "
-        "steps; a record with an invalid number is invalid. The posterior takes the bounds for never reached, "
-        "and warns "
-        "where it expects otherwise. The sums of many records are taken to be normal given the parameters. With "
-        "impute:VALUE the custodian promises that VALUE is a fair stand-in, in every column. The bounds are "
+        assumptions="Each record holds D numbers; each is clamped to its public bounds and rounded to a public grid "
+        "of 2^14 steps; a record with an invalid number is invalid. The posterior takes the bounds for never reached, "
+        "and warns where it expects otherwise. The sums of many records are taken to be normal given the parameters. "
+        "With impute:VALUE the custodian promises that VALUE is a fair stand-in, in every column. The bounds are "
         "stated; they cannot be found privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
         corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: "
-        "covariances are "
-        "drawn from a law on positive definite matrices, given what was released. The naive posterior is repaired, by "
-        "cutting eigenvalues at 0.",
+        "covariances are drawn from a law on positive definite matrices, given what was released. The naive posterior "
+        "is repaired, by cutting eigenvalues at 0.",
         prefer_when="Several measurements of one person, and how they go together.",
     )
     domain_type: ClassVar[type[Section]] = MultivariateNormalDomain

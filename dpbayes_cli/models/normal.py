@@ -180,22 +180,19 @@ class Normal(BoundedNumber):
     name: ClassVar[str] = "normal"
     summary: ClassVar[str] = "mean and variance of a number, normal-inverse-gamma prior"
     card: ClassVar[Card] = Card(
-        releases="The sum of the numbers and of their squares, with noise, and the number of those that count "
-        "where it is "
-        "private; from them the joint posterior of mean and variance.",
+        releases="The sum of the numbers and of their squares, with noise, and the number of those that count where "
+        "it is private; from them the joint posterior of mean and variance.",
         guarantee="That of the mechanism. In units of the range, one record moves sum, square and count together by at "
         "most 4, not by the 5 that their separate sensitivities add up to: the count costs nothing.",
         assumptions="Each record holds one number; it is rounded to a public grid of 2^14 steps between public "
-        "bounds, and "
-        "clamped to them or dropped beyond. Records are normal before that. The sum of many records is taken to be "
-        "normal given the parameters. With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
+        "bounds, and clamped to them or dropped beyond. Records are normal before that. The sum of many records is "
+        "taken to be normal given the parameters. With impute:VALUE the custodian promises that VALUE is a fair "
+        "stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
-        corrections="The paper's listing drops a factor from the mean of a random sum, draws the truncated sum "
-        "from its "
-        "prior, and takes its three regions for independent, which makes variances 1.21 times too large in its own "
-        "example. Here mean and covariance are those of one record, clamped or dropped, times the number of "
-        "records, and "
-        "the sum is drawn given what was released.",
+        corrections="The paper's listing drops a factor from the mean of a random sum, draws the truncated sum from "
+        "its prior, and takes its three regions for independent, which makes variances 1.21 times too large in its "
+        "own example. Here mean and covariance are those of one record, clamped or dropped, times the number of "
+        "records, and the sum is drawn given what was released.",
         prefer_when="A measurement of unknown mean and spread. If the spread is known, normal-mean spends all "
         "on the mean.",
     )

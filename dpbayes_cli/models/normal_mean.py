@@ -126,9 +126,8 @@ class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
     name: ClassVar[str] = "normal-mean"
     summary: ClassVar[str] = "mean of a number of known variance, normal prior"
     card: ClassVar[Card] = Card(
-        releases="The sum of the numbers, clamped to public bounds, with noise (and the number of those that "
-        "count, where "
-        "it is private); from it the posterior of the mean. With ops and the rdp mechanisms draws of the mean.",
+        releases="The sum of the numbers, clamped to public bounds, with noise (and the number of those that count, "
+        "where it is private); from it the posterior of the mean. With ops and the rdp mechanisms draws of the mean.",
         guarantee="That of the mechanism. One record moves the sum by at most upper - lower.",
         assumptions="Each record holds one number; it is clamped to public bounds and rounded to a public grid of 2^20 "
         "steps. The variance is known and public. With impute:VALUE the custodian promises that VALUE is a fair "
