@@ -16,7 +16,7 @@ from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums, Total
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistic, evaluate, has_null, sum_statistic
+from dpbayes_cli.statistic import NumericColumn, Outside, RecordPolicy, Statistic, evaluate, has_null, sum_statistic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -184,6 +184,20 @@ class OneNumber(BoundedNumber):
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the parameter from the prior, and the sum of the codes of that many complete records."""
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, self.column.cell(1.0)), n_records, rng)
+
+
+class WholeNumber(OneNumber):
+    """The capability of models whose records are one whole number each, from 0 to a public bound."""
+
+    whole_numbers: ClassVar[bool] = True
+
+    upper: int
+    out_of_bounds: Outside
+
+    @property
+    def column(self) -> NumericColumn:
+        """The number."""
+        return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
 
 
 def total_of(policy: RecordPolicy, n_records: int | None) -> Total:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import OneNumber
+from dpbayes_cli.capabilities import WholeNumber
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.record_laws import LatticeFamily
-from dpbayes_cli.statistic import NumericColumn, Outside
+from dpbayes_cli.statistic import Outside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,7 +118,7 @@ class GeometricNumbers(LatticeFamily):
 
 
 @dataclass(frozen=True)
-class BetaGeometric(OneNumber):
+class BetaGeometric(WholeNumber):
     """theta ~ Beta(alpha, beta); each record is a number of failures before a first success, clamped to a public bound.
 
     The conjugate update adds the number of records to alpha and the sum of the failures to beta.
@@ -142,7 +142,6 @@ class BetaGeometric(OneNumber):
     )
     domain_type: ClassVar[type[Section]] = BetaGeometricDomain
     prior_type: ClassVar[type[Section]] = BetaGeometricPrior
-    whole_numbers: ClassVar[bool] = True
 
     upper: int
     alpha: float
@@ -154,11 +153,6 @@ class BetaGeometric(OneNumber):
         """Build the model from its parts of a spec."""
         bounds, beta = expect(domain, BetaGeometricDomain), expect(prior, BetaGeometricPrior)
         return cls(bounds.upper, beta.alpha, beta.beta, bounds.out_of_bounds)
-
-    @property
-    def column(self) -> NumericColumn:
-        """The number of failures."""
-        return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
 
     @property
     def number_family(self) -> GeometricNumbers:

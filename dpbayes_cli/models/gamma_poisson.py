@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
+from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily, WholeNumber
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.conjugate import GammaShapeFamily
 from dpbayes_cli.record_laws import GammaPrior, LatticeFamily
-from dpbayes_cli.statistic import NumericColumn, Outside
+from dpbayes_cli.statistic import Outside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,7 +77,7 @@ class PoissonCounts(GammaPrior, LatticeFamily):
 
 
 @dataclass(frozen=True)
-class GammaPoisson(OneNumber, OneParameterFamily, ConjugatePosterior):
+class GammaPoisson(WholeNumber, OneParameterFamily, ConjugatePosterior):
     """rate ~ Gamma(shape, rate); each record is a count, Poisson(rate), clamped to a public bound.
 
     The conjugate update adds the sum of the counts to the shape and their number to the rate; the posterior predictive
@@ -102,7 +102,6 @@ class GammaPoisson(OneNumber, OneParameterFamily, ConjugatePosterior):
     )
     domain_type: ClassVar[type[Section]] = GammaPoissonDomain
     prior_type: ClassVar[type[Section]] = GammaPoissonPrior
-    whole_numbers: ClassVar[bool] = True
 
     upper: int
     shape: float
@@ -114,11 +113,6 @@ class GammaPoisson(OneNumber, OneParameterFamily, ConjugatePosterior):
         """Build the model from its parts of a spec."""
         bounds, gamma = expect(domain, GammaPoissonDomain), expect(prior, GammaPoissonPrior)
         return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
-
-    @property
-    def column(self) -> NumericColumn:
-        """The count."""
-        return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
 
     @property
     def number_family(self) -> PoissonCounts:
