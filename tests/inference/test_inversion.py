@@ -23,7 +23,7 @@ from dpbayes_cli.models.gamma_poisson import PoissonCounts
 from dpbayes_cli.models.normal import NormalRecords
 from dpbayes_cli.models.normal_mean import NormalNumbers
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpbayes_cli.problems import NoisySums, Total
+from dpbayes_cli.problems import NoisySums, RecordLaw, Total
 from dpbayes_cli.record_laws import NumberFamily, NumberLaw
 from dpbayes_cli.statistic import NumericColumn, Outside
 from dpbayes_cli.truncated_normal import interval_moments, interval_transform
@@ -386,6 +386,27 @@ def test_moments_of_normal_vectors_are_those_of_an_exact_cubature(size: int, cou
         np.testing.assert_allclose(first[i] / unit, rows_ @ mass, rtol=1e-10)
         expected = (rows_ * mass) @ rows_.T - np.outer(rows_ @ mass, rows_ @ mass)
         np.testing.assert_allclose(second[i] / unit**2, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gamma-exponential", "normal-mean", "beta-geometric", "normal"])
+def test_moments_given_that_a_record_counts_are_those_of_all_records_divided_by_how_many_do(name: str) -> None:
+    column = NumericColumn("value", 0.0, 3.0, 3, True, "drop")
+    laws: list[RecordLaw]
+    if name == "normal":
+        column = NumericColumn("value", -1.0, 2.0, 1 << 14, outside="drop")
+        laws = [NormalRecords(0.2, 1.0, 2.0, 2.0, column, True, inside) for inside in (False, True)]
+    else:
+        laws = [NumberLaw(FAMILIES[name], column, True, inside) for inside in (False, True)]
+    points = laws[0].draw_prior(5, np.random.default_rng(1))
+    (mean, covariance), (inside_mean, inside_covariance) = (law.moments(points) for law in laws)
+    unit = float(column.steps) ** (2 if name == "normal" else 1)
+    share = mean[:, -1] / unit
+    second = covariance + mean[:, :, None] * mean[:, None, :]
+    expected = second / share[:, None, None]
+    np.testing.assert_allclose(inside_mean / unit, mean / share[:, None] / unit, rtol=1e-10, atol=1e-12)
+    found = inside_covariance + inside_mean[:, :, None] * inside_mean[:, None, :]
+    np.testing.assert_allclose(found / unit**2, expected / unit**2, rtol=1e-8, atol=1e-10)
+    assert 0.0 < share.min() < 0.99
 
 
 PLACES = [(m, s) for m in (0.0, 0.3, -0.95, 1.0, -1.3, 3.0) for s in (0.01, 0.1, 0.4, 0.6, 3.0, 100.0)]
