@@ -434,6 +434,15 @@ def test_exact_posteriors_are_calibrated_in_a_long_run(name: str, complete: bool
     assert_calibrated(exact_ranks(simulate(models()[name], complete, n, epsilon, trials)))
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize("name", OF_ONE)
+def test_exact_posteriors_of_dropped_numbers_are_calibrated(name: str, n: int, epsilon: str) -> None:
+    """300 trials of n records, of which some are out of bounds."""
+    assert_calibrated(exact_ranks(simulate(models("drop")[name], True, n, epsilon)))
+
+
 @pytest.mark.parametrize(("name", "complete", "n", "epsilon"), FAST)
 def test_chains_are_calibrated(name: str, complete: bool, n: int, epsilon: str) -> None:
     """60 trials; all cells, all policies and 1,000 trials are in the slow tests."""
