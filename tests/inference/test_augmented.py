@@ -512,7 +512,7 @@ def folded(ranks: Floats) -> Floats:
 
 def shared_noise_ranks(shared: bool) -> Floats:
     """Return folded ranks of the difference of the two components, 2 E[v] - E[v^2] of a scaled number."""
-    cell = simulate(Normal(-3.0, 3.0, 0.0, 2.0, 2.5, 3.0), True, 1000, "0.1", 100, shared_noise=shared)
+    cell = simulate(Normal(-3.0, 3.0, 0.0, 2.0, 2.5, 3.0), True, 1000, "0.1", 300, shared_noise=shared)
 
     def difference(parameters: Floats) -> Floats:
         standardized = parameters[..., 0] * np.sqrt(2.0 / parameters[..., 1])
