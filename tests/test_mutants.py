@@ -6,6 +6,7 @@ against the changed copy in a process of its own.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -264,8 +265,9 @@ def test_a_planted_bug_is_caught(file: str, old: str, new: str, test: str, tmp_p
     assert source.count(old) == 1, "the line to change is not there any more"
     subject.write_text(source.replace(old, new), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-x", "-p", "no:cacheprovider", test],
+        [sys.executable, "-m", "pytest", "-o", "addopts=", "-m", "not slow", "-x", "-p", "no:cacheprovider", test],
         cwd=tmp_path / "copy", capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-2000:]
     assert "failed" in done.stdout
