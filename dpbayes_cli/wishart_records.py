@@ -145,16 +145,22 @@ class WishartRecords(RecordLaw):
 
     def moments(self, points: "Floats") -> "tuple[Floats, Floats]":
         """Return mean and covariance of the products of normal numbers (Isserlis), bounds ignored."""
+        import numpy as np
 
         mu, sigma = self._extended(points)
         i, j, weight = self._pairs
         unit = float(self.columns[0].steps) ** 2
         square = sigma + mu[..., :, None] * mu[..., None, :]
-        ik, jl = square[..., i[:, None], i], square[..., j[:, None], j]
-        il, jk = square[..., i[:, None], j], square[..., j[:, None], i]
+        size = self.size + 1
+        flat = square.reshape(*square.shape[:-2], size * size)
+        ik, jl, il = (flat.take(a[:, None] * size + b, axis=-1) for a, b in ((i, i), (j, j), (i, j)))
         product = mu[..., i] * mu[..., j]
-        second = ik * jl + il * jk - 2.0 * product[..., :, None] * product[..., None, :]
-        return square[..., i, j] * weight * unit, second * (weight[:, None] * weight * unit**2)
+        second = ik
+        second *= jl
+        second += il * np.swapaxes(il, -1, -2)
+        second -= 2.0 * product[..., :, None] * product[..., None, :]
+        second *= weight[:, None] * weight * unit**2
+        return flat.take(i * size + j, axis=-1) * (weight * unit), second
 
     def mean(self, points: "Floats") -> "Floats":
         """Return the means of the products."""

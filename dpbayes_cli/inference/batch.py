@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _MOST_COUNTS = 1 << 13
 _CHAINS = 8
+_MOST_ENTRIES = 1 << 12
+"""Problems times the entries of their covariances: so many at once stay in the processor's cache."""
 
 
 def draw_many(problems: Sequence[Problem], method: Method, n_draws: int, rng: np.random.Generator) -> Floats:
@@ -80,7 +82,11 @@ def _sums(problem: NoisySums, observed: Floats, n_draws: int, rng: np.random.Gen
         return grid_posterior(problem, law, observed).draw(n_draws, rng)[..., None]
     from dpbayes_cli.inference.augmented import AugmentedSampler
 
-    chains = min(_CHAINS, n_draws)
-    drawn = AugmentedSampler(problem, observed, chains, rng).run(-(-n_draws // chains), thinning=2)
-    points = drawn[..., :-1].transpose(0, 2, 1, 3).reshape(len(observed), -1, law.dimension)
-    return law.parameters(points[:, :n_draws])
+    chains, found = min(_CHAINS, n_draws), []
+    at_once = max(_MOST_ENTRIES // observed.shape[1] ** 2, 1)
+    for start in range(0, len(observed), at_once):
+        some = observed[start : start + at_once]
+        drawn = AugmentedSampler(problem, some, chains, rng).run(-(-n_draws // chains), thinning=2)
+        points = drawn[..., :-1].transpose(0, 2, 1, 3).reshape(len(some), -1, law.dimension)
+        found.append(law.parameters(points[:, :n_draws]))
+    return np.concatenate(found)

@@ -21,7 +21,9 @@ _LEAST_PIVOT = 1e-13
 
 def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
     """Return matrices with diagonals added."""
-    return matrices + diagonals[..., None] * np.eye(matrices.shape[-1])
+    result, index = matrices.copy(), np.arange(matrices.shape[-1])
+    result[..., index, index] += diagonals
+    return result
 
 
 def square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, Floats]:
@@ -38,11 +40,12 @@ def square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, F
         solved = np.linalg.solve(factor, np.nan_to_num(vectors / scale)[..., None])[..., 0]
         diagonal = np.log(np.diagonal(factor, axis1=-2, axis2=-1)) + np.log(scale)
         return np.where(definite, (solved**2).sum(axis=-1), np.nan), 2.0 * diagonal.sum(axis=-1)
-    rows = [[matrices[..., i, j] for j in range(i + 1)] for i in range(size)]
-    left = [vectors[..., i] for i in range(size)]
+    entries = np.ascontiguousarray(np.moveaxis(matrices, (-2, -1), (0, 1)))
+    rows = [[entries[i, j] for j in range(i + 1)] for i in range(size)]
+    left = list(np.ascontiguousarray(np.moveaxis(vectors, -1, 0)))
     square, log_determinant = np.zeros(vectors.shape[:-1]), np.zeros(vectors.shape[:-1])
     for i in range(size):
-        pivot = np.where(rows[i][i] > _LEAST_PIVOT * matrices[..., i, i], rows[i][i], np.nan)
+        pivot = np.where(rows[i][i] > _LEAST_PIVOT * entries[i, i], rows[i][i], np.nan)
         square += left[i] ** 2 / pivot
         log_determinant += np.log(pivot)
         for j in range(i + 1, size):
