@@ -21,7 +21,9 @@ _LEAST_PIVOT = 1e-13
 
 def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
     """Return matrices with diagonals added."""
-    result, index = matrices.copy(), np.arange(matrices.shape[-1])
+    index = np.arange(matrices.shape[-1])
+    shape = np.broadcast_shapes(matrices.shape[:-2], diagonals.shape[:-1])
+    result = np.broadcast_to(matrices, (*shape, len(index), len(index))).copy()
     result[..., index, index] += diagonals
     return result
 

@@ -251,9 +251,10 @@ def test_the_kernel_keeps_the_joint_law(case: str) -> None:
     assert min(found.values()) >= FALSE_FAIL / len(found), found
 
 
-def test_the_kernel_moves() -> None:
+@pytest.mark.parametrize("case", ["normal, Laplace, at most", "three columns, Laplace, at most: trajectories"])
+def test_the_kernel_moves(case: str) -> None:
     """A kernel that stays where it is would pass: most chains must have accepted a move of every part."""
-    joint = Joint("normal, Laplace, at most")
+    joint = Joint(case)
     before, variances = joint.sampler._state.points.copy(), joint.sampler._state.variances.copy()
     for _ in range(ALTERNATIONS):
         joint.sampler._sweep()
