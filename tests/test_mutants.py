@@ -246,6 +246,25 @@ MUTANTS = {
         "dict(expect(domain, MultivariateNormalDomain).columns.items())",
         "tests/commands/test_numbers.py::test_the_order_of_columns_is_not_part_of_a_question",
     ),
+    "a statistic beyond 64 bits": (
+        "privacy/noise.py",
+        "return [min(max(value, -_LARGEST_VALUE), _LARGEST_VALUE) for value in values]",
+        "return list(values)",
+        "tests/privacy/test_noise.py::test_no_statistic_is_too_large_to_be_released",
+    ),
+    "a refusal after bounds were drawn": (
+        "question.py",
+        "except DpbayesError:\n            plan = None",
+        "except ZeroDivisionError:\n            plan = None",
+        "tests/test_private_bounds.py"
+        "::test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range",
+    ),
+    "numbers that are not counted taken for zeros": (
+        "record_laws.py",
+        "first, second, inside = first / inside, second / inside, np.ones_like(first)",
+        "inside = np.ones_like(first)",
+        "tests/inference/test_inversion.py::test_moments_given_that_a_record_counts_are_those_of_all_records_divided_by_how_many_do",
+    ),
     "an engine's text in a message": (
         "duck.py",
         "except _duckdb.Error:\n        raise failure from None",

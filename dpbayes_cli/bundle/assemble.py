@@ -82,7 +82,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         privacy_unit=f"one record ({parts.draw.record_unit})",
         n_records=parts.draw.n_records,
         statistics=parts.draw.statistics,
-        meanings={} if parts.draw.draws else meanings(parts.plan.answer.statistic, parts.model.columns),
+        meanings={} if parts.draw.draws else meanings(parts.plan.answer.statistic, parts.model.columns, spec.policy),
         noise=parts.draw.noise,
         draws=parts.draw.draws,
         parameters=dict(parts.plan.parameters),

@@ -9,7 +9,17 @@ import msgspec
 
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
 from dpbayes_cli.numeric import float_text
-from dpbayes_cli.statistic import AnyColumn, CodeCounts, Column, CountAt, Expression, NumericColumn, Statistic
+from dpbayes_cli.statistic import (
+    AnyColumn,
+    CodeCounts,
+    Column,
+    CountAt,
+    Expression,
+    NumericColumn,
+    RecordPolicy,
+    Statistic,
+    has_null,
+)
 
 REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 
@@ -65,14 +75,16 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
     )
 
 
-def meanings(statistic: Statistic, columns: Sequence[AnyColumn]) -> dict[str, str]:
+def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordPolicy) -> dict[str, str]:
     """Return for each component of a statistic what a record adds to it."""
     by_role = {column.role: column for column in columns}
+    numbers = [column for column in columns if isinstance(column, NumericColumn)]
+    otherwise = "; 0 if the record is not valid" if has_null(policy, *numbers) else ""
     parts = zip(statistic.names, statistic.expressions, strict=True)
-    return {name: _meaning(expression, by_role) for name, expression in parts}
+    return {name: _meaning(expression, by_role, otherwise) for name, expression in parts}
 
 
-def _meaning(expression: Expression, columns: Mapping[str, AnyColumn]) -> str:
+def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise: str) -> str:
     """Return what a record adds, in words and in units of the public grid."""
     if isinstance(expression, CountAt):
         column = columns[expression.role]
@@ -81,7 +93,7 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn]) -> str:
     if isinstance(expression, CodeCounts):
         raise ValueError("a histogram is not released")
     if not expression.roles:
-        return f"{expression.weight} if the record is valid, else 0"
+        return f"{expression.weight}{otherwise}"
     weight = f"{expression.weight} times " if expression.weight != 1 else ""
     factors = []
     for role in expression.roles:
@@ -91,7 +103,7 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn]) -> str:
         low, high = float_text(column.lower), float_text(column.upper)
         start = -column.steps if expression.centred else 0
         factors.append(f"{role} on the scale from {start} at {low} to {column.steps} at {high}")
-    return weight + " times ".join(factors) + ", rounded to that grid; 0 if the record is not valid"
+    return weight + " times ".join(factors) + f", rounded to that grid{otherwise}"
 
 
 def _factor(epsilon: float) -> str:

@@ -25,26 +25,6 @@ _PAIRS = 1 << 9
 
 
 def log_likelihoods(
-    problem: NoisySums, law: ScalarLaw, observed: Floats, points: Floats, effort: float = 1.0
-) -> Floats:
-    """Return log p(observed | theta), up to one constant, for all pairs of points and observations.
-
-    Args:
-        problem: the law, the noise and the total; its own observation is not looked at.
-        law: a scalar law.
-        observed: privatized statistics, shape (n_observed, n_components).
-        points: parameters, shape (n_points, 1).
-        effort: a factor on the number of frequencies.
-
-    Returns:
-        Shape (n_points, n_observed).
-    """
-    shape = (len(points), len(observed))
-    which, release = (index.ravel() for index in np.indices(shape))
-    return pair_log_likelihoods(problem, law, observed, points, (which, release), effort).reshape(shape)
-
-
-def pair_log_likelihoods(
     problem: NoisySums,
     law: ScalarLaw,
     observed: Floats,
@@ -55,8 +35,12 @@ def pair_log_likelihoods(
     """Return log p(observed | theta), up to one constant, for chosen pairs.
 
     Args:
-        problem, law, observed, points, effort: as of ``log_likelihoods``.
+        problem: the law, the noise and the total; its own observation is not looked at.
+        law: a scalar law.
+        observed: privatized statistics, shape (n_observed, n_components).
+        points: parameters, shape (n_points, 1).
         pairs: indices of a point and of an observation, each of shape (n_pairs,).
+        effort: a factor on the number of frequencies.
 
     Returns:
         Shape (n_pairs,).

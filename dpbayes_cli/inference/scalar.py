@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from dpbayes_cli.inference.inversion import pair_log_likelihoods
+from dpbayes_cli.inference.inversion import log_likelihoods
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.problems import NoisySums, ScalarLaw
 
@@ -30,8 +30,8 @@ _COARSE = 5
 _FINEST = 48
 _ENOUGH = 20
 """So many coarse points where the posterior is suffice to tell where that is."""
-_GRID = 192
-"""Parts of the last grid, at least half of them where the posterior is."""
+_GRID = 256
+"""Parts of the last grid, at least half of them where the posterior is; a power of two, or it could leave the prior."""
 _FINE = 2049
 _HASTE = 0.5
 """Frequencies, in parts of the usual number, where the likelihood only tells where to look."""
@@ -155,7 +155,7 @@ class _Shared:
         coordinates, which = np.unique(index << np.repeat(finest - level, parts), return_inverse=True)
         points = self.coordinate(coordinates, np.full_like(coordinates, finest))[:, None]
         with np.errstate(all="ignore"):
-            found = pair_log_likelihoods(self.problem, self.law, self.observed, points, (which, release), effort)
+            found = log_likelihoods(self.problem, self.law, self.observed, points, (which, release), effort)
             found = found + self.law.log_prior(points)[which]
         found = np.nan_to_num(found, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
         return np.split(found, np.cumsum(parts)[:-1])
@@ -170,12 +170,11 @@ def _relevant(log_density: Floats) -> tuple[int, int]:
 def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridPosterior:
     """Interpolate log densities to fine grids by monotone cubics, which do not overshoot at kinks."""
     fine = np.linspace(0.0, 1.0, _FINE)
+    coarse = np.linspace(0.0, 1.0, log_densities.shape[1])
     explained = log_densities.max(axis=1) > _IMPOSSIBLE
     if not explained.all():
-        share = np.linspace(0.0, 1.0, log_densities.shape[1])
-        points = ends[~explained, :1] + (ends[~explained, 1:] - ends[~explained, :1]) * share
+        points = ends[~explained, :1] + (ends[~explained, 1:] - ends[~explained, :1]) * coarse
         log_densities[~explained] = law.log_prior(points[..., None])
-    coarse = np.linspace(0.0, 1.0, log_densities.shape[1])
     log_fine = PchipInterpolator(coarse, log_densities, axis=1)(fine)
     weights = np.exp(log_fine - log_fine.max(axis=1, keepdims=True))
     weights[:, [0, -1]] /= 2.0

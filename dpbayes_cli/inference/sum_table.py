@@ -106,7 +106,7 @@ class SumTable:
         result, split = np.empty(len(case)), wide[case]
         if split.any():
             index = (np.cumsum(wide) - 1)[case[split]]
-            result[split] = self._only(wide)[0]._split(index, y[split], noise)
+            result[split] = self._only(wide)[0]._split(index, y[split], noise, plain.sd[wide])
         if not split.all():
             result[~split] = self._direct(case[~split], y[~split], plain)
         return result
@@ -176,19 +176,19 @@ class SumTable:
         terms *= weights[self.of_point, :count]
         return np.asarray(terms)
 
-    def _split(self, case: Integers, y: Floats, noise: DiscreteLaplace) -> Floats:
+    def _split(self, case: Integers, y: Floats, noise: DiscreteLaplace, sd: Floats) -> Floats:
         """Return the log likelihoods under Laplace noise by the split at y.
 
         A side is an expectation of exp(-distance / b) beyond y, at most the probability to be there, and so at most
         what Chernoff's bound says of it: an inaccurate probability of a tail is not multiplied by its tilt.
         """
-        sides, plain = [], self._tilted(0.0)
+        sides = []
         for sign in (1.0, -1.0):
             tilted = self._tilted(sign / noise.scale)
             below = self._probability_below(case, y, tilted)
             share = np.clip(below if sign > 0 else 1.0 - below, _LEAST_SHARE, 1.0)
             side = tilted.log_mass[case] - sign * y / noise.scale + np.log(share)
-            sides.append(np.minimum(side, self._chernoff(case, y, sign, noise.scale, plain.sd)))
+            sides.append(np.minimum(side, self._chernoff(case, y, sign, noise.scale, sd)))
         return np.asarray(np.logaddexp(*sides) + noise.log_pmf(np.array(0)))
 
     def _chernoff(self, case: Integers, y: Floats, sign: float, scale: float, sd: Floats) -> Floats:

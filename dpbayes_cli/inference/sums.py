@@ -1,4 +1,4 @@
-"""The posterior of a latent-sum problem: exactly where one parameter and one clamped number make that affordable."""
+"""The posterior of a latent-sum problem: exactly where there is one parameter and one number a record."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ _PLACE = "bounds.private"
 _LARGEST = 1e12
 _NARROWEST = 1e-6
 _LEAST_RANGE = 1e-90
+"""A range is at least so wide, in parts of its largest number and at all: its single cells are bounds, too."""
 _LOWER, _UPPER = "0.01", "0.99"
 _Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 

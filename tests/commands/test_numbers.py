@@ -57,9 +57,13 @@ def spec_of(model: str, **more: Any) -> dict[str, Any]:
     return {**fixed, **named, **more}
 
 
-def release(dpbayes: Cli, data: Path, spec: dict[str, Any], *more: str) -> Any:
+def spec_file(spec: dict[str, Any]) -> str:
     Path("spec.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
-    return dpbayes("release", data, "--spec", "spec.yaml", "--out", "out", "--json", *more)
+    return "spec.yaml"
+
+
+def release(dpbayes: Cli, data: Path, spec: dict[str, Any], *more: str) -> Any:
+    return dpbayes("release", data, "--spec", spec_file(spec), "--out", "out", "--json", *more)
 
 
 @pytest.mark.parametrize("model", list(MODELS))
@@ -202,9 +206,13 @@ def test_release_json_says_what_a_record_adds(dpbayes: Cli, bodies: Path) -> Non
     scale = "value on the scale from -1048576 at 0 to 1048576 at 40"
     assert document["meanings"] == {
         "sum": f"{scale}, rounded to that grid; 0 if the record is not valid",
-        "valid": "1048576 if the record is valid, else 0",
+        "valid": "1048576; 0 if the record is not valid",
     }
     assert scale in Path("out/report.md").read_text()
+    imputed = spec_of("gamma-exponential", on_invalid="impute:8", dataset="other")
+    assert dpbayes("release", bodies, "--spec", spec_file(imputed), "--out", "complete", "--json").code == 0
+    document = json.loads(Path("complete/release.json").read_text())
+    assert document["meanings"] == {"sum": "value on the scale from 0 at 0 to 1048576 at 40, rounded to that grid"}
 
 
 def test_a_missing_column_of_several_is_a_data_error(dpbayes: Cli, bodies: Path) -> None:

@@ -127,6 +127,13 @@ def simulate(
     return Cell(problem, observed.astype(np.float64), np.array(parameters), sums.astype(np.float64))
 
 
+def all_log_likelihoods(problem: NoisySums, law: ScalarLaw, observed: Floats, points: Floats) -> Floats:
+    """Return log p(observed | theta) for all pairs, shape (n_points, n_observed)."""
+    shape = (len(points), len(observed))
+    which, release = (index.ravel() for index in np.indices(shape))
+    return log_likelihoods(problem, law, observed, points, (which, release)).reshape(shape)
+
+
 def exact_ranks(cell: Cell) -> Floats:
     """Return where the true parameters fall in their exact posteriors."""
     law = expect(cell.problem.law, ScalarLaw)
@@ -145,7 +152,7 @@ def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:
     reach = float(drawn.max() - drawn.min()) * 0.25
     points = np.linspace(max(low, float(drawn.min()) - reach), min(high, float(drawn.max()) + reach), 2001)
     column = points[:, None]
-    log_density = log_likelihoods(cell.problem, law, cell.observed, column) + law.log_prior(column)[:, None]
+    log_density = all_log_likelihoods(cell.problem, law, cell.observed, column) + law.log_prior(column)[:, None]
     density = np.exp(log_density - log_density.max(axis=0)).T
     cells = (density[:, 1:] + density[:, :-1]) / 2.0
     cumulative = np.hstack([np.zeros((len(cells), 1)), np.cumsum(cells, axis=1)])

@@ -16,7 +16,6 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.inference import record_numbers
-from dpbayes_cli.inference.inversion import log_likelihoods
 from dpbayes_cli.models.beta_geometric import GeometricNumbers
 from dpbayes_cli.models.gamma_exponential import ExponentialTimes
 from dpbayes_cli.models.gamma_poisson import PoissonCounts
@@ -28,6 +27,7 @@ from dpbayes_cli.record_laws import NumberFamily, NumberLaw
 from dpbayes_cli.statistic import NumericColumn, Outside
 from dpbayes_cli.truncated_normal import interval_moments, interval_transform
 from dpbayes_cli.wishart_records import WishartRecords
+from tests.inference.sum_cells import all_log_likelihoods
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -138,7 +138,7 @@ def total_variation(
     low, high = np.quantile(family.draw_prior(4000, np.random.default_rng(0)), [0.0005, 0.9995]).tolist()
     grid = np.linspace(low, high, GRID)
     likelihood = brute_force(problem, family, column, grid)
-    found = log_likelihoods(problem, law, np.array([observed], dtype=np.float64), grid[:, None])[:, 0]
+    found = all_log_likelihoods(problem, law, np.array([observed], dtype=np.float64), grid[:, None])[:, 0]
     prior = np.exp(family.log_prior(grid) - family.log_prior(grid).max())
     posteriors = [prior * likelihood, prior * np.exp(found - found.max())]
     left, right = (p / p.sum() for p in posteriors)
@@ -217,7 +217,7 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
     posteriors = []
     for every in (128, 1 << 30):
         monkeypatch.setattr(record_numbers, "_ALL", every)
-        found = log_likelihoods(problem, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
+        found = all_log_likelihoods(problem, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
         weights = np.exp(found - found.max(axis=0))
         posteriors.append(weights / weights.sum(axis=0))
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum(axis=0).max() < SMOOTH

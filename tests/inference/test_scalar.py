@@ -34,7 +34,7 @@ def distances(cell: Cell) -> Floats:
 def test_an_observation_that_nothing_explains_leaves_the_prior_and_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = simulate(models()["beta-geometric"], True, 10, "1", 1)
     law = expect(cell.problem.law, ScalarLaw)
-    monkeypatch.setattr(scalar, "pair_log_likelihoods", lambda *arguments: np.full(len(arguments[4][0]), np.nan))
+    monkeypatch.setattr(scalar, "log_likelihoods", lambda *arguments: np.full(len(arguments[4][0]), np.nan))
     found = scalar_posterior(cell.problem, law, 2000, np.random.default_rng(1))
     assert "this is the prior" in found.warnings[0]
     prior = law.parameters(law.draw_prior(2000, np.random.default_rng(2)))[:, 0]
