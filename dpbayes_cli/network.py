@@ -1,0 +1,92 @@
+"""A directed acyclic graph of discrete variables and the shapes of its tables; knows no data and no prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Network:
+    """Variables with their levels and their parents; table i has one axis a parent, in their order, and the child last.
+
+    Attributes:
+        names: the variables' names.
+        levels: for each variable the names of its values.
+        parents: for each variable the indices of its parents.
+
+    Raises:
+        ValueError: the graph has a cycle, which is shown, or a variable is its own parent or has a parent twice.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    parents: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        for i, parents in enumerate(self.parents):
+            if len(set(parents)) != len(parents):
+                raise ValueError(f"{self.names[i]!r} names a parent twice")
+        cycle = find_cycle(self.parents)
+        if cycle:
+            shown = " -> ".join(self.names[i] for i in (*cycle, cycle[0]))
+            raise ValueError(f"the variables depend on each other in a circle: {shown}")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values of each variable."""
+        return tuple(map(len, self.levels))
+
+    @cached_property
+    def families(self) -> tuple[tuple[int, ...], ...]:
+        """For each variable the indices of its parents and, last, its own: the axes of its table."""
+        return tuple((*parents, i) for i, parents in enumerate(self.parents))
+
+    def shape(self, i: int) -> tuple[int, ...]:
+        """Return the shape of table i."""
+        return tuple(self.sizes[j] for j in self.families[i])
+
+    @cached_property
+    def n_cells(self) -> tuple[int, ...]:
+        """The number of cells of each table."""
+        return tuple(math.prod(self.shape(i)) for i in range(len(self)))
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The variables, every one after its parents."""
+        return topological(self.parents)
+
+
+def topological(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the vertices of an acyclic graph, each after its parents, otherwise in their order."""
+    left = [len(set(each)) for each in parents]
+    children: list[list[int]] = [[] for _ in parents]
+    for i, each in enumerate(parents):
+        for j in set(each):
+            children[j].append(i)
+    ready = [i for i, count in enumerate(left) if count == 0]
+    found = []
+    for i in ready:  # grows while it is read
+        found.append(i)
+        for child in children[i]:
+            left[child] -= 1
+            if left[child] == 0:
+                ready.append(child)
+    return tuple(found)
+
+
+def find_cycle(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the vertices of a cycle, each a parent of the next; nothing where there is none."""
+    within = set(range(len(parents))) - set(topological(parents))
+    if not within:
+        return ()
+    path = [min(within)]
+    while True:  # whoever is left has a parent that is left
+        path.append(next(j for j in parents[path[-1]] if j in within))
+        if path[-1] in path[:-1]:
+            return tuple(path[path.index(path[-1]) + 1 :][::-1])
