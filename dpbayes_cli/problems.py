@@ -182,4 +182,39 @@ class NoisySums:
     valid: int = 0
 
 
-Problem = NoisyCounts | NoisySums
+@dataclass(frozen=True, eq=False)
+class NoisyTable:
+    """One table of a network: how often each value of a variable occurs with each configuration of its parents.
+
+    The joint law is theta_j ~ Dirichlet(concentration_j) for each row j, row shares phi ~ Dirichlet(row_concentration),
+    m as ``total`` says, row totals N | phi, m ~ Multinomial(m, phi), counts c_j | theta_j, N_j ~ Multinomial(N_j,
+    theta_j), and observed = c + noise, independently for each cell. Where ``margin`` is given, N_j was observed with
+    independent normal noise, too: other tables of the same records tell about it.
+
+    Attributes:
+        concentration: positive, shape (n_rows, n_values).
+        row_concentration: positive, shape (n_rows,).
+        observed: the privatized counts, shape (n_rows, n_values); real numbers where they were rebuilt from others.
+        noise: the law of the noise on each.
+        total: what is known about m, the sum of all counts.
+        margin: observed row totals, shape (n_rows,), or None.
+        margin_variance: the variance of their noise, shape (n_rows,); infinite where there is none; or None.
+    """
+
+    concentration: Floats
+    row_concentration: Floats
+    observed: Floats
+    noise: NoiseLaw
+    total: Total
+    margin: Floats | None = None
+    margin_variance: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTables:
+    """The tables of a network, each a problem of its own; the reported parameters are the rows of all, in order."""
+
+    tables: tuple[NoisyTable, ...]
+
+
+Problem = NoisyCounts | NoisySums | NoisyTables
