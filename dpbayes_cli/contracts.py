@@ -18,9 +18,10 @@ from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.privacy.part_noise import scales_of
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.problems import NoisyCounts, Problem
-from dpbayes_cli.statistic import AnyColumn, Column, NumericColumn, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.statistic import AnyColumn, Column, NumericColumn, RecordPolicy, Statistic, Statistics, has_stand_in
 
 if TYPE_CHECKING:
     import numpy as np
@@ -201,11 +202,11 @@ class Request:
         """
         if self.policy.neighbors is not Neighbors.REPLACE_ONE:
             raise SpecError("posterior draws need a public number of records: replace-one neighbours", where="privacy")
-        if not self.policy.complete:
+        if not all(has_stand_in(self.policy, column) for column in model.columns):
             raise SpecError(
                 "posterior draws need complete records, for the number of dropped ones is private",
                 where="on_invalid",
-                hint="state a public stand-in for invalid values: --on-invalid impute:VALUE",
+                hint="state a public stand-in for invalid values: --on-invalid impute:VALUE, or impute by variable",
             )
         if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in model.columns):
             raise SpecError(
@@ -309,9 +310,10 @@ class Payload:
 
     def described(self) -> list[dict[str, Any]]:
         """Return the components as (name, value, noise_scale) objects."""
+        scales = scales_of(self.noise, len(self.values))
         return [
-            {"name": name, "value": value, "noise_scale": self.noise.scale}
-            for name, value in zip(self.names, self.values, strict=True)
+            {"name": name, "value": value, "noise_scale": scale}
+            for name, value, scale in zip(self.names, self.values, scales, strict=True)
         ]
 
 
@@ -325,6 +327,16 @@ class Mechanism(ABC):
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
     """Whether prior and inference come after privacy, so that changing them is free."""
+
+    def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
+        """Return the statistic that is read from the data."""
+        return expect(model, BoundedStatistics).statistic(policy)
+
+    def problem(
+        self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> Problem:
+        """State the inference problem behind what was released; see ``NoisyStatistics.problem``."""
+        return expect(model, NoisyStatistics).problem(policy, released, noise, n_records)
 
     @abstractmethod
     def plan(self, model: Model, request: Request) -> Plan:

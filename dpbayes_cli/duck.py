@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from threading import Thread
@@ -12,8 +12,11 @@ from dpbayes_cli.errors import DpbayesError
 
 if TYPE_CHECKING:
     import duckdb
+    from numpy.typing import NDArray
 
 
+_BLOCK = 64
+"""A block of rows, in vectors of the engine: 131,072 rows."""
 _PATIENCE = 10.0
 """Seconds that an interrupted query gets to end."""
 
@@ -57,7 +60,7 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], None]) -> list[tuple[Any, ...]]:
-    """Run a query in a thread of its own and return its rows, so that a signal is heard while the engine reads.
+    """Run a query and return its rows.
 
     Args:
         engine: an open cursor.
@@ -65,11 +68,40 @@ def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], Non
         abort: what ends the query early, called where this thread is interrupted.
     """
     rows: list[tuple[Any, ...]] = []
+    _aside(lambda: rows.extend(engine.execute(query).fetchall()), abort)
+    return rows
+
+
+def stream(
+    engine: duckdb.DuckDBPyConnection,
+    query: str,
+    abort: Callable[[], None],
+    take: Callable[[Sequence[NDArray[Any]]], None],
+) -> None:
+    """Run a query and hand its rows over in blocks of columns, so that no more than a block is held.
+
+    Args:
+        engine: an open cursor.
+        query: the SQL.
+        abort: what ends the query early, called where this thread is interrupted.
+        take: called with every block, one array a column.
+    """
+
+    def work() -> None:
+        engine.execute(query)
+        while len(block := engine.fetch_df_chunk(_BLOCK)):
+            take([block[name].to_numpy() for name in block.columns])
+
+    _aside(work, abort)
+
+
+def _aside(action: Callable[[], None], abort: Callable[[], None]) -> None:
+    """Run an action in a thread of its own, so that a signal is heard while the engine reads."""
     failure: list[BaseException] = []
 
     def work() -> None:
         try:
-            rows.extend(engine.execute(query).fetchall())
+            action()
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             failure.append(error)
 
@@ -84,7 +116,6 @@ def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], Non
         raise
     if failure:
         raise failure[0]
-    return rows
 
 
 def version() -> str:

@@ -24,7 +24,7 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
-from dpbayes_cli.statistic import ProductOf, RecordPolicy
+from dpbayes_cli.statistic import ProductOf, RecordPolicy, has_stand_in
 
 Say = Callable[[str], None]
 
@@ -218,7 +218,8 @@ def _account(spec: ReleaseSpec, location: Location) -> str:
 def _needs_count(spec: ReleaseSpec) -> bool:
     """Return whether the mechanism's plan rests on the number of records; what else it needs, it says itself."""
     kind = mechanism_type(spec.mechanism)
-    return kind.needs_n and spec.privacy.neighbors is Neighbors.REPLACE_ONE and spec.policy.complete
+    complete = all(has_stand_in(spec.policy, column) for column in spec.build_model().columns)
+    return kind.needs_n and spec.privacy.neighbors is Neighbors.REPLACE_ONE and complete
 
 
 def check_source(question: Question) -> Source:

@@ -16,12 +16,14 @@ from dpbayes_cli.errors import SpecError, nearest
 
 MODELS: Mapping[str, str] = MappingProxyType(
     {
+        "bayes-net": "dpbayes_cli.models.bayes_net:BayesNet",
         "beta-bernoulli": "dpbayes_cli.models.beta_bernoulli:BetaBernoulli",
         "beta-geometric": "dpbayes_cli.models.beta_geometric:BetaGeometric",
         "dirichlet-categorical": "dpbayes_cli.models.dirichlet_categorical:DirichletCategorical",
         "gamma-exponential": "dpbayes_cli.models.gamma_exponential:GammaExponential",
         "gamma-poisson": "dpbayes_cli.models.gamma_poisson:GammaPoisson",
         "multivariate-normal": "dpbayes_cli.models.multivariate_normal:MultivariateNormal",
+        "naive-bayes": "dpbayes_cli.models.naive_bayes:NaiveBayes",
         "normal": "dpbayes_cli.models.normal:Normal",
         "normal-mean": "dpbayes_cli.models.normal_mean:NormalMean",
     }

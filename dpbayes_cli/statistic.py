@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, Protocol
 
+from dpbayes_cli.numeric import float_text
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -41,10 +44,45 @@ class Column:
     Attributes:
         role: what the column is to the model, e.g. ``outcome``.
         levels: the texts that are valid, in the order of their codes; everything else is invalid.
+        impute: the public level that stands for an invalid cell of this column, or None: the policy says.
     """
 
     role: str
     levels: tuple[str, ...]
+    impute: str | None = None
+
+
+@dataclass(frozen=True)
+class CutColumn:
+    """One column of numbers that a model reads as levels, cut at public points.
+
+    Every number is valid: the code is the number of cuts at or below it.
+
+    Attributes:
+        role: what the column is to the model.
+        cuts: ascending points.
+        impute: the public number that stands for an invalid cell of this column, or None: the policy says.
+    """
+
+    role: str
+    cuts: tuple[float, ...]
+    impute: str | None = None
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the intervals, in the order of their codes."""
+        ends = [float_text(cut) for cut in self.cuts]
+        inner = (f"{low} to <{high}" for low, high in itertools.pairwise(ends))
+        return (f"<{ends[0]}", *inner, f">={ends[-1]}")
+
+    def code(self, number: float) -> int:
+        """Return the code of a number; engines compute it by the same comparisons."""
+        return sum(cut <= number for cut in self.cuts)
+
+
+def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
+    """Return whether an invalid cell of a column counts as a public value, so that no record is dropped for it."""
+    return policy.complete or getattr(column, "impute", None) is not None
 
 
 @dataclass(frozen=True)
@@ -137,7 +175,7 @@ class NumericColumn:
         return str(int(number)) if self.integers else repr(float(number))
 
 
-AnyColumn = Column | NumericColumn
+AnyColumn = Column | CutColumn | NumericColumn
 
 
 @dataclass(frozen=True)
@@ -166,7 +204,36 @@ class CodeCounts:
     column: NumericColumn
 
 
-Expression = CountAt | ProductOf | CodeCounts  # the expressions that an engine can evaluate
+@dataclass(frozen=True)
+class TableCounts:
+    """The expressions that count the records of each cell of a contingency table; a block of many components.
+
+    A record is counted where all of the table's own cells are valid.
+
+    Attributes:
+        roles: the columns of the axes.
+        shape: the number of levels of each; components are in C order.
+    """
+
+    roles: tuple[str, ...]
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of components."""
+        return math.prod(self.shape)
+
+
+Expression = CountAt | ProductOf | CodeCounts | TableCounts  # the expressions that an engine can evaluate
+
+
+class Transform(Protocol):
+    """An exact integer linear map of contingency tables to the components of a statistic."""
+
+    def coefficients(self, tables: Sequence[Integers]) -> Integers:
+        """Return the components from the tables of one set of records."""
+        ...
+
 
 Cells = tuple[str, ...]
 
@@ -185,6 +252,24 @@ class Witness:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Consecutive components of a statistic with a sensitivity of their own.
+
+    Attributes:
+        name: what it is.
+        size: the number of components.
+        sensitivity_l1, sensitivity_l2_squared: the largest changes of these components alone.
+        weight: the share of the budget, relative to other parts.
+    """
+
+    name: str
+    size: int
+    sensitivity_l1: int
+    sensitivity_l2_squared: int
+    weight: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True)
 class Statistic:
     """A public integer statistic: a sum over records of integer expressions.
 
@@ -195,6 +280,9 @@ class Statistic:
         witness: two records that attain it.
         sensitivity_l2_squared: the square of the largest L2 change, an integer.
         witness_l2: two records that attain that; None: the same.
+        parts: what may be noised at prices of their own, in the order of the components; none: all at one.
+        whole_records: whether a record counts only where all of its cells are valid, in each table.
+        transform: what is released of the tables; None: their counts.
     """
 
     names: tuple[str, ...]
@@ -203,6 +291,14 @@ class Statistic:
     witness: Witness
     sensitivity_l2_squared: int
     witness_l2: Witness | None = None
+    parts: tuple[Part, ...] = ()
+    whole_records: bool = False
+    transform: Transform | None = None
+
+    @property
+    def tables(self) -> tuple[TableCounts, ...]:
+        """The contingency tables that the statistic is made of; none where it is made of other expressions."""
+        return tuple(expression for expression in self.expressions if isinstance(expression, TableCounts))
 
 
 @dataclass(frozen=True)
@@ -262,6 +358,33 @@ def has_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
     """Return whether a record may contribute nothing, so that the number of those that do is private."""
     dropping = any(column.outside == "drop" for column in columns)
     return dropping or not policy.complete or policy.neighbors is not Neighbors.REPLACE_ONE
+
+
+def count_cells(statistic: Statistic, codes: Integers) -> tuple[int, ...]:
+    """Evaluate a statistic of tables, without an engine: for simulations, and as a reference.
+
+    Args:
+        statistic: contingency tables, perhaps transformed.
+        codes: one row a record, one column a role in their first order of appearance, -1 for an invalid cell.
+    """
+    import numpy as np
+
+    roles = list(dict.fromkeys(role for table in statistic.tables for role in table.roles))
+    whole = (codes >= 0).all(axis=1)
+    tables = []
+    for table in statistic.tables:
+        found = codes[:, [roles.index(role) for role in table.roles]]
+        valid = whole if statistic.whole_records else (found >= 0).all(axis=1)
+        flat = np.ravel_multi_index(tuple(found[valid].T), table.shape)
+        tables.append(np.bincount(flat, minlength=table.size).reshape(table.shape))
+    return released_values(statistic, tables)
+
+
+def released_values(statistic: Statistic, tables: Sequence[Integers]) -> tuple[int, ...]:
+    """Return the components of a statistic from its contingency tables."""
+    if statistic.transform is not None:
+        return tuple(statistic.transform.coefficients(tables).tolist())
+    return tuple(int(count) for table in tables for count in table.ravel())
 
 
 def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.contracts import NoisyStatistics, Payload, expect
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
+from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     from dpbayes_cli.inference.solve import infer
 
     model = expect(spec.build_model(released.bounds), NoisyStatistics)
-    problem = model.problem(spec.policy, released.values, released.noise, n_records)
+    mechanism = mechanism_type(spec.mechanism)()
+    problem = mechanism.problem(model, spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
     posterior = infer(problem, spec.inference.method, spec.inference.samples, rng, Effort(ess=spec.inference.ess))
     marginals = tuple(posterior.marginals[k] for k in model.components)

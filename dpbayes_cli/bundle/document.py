@@ -68,11 +68,10 @@ class Noise(_Part, frozen=True, kw_only=True):
 
     law: Literal["discrete-laplace", "discrete-gaussian"]
     scale: Annotated[
-        float,
+        Annotated[float, Meta(gt=0.0, le=1e15)] | None,
         Meta(
-            gt=0.0,
-            le=1e15,
-            description="P(z) on the integers is proportional to exp(-|z| / scale), or exp(-z^2 / (2 scale^2))",
+            description="P(z) on the integers is proportional to exp(-|z| / scale), or exp(-z^2 / (2 scale^2)); null "
+            "where scales differ: see the noise_scale of each statistic",
         ),
     ]
 

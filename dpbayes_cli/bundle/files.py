@@ -8,12 +8,14 @@ import io
 import msgspec
 
 from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
-from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
+from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.contracts import BoundedStatistics, Payload, expect
 from dpbayes_cli.errors import DpbayesError, SpecError, VerificationError
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.noise import parse_noise
+from dpbayes_cli.privacy.noise import NoiseLaw, parse_noise
+from dpbayes_cli.privacy.part_noise import noise_of_scales
+from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 
 RELEASE, STATISTICS, REPORT = "release.json", "statistics.csv", "report.md"
@@ -30,6 +32,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
         model = expect(spec.build_model(bounds_of(document)), BoundedStatistics)
     except (DpbayesError, TypeError, ValueError) as error:
         raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
+    asked = mechanism_type(spec.mechanism)().statistic(model, spec.policy).names
     names = [statistic.name for statistic in document.statistics]
     public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):
@@ -37,7 +40,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     if canonical_json(spec.stated_in_full) != canonical_json(document.spec):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
-    if not (drawn or names == list(model.statistic(spec.policy).names)) or public != (document.n_records is not None):
+    if not (drawn or names == list(asked)) or public != (document.n_records is not None):
         raise VerificationError("release.json does not hold the statistics of its spec")
     parameters = list(model.parameters)
     if list(document.posterior) != parameters or (document.width and list(document.width) != parameters):
@@ -61,9 +64,14 @@ def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
     return Payload(
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
-        parse_noise(msgspec.to_builtins(document.noise)),
+        _noise_of(document.noise, [statistic.noise_scale for statistic in document.statistics]),
         bounds_of(document),
     )
+
+
+def _noise_of(stated: Noise, scales: list[float]) -> NoiseLaw:
+    one = None if stated.scale is None else parse_noise(msgspec.to_builtins(stated))
+    return noise_of_scales(one, stated.law, scales)
 
 
 def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | None:

@@ -18,6 +18,7 @@ from dpbayes_cli.statistic import (
     NumericColumn,
     RecordPolicy,
     Statistic,
+    TableCounts,
     has_null,
 )
 
@@ -77,11 +78,20 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
 
 def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordPolicy) -> dict[str, str]:
     """Return for each component of a statistic what a record adds to it."""
+    if statistic.tables:
+        return dict(map(_table_meaning, statistic.tables))
     by_role = {column.role: column for column in columns}
     numbers = [column for column in columns if isinstance(column, NumericColumn)]
     otherwise = "; 0 if the record is not valid" if has_null(policy, *numbers) else ""
     parts = zip(statistic.names, statistic.expressions, strict=True)
     return {name: _meaning(expression, by_role, otherwise) for name, expression in parts}
+
+
+def _table_meaning(table: TableCounts) -> tuple[str, str]:
+    """Return the name of a table and what a record adds to its cells."""
+    *parents, child = table.roles
+    name = f"count[{child}{'|' if parents else ''}{','.join(parents)}]"
+    return name, f"1 to the cell of the record's own {', '.join(table.roles)}; nothing where one of these is not valid"
 
 
 def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise: str) -> str:
@@ -90,8 +100,8 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise
         column = columns[expression.role]
         level = column.levels[expression.level] if isinstance(column, Column) else expression.level
         return f"1 if the record's {expression.role} is {level!r}, else 0"
-    if isinstance(expression, CodeCounts):
-        raise ValueError("a histogram is not released")
+    if isinstance(expression, CodeCounts | TableCounts):
+        raise ValueError("a block has no meaning of one component")
     if not expression.roles:
         return f"{expression.weight}{otherwise}"
     weight = f"{expression.weight} times " if expression.weight != 1 else ""

@@ -20,7 +20,7 @@ from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import Column, RecordPolicy
+from dpbayes_cli.statistic import NumericColumn, RecordPolicy
 
 if TYPE_CHECKING:
     from dpbayes_cli.inference.posterior import Method as Inference
@@ -89,7 +89,7 @@ def model_of(cell: Cell, domain: Any) -> ConjugatePosterior:
 def complete_policy(model: Model) -> RecordPolicy:
     """Return replace-one neighbours and complete records: any value of the domain stands for an invalid one."""
     column = model.columns[0]
-    if isinstance(column, Column):
+    if not isinstance(column, NumericColumn):
         return RecordPolicy(Neighbors.REPLACE_ONE, column.levels[-1])
     return RecordPolicy(Neighbors.REPLACE_ONE, str(int(column.lower)) if column.integers else repr(column.lower))
 

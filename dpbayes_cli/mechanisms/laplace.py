@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import ClassVar
 
 from dpbayes_cli.contracts import (
-    BoundedStatistics,
     Card,
     Mechanism,
     Model,
@@ -14,11 +14,11 @@ from dpbayes_cli.contracts import (
     Plan,
     Request,
     Step,
-    expect,
 )
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.privacy.part_noise import PartNoise, noise_by_parts
+from dpbayes_cli.statistic import Statistic, Statistics
 
 
 class Laplace(Mechanism):
@@ -54,10 +54,22 @@ class Laplace(Mechanism):
             SpecError: the statistic does not depend on the data.
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
-        statistic = expect(model, BoundedStatistics).statistic(request.policy)
+        statistic = self.statistic(model, request.policy)
         guarantee = PureDP(request.stated_epsilon())
-        noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, guarantee.epsilon)
+        noise = self._calibrated(statistic, guarantee.epsilon)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
+
+    @staticmethod
+    def _calibrated(statistic: Statistic, epsilon: Decimal) -> DiscreteLaplace | PartNoise:
+        parts = statistic.parts
+        if len({part.weight for part in parts}) < 2:
+            return DiscreteLaplace.calibrate(statistic.sensitivity_l1, epsilon)
+        return noise_by_parts(
+            epsilon,
+            [part.size for part in parts],
+            [part.weight for part in parts],
+            lambda i, share: DiscreteLaplace.calibrate(parts[i].sensitivity_l1, share),
+        )
 
     def release(self, plan: Plan, evidence: Statistics) -> Payload:
         """Add the planned noise to the exact statistic.
@@ -66,5 +78,7 @@ class Laplace(Mechanism):
         Source: see the class.
         """
         (step,) = plan.steps
-        noise = expect(step.noise, DiscreteLaplace)
+        noise = step.noise
+        if not isinstance(noise, DiscreteLaplace | PartNoise):
+            raise TypeError("the plan is another mechanism's")
         return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)

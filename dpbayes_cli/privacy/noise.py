@@ -60,7 +60,10 @@ def _check_scale(scale: float) -> None:
 class NoiseLaw(Protocol):
     """The public law of additive integer noise, independent for each component of a statistic."""
 
-    kind: ClassVar[str]
+    @property
+    def kind(self) -> str:
+        """The name of the law's family."""
+        ...
 
     @property
     def scale(self) -> float:

@@ -9,15 +9,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
 
-from dpbayes_cli.duck import cursor, fetch
+from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, line_settles, split_record
-from dpbayes_cli.sources.source import Source, column_index, unreadable
-from dpbayes_cli.sources.statements import Tally
-from dpbayes_cli.statistic import AnyColumn, Column, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.sources.source import Reader, Source, column_index, unreadable
+from dpbayes_cli.statistic import AnyColumn, Column
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
@@ -34,7 +33,6 @@ class DelimitedSource(Source):
     def __init__(self, location: Location, dialect: Dialect) -> None:
         self._location = location
         self._dialect = dialect
-        self._columns: tuple[AnyColumn, ...] = ()
         self._places: list[int] = []
         self._width = 1
         self._open = ExitStack()
@@ -67,21 +65,18 @@ class DelimitedSource(Source):
             return None
         return sum(block.count(b"\n") for block in self._blocks())
 
-    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
-        """Evaluate a statistic exactly in one pass; see ``Source.statistics``."""
+    def read(self, reader: Reader) -> None:
+        """Hand all records to a reader in one pass; see ``Source.read``."""
         if not self._columns:
             raise ValueError("check first")
         texts = [cell_expression("line", place, self._width, self._dialect) for place in self._places]
-        tally = Tally(self._columns, statistic)
         levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
         with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
             relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
-            query = tally.query(relation, texts, policy, first)
-            tally.add(fetch(engine, query, pipe.cut))
-        if tally.records != pipe.records:
+            reader.run(engine, relation, texts, pipe.cut, first)
+        if reader.records != pipe.records:
             raise SourceError("the engine lost count of the records; nothing is released")
-        return tally.evidence()
 
     def close(self) -> None:
         """Close a stream that is still open."""

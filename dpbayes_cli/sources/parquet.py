@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from dpbayes_cli.duck import cursor, fetch
+from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.sources.location import Location, opened
-from dpbayes_cli.sources.source import Source, column_index, unreadable
-from dpbayes_cli.sources.statements import Tally
-from dpbayes_cli.statistic import AnyColumn, NumericColumn, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.sources.source import Reader, Source, column_index, unreadable
+from dpbayes_cli.statistic import AnyColumn, Column
 
 _TEXTUAL = (
     "VARCHAR",
@@ -26,6 +25,8 @@ _TEXTUAL = (
     "DECIMAL",
     '"NULL"',
 )
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+"""Types whose text is the normal form of an integer."""
 _EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 _UNSIGNED = tuple(f"U{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
 
@@ -37,8 +38,8 @@ class ParquetSource(Source):
         if location.is_stream:
             raise SourceError("Parquet cannot be read from a stream", hint="name a file")
         self._location = location
-        self._columns: tuple[AnyColumn, ...] = ()
         self._names: list[str] = []
+        self._types: list[str] = []
 
     @property
     def record_unit(self) -> str:
@@ -59,7 +60,8 @@ class ParquetSource(Source):
             types = {dict(schema).get(name) for schema in schemas}
             if len(types) > 1:
                 raise SourceError("the files have different schemas")
-            _check_type(str(types.pop()), column)
+            self._types.append(str(types.pop()))
+            _check_type(self._types[-1], column)
         self._columns = tuple(columns)
 
     def count_records(self) -> int | None:
@@ -68,19 +70,17 @@ class ParquetSource(Source):
             relations = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
 
-    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
-        """Evaluate a statistic exactly in one pass; see ``Source.statistics``."""
+    def read(self, reader: Reader) -> None:
+        """Hand all records to a reader in one pass; see ``Source.read``."""
         if not self._columns:
             raise ValueError("check first")
         quoted = ['"' + name.replace('"', '""') + '"' for name in self._names]
         texts = [f"CAST({name} AS VARCHAR)" for name in quoted]
-        tally = Tally(self._columns, statistic)
+        integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
         with cursor(unreadable()) as engine:
             for path in self._location.paths:
                 with opened(path) as file:
-                    query = tally.query(_relation(file.fileno()), texts, policy)
-                    tally.add(fetch(engine, query, engine.interrupt))
-        return tally.evidence()
+                    reader.run(engine, _relation(file.fileno()), texts, engine.interrupt, integers=integers)
 
     def close(self) -> None:
         """Nothing stays open."""
@@ -98,7 +98,7 @@ def _check_type(name: str, column: AnyColumn) -> None:
         SourceError: the column is nested, binary or a date.
         SpecError: the column is boolean and the domain is not.
     """
-    levels = () if isinstance(column, NumericColumn) else column.levels
+    levels = column.levels if isinstance(column, Column) else ()
     if name == "BOOLEAN":
         if not levels or not {"true", "false"} >= set(levels):
             raise SpecError(

@@ -3,18 +3,52 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.statistic import AnyColumn, NumericColumn, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.statistic import AnyColumn, CutColumn, NumericColumn, RecordPolicy, Statistic, Statistics
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 def unreadable() -> SourceError:
     """Return the error for data that the engine cannot read; why is not said, for the reason might quote a cell."""
     return SourceError("the engine could not read the data", hint="is the file complete?")
+
+
+class Reader(Protocol):
+    """What records are handed to, by the engine that reads them."""
+
+    @property
+    def records(self) -> int:
+        """The number of records so far, valid or not."""
+        ...
+
+    def run(
+        self,
+        engine: duckdb.DuckDBPyConnection,
+        relation: str,
+        texts: Sequence[str],
+        abort: Callable[[], None],
+        first: str | None = None,
+        integers: Mapping[int, str] = ...,
+    ) -> None:
+        """Read the records of a relation.
+
+        Args:
+            engine: an open cursor.
+            relation: the FROM clause; one row a record.
+            texts: for each column the expression of its cell's text in that relation.
+            abort: what ends the query early, called where this thread is interrupted.
+            first: of one column of levels, a cheaper expression that settles most records.
+            integers: for columns of integers, by their index, the expressions of these.
+        """
+        ...
 
 
 class Source(ABC):
@@ -23,6 +57,8 @@ class Source(ABC):
     ``check`` uses public facts only (existence, permissions, header or schema) and runs before the charge;
     ``statistics`` reads the records, once. No message of either depends on a record.
     """
+
+    _columns: tuple[AnyColumn, ...] = ()
 
     @property
     @abstractmethod
@@ -47,12 +83,20 @@ class Source(ABC):
         """Count the records where that needs no second reading of a stream; None for a stream."""
 
     @abstractmethod
-    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
-        """Evaluate a statistic exactly, in one pass.
+    def read(self, reader: Reader) -> None:
+        """Hand all records to a reader, in one pass.
 
         Raises:
             SourceError: the data cannot be read to their end; nothing about a record is said.
         """
+
+    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
+        """Evaluate a statistic exactly, in one pass; see ``read``."""
+        from dpbayes_cli.sources.tables import tally_for
+
+        tally = tally_for(self._columns, statistic, policy)
+        self.read(tally)
+        return tally.evidence()
 
     @abstractmethod
     def close(self) -> None:
@@ -102,25 +146,31 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
     Raises:
         SpecError: the stated value is not in the domain.
     """
-    if policy.impute is None:
+    stated = policy.impute if isinstance(column, NumericColumn) or column.impute is None else column.impute
+    if stated is None:
         return None
+    if isinstance(column, CutColumn):
+        number = parse_number(stated)
+        if number is None:
+            raise SpecError(f"{stated!r} is no number, as {column.role} is", where="on_invalid")
+        return column.code(number)
     if isinstance(column, NumericColumn):
-        number = parse_number(policy.impute, integers=column.integers)
+        number = parse_number(stated, integers=column.integers)
         if number is None or not column.lower <= number <= column.upper:
             raise SpecError(
-                f"{policy.impute!r} is not in the domain of the {column.role}",
+                f"{stated!r} is not in the domain of the {column.role}",
                 where="on_invalid",
                 hint=f"impute a number from {column.lower:g} to {column.upper:g}",
             )
         code = column.code(number)
         if code is None:
-            raise SpecError(f"{policy.impute!r} is out of bounds", where="on_invalid")
+            raise SpecError(f"{stated!r} is out of bounds", where="on_invalid")
         return code
     normal = [normal_cell(level) for level in column.levels]
-    if normal_cell(policy.impute) not in normal:
+    if normal_cell(stated) not in normal:
         raise SpecError(
-            f"{policy.impute!r} is not in the domain of the {column.role}",
+            f"{stated!r} is not in the domain of the {column.role}",
             where="on_invalid",
             hint=f"impute one of: {', '.join(column.levels[:20])}",
         )
-    return normal.index(normal_cell(policy.impute))
+    return normal.index(normal_cell(stated))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
 
+from dpbayes_cli.duck import fetch
 from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.sources.records import literal
 from dpbayes_cli.sources.source import impute_code
@@ -14,6 +17,7 @@ from dpbayes_cli.statistic import (
     CodeCounts,
     Column,
     CountAt,
+    CutColumn,
     Expression,
     NumericColumn,
     ProductOf,
@@ -21,6 +25,11 @@ from dpbayes_cli.statistic import (
     Statistic,
     Statistics,
 )
+
+if TYPE_CHECKING:
+    import duckdb
+
+NOTHING: Mapping[int, str] = MappingProxyType({})
 
 Monomial = tuple[int, ...]
 """A product of codes, by the places of its factors' columns, ascending."""
@@ -150,6 +159,51 @@ def _code(number: str, column: NumericColumn, impute: int | None) -> str:
     return f"CASE WHEN {number} IS NOT NULL AND isfinite({number}) THEN {code}{otherwise} END"
 
 
+def code_expression(cell: str, column: Column, *, integers: bool) -> str:
+    """Return a DuckDB expression for the code of a cell's level, NULL where the cell is invalid.
+
+    As ``level_expression``, but small: a query holds a thousand of these, and every part of each takes memory.
+
+    Args:
+        cell: the expression of the cell, a column's name.
+        column: the column's domain.
+        integers: whether the cell is an integer, and not a text; its text is its normal form.
+    """
+    normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
+    if integers:
+        whole = {level: code for level, code in normal.items() if re.fullmatch("-?[0-9]{1,18}", level)}
+        return f"CASE {cell} {' '.join(f'WHEN {level} THEN {code}' for level, code in whole.items())} END"
+    usual = {**dict(zip(column.levels, normal.values(), strict=True)), **normal}
+    stripped = f"trim({cell}, {literal(BLANKS)})"
+    rest = _cast(f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})", normal)
+    rest = f"CASE WHEN {cell} = '' THEN NULL ELSE {rest} END"
+    if len(usual) > _MOST_FILTERS:
+        return f"CASE WHEN {_cast(cell, usual)} IS NOT NULL THEN {_cast(cell, usual)} ELSE {rest} END"
+    return (
+        f"CASE {cell} {' '.join(f'WHEN {literal(text)} THEN {code}' for text, code in usual.items())} ELSE {rest} END"
+    )
+
+
+def cut_expression(cell: str, column: CutColumn, *, integers: bool) -> str:
+    """Return a DuckDB expression for the code of a number between public cuts, NULL where the cell is no number.
+
+    Args:
+        cell: the expression of the cell, a column's name.
+        column: the column's domain.
+        integers: whether the cell is an integer, and not a text.
+    """
+    if integers:
+        arms = " ".join(
+            f"WHEN CAST({cell} AS DOUBLE) < {_double(cut)} THEN {code}" for code, cut in enumerate(column.cuts)
+        )
+        return f"CASE WHEN {cell} IS NULL THEN NULL {arms} ELSE {len(column.cuts)} END"
+    trimmed = f"trim({cell}, {literal(BLANKS)})"
+    parsed = f"TRY_CAST({trimmed} AS DOUBLE)"
+    arms = " ".join(f"WHEN {parsed} < {_double(cut)} THEN {code}" for code, cut in enumerate(column.cuts))
+    valid = f"regexp_full_match({trimmed}, {literal(NUMBER)}) AND isfinite({parsed})"
+    return f"CASE WHEN {valid} THEN CASE {arms} ELSE {len(column.cuts)} END END"
+
+
 def _double(number: float) -> str:
     return f"CAST({literal(repr(number))} AS DOUBLE)"
 
@@ -160,11 +214,13 @@ class Tally:
     Args:
         columns: one column of levels, or one or more of numbers.
         statistic: what is to be evaluated.
+        policy: what an invalid cell counts as.
     """
 
-    def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic) -> None:
+    def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
         self._columns = columns
         self._statistic = statistic
+        self._policy = policy
         self._numbers = [column for column in columns if isinstance(column, NumericColumn)]
         first = statistic.expressions[0]
         self._histogram = first.column if isinstance(first, CodeCounts) else None
@@ -176,11 +232,32 @@ class Tally:
         wanted = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
         self._monomials = sorted(wanted - {()}) if self._numbers else []
 
-    def query(self, relation: str, texts: Sequence[str], policy: RecordPolicy, first: str | None = None) -> str:
+    def run(
+        self,
+        engine: duckdb.DuckDBPyConnection,
+        relation: str,
+        texts: Sequence[str],
+        abort: Callable[[], None],
+        first: str | None = None,
+        integers: Mapping[int, str] = NOTHING,
+    ) -> None:
+        """Count the records of a relation.
+
+        Args:
+            engine: an open cursor.
+            relation: the FROM clause; one row a record.
+            texts: for each column the expression of its cell's text in that relation.
+            abort: what ends the query early, called where this thread is interrupted.
+            first: of one column of levels, a cheaper expression that settles most records.
+            integers: for columns of integers, by their index, the expressions of these.
+        """
+        self.add(fetch(engine, self.query(relation, texts, first), abort))
+
+    def query(self, relation: str, texts: Sequence[str], first: str | None = None) -> str:
         """Return the query whose rows ``add`` takes."""
         if self._histogram is not None:
-            return histogram_query(relation, texts[0], self._histogram, impute_code(self._histogram, policy))
-        imputes = [impute_code(column, policy) for column in self._columns]
+            return histogram_query(relation, texts[0], self._histogram, impute_code(self._histogram, self._policy))
+        imputes = [impute_code(column, self._policy) for column in self._columns]
         if self._numbers:
             return number_query(relation, texts, self._numbers, imputes, self._monomials)
         (column,), (text,), (impute,) = self._columns, texts, imputes

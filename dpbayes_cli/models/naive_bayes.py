@@ -1,0 +1,82 @@
+"""Naive Bayes: a class, and features that are independent given the class."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, Self
+
+from msgspec import Meta
+
+from dpbayes_cli.contracts import Card, Section, expect
+from dpbayes_cli.discrete_network import (
+    Concentrations,
+    DiscreteNetwork,
+    VariableSection,
+    check_network,
+    stated_concentrations,
+)
+from dpbayes_cli.errors import nearest
+
+
+class NaiveBayesDomain(Section, frozen=True, kw_only=True):
+    """The class and the features."""
+
+    target: Annotated[str, Meta(description="the variable that is the class")]
+    variables: Annotated[
+        dict[str, VariableSection], Meta(min_length=2, description="by column: its values, or the cuts of a number")
+    ]
+
+    def __post_init__(self) -> None:
+        if self.target not in self.variables:
+            raise ValueError(f"target is {self.target!r}, which is no variable; {nearest(self.target, self.variables)}")
+        check_network([part.column(name) for name, part in self.variables.items()], self.parents)
+
+    @property
+    def parents(self) -> list[tuple[str, ...]]:
+        """The parents of each variable: the class is that of every feature."""
+        return [() if name == self.target else (self.target,) for name in self.variables]
+
+
+class NaiveBayesPrior(Section, frozen=True, kw_only=True):
+    """Dirichlet priors on the class and on each feature given the class."""
+
+    concentration: Concentrations = 1.0
+
+
+@dataclass(frozen=True)
+class NaiveBayes(DiscreteNetwork):
+    """Class c ~ theta; feature x_j ~ theta_{j|c}; every row of every table has a Dirichlet prior.
+
+    Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 3 and Fig. 1.
+    """
+
+    name: ClassVar[str] = "naive-bayes"
+    summary: ClassVar[str] = "a class and features independent given it, Dirichlet priors; classifies new records"
+    card: ClassVar[Card] = Card(
+        releases="The joint counts of the class and each feature, and those of the class, with noise (or, through "
+        "fourier-laplace, parities of them); from them the posterior of every table.",
+        guarantee="That of the mechanism. L1 sensitivity of m features: replace-one 2 (m + 1), add-remove m + 1: a "
+        "record is in one cell of every table.",
+        assumptions="Features are independent given the class. Values and cuts are public. An invalid cell takes a "
+        "record out of the tables that hold it, and of no other; with impute it counts as a public value.",
+        source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3 and Figure 1.",
+        corrections="The paper clips noisy counts and takes them for the truth; here the posterior knows the noise, "
+        "and the class totals of all tables are put together. Any number of values a variable, in place of two.",
+        prefer_when="Predicting one column from many, with little budget: the tables are small.",
+    )
+    domain_type: ClassVar[type[Section]] = NaiveBayesDomain
+    prior_type: ClassVar[type[Section]] = NaiveBayesPrior
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec.
+
+        Raises:
+            SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
+        """
+        parts = expect(domain, NaiveBayesDomain)
+        columns = tuple(part.column(name) for name, part in parts.variables.items())
+        network = check_network(columns, parts.parents)
+        stated = expect(prior, NaiveBayesPrior).concentration
+        weights = tuple(Fraction(repr(part.weight)) for part in parts.variables.values())
+        target = network.names.index(parts.target)
+        return cls(network, columns, stated_concentrations(stated, network), weights, target)
