@@ -1,0 +1,118 @@
+"""Walsh coefficients of overlapping tables, held against a direct count of parities, record by record."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.privacy.parities import Parities
+from tests.privacy.parity_references import NETWORKS, counted, odd, patterns, records_of
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+
+def pattern(parities: Parities, i: int, member: int) -> frozenset[tuple[int, int]]:
+    """Return what a member of a family stands for: the variables and their bits."""
+    bits = np.unravel_index(member, parities.padded_shape(i))
+    return frozenset((v, int(each)) for v, each in zip(parities.families[i], bits, strict=True) if each)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_pattern_is_attributed_once(name: str) -> None:
+    parities = Parities(*NETWORKS[name])
+    found = [pattern(parities, i, int(each)) for i, members in enumerate(parities.members) for each in members]
+    assert len(found) == len(set(found)) == parities.count
+    assert set(found) == patterns(*NETWORKS[name])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_set_of_variables_goes_to_the_first_family_that_has_it(name: str) -> None:
+    parities = Parities(*NETWORKS[name])
+    for i, members in enumerate(parities.members):
+        for member in members:
+            variables = {v for v, _ in pattern(parities, i, int(member))}
+            assert next(j for j, family in enumerate(parities.families) if variables <= set(family)) == i
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_coefficients_are_counts_of_odd_records(name: str) -> None:
+    parities = Parities(*NETWORKS[name])
+    records = records_of(parities, 200)
+    found = parities.coefficients(counted(parities, records))
+    signed = parities.coefficients(counted(parities, records), signed=True)
+    expected = []
+    for i, members in enumerate(parities.members):
+        for member in members:
+            each = pattern(parities, i, int(member))
+            expected.append(sum(odd(each, record) for record in records.tolist()))
+    assert found.dtype == signed.dtype == np.int64
+    assert found.tolist() == expected
+    assert signed.tolist() == [200, *(200 - 2 * count for count in expected)]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_tables_come_back(name: str) -> None:
+    parities = Parities(*NETWORKS[name])
+    tables = counted(parities, records_of(parities, 300))
+    for values, total in (
+        (parities.coefficients(tables), 300.0),
+        (parities.coefficients(tables, signed=True), None),
+    ):
+        for rebuilt, table in zip(parities.tables(values, total), tables, strict=True):
+            np.testing.assert_allclose(rebuilt, table, atol=1e-9)
+
+
+def test_large_counts_stay_exact() -> None:
+    parities = Parities((2, 3), ((0,), (0, 1)))
+    table = np.array([[2**60 + 1, 3, 5], [7, 2**60 + 11, 13]], dtype=np.int64)
+    total = int(table.sum())
+    found = parities.coefficients([table.sum(axis=1), table], signed=True)
+    assert found[0] == total
+    assert found[1] == int(table[0].sum()) - int(table[1].sum())
+
+
+def test_noisy_tables_agree_where_every_code_is_a_value() -> None:
+    parities = Parities(*NETWORKS["overlapping triples"])
+    assert set(parities.sizes) == {2, 4}
+    noisy = np.random.default_rng(1).laplace(0.0, 30.0, parities.count)
+    tables = parities.tables(noisy, 100.0)
+    for (first, a), (second, b) in itertools.combinations(zip(parities.families, tables, strict=True), 2):
+        shared = sorted(set(first) & set(second))
+        np.testing.assert_allclose(margin(first, a, shared), margin(second, b, shared), atol=1e-9)
+
+
+def test_noise_on_codes_without_a_value_shows_in_the_padded_table() -> None:
+    parities = Parities(*NETWORKS["three and five values"])
+    noisy = np.random.default_rng(1).laplace(0.0, 30.0, parities.count)
+    padded = parities.tables(noisy, 100.0, padded=True)
+    for i, (whole, valid) in enumerate(zip(padded, parities.tables(noisy, 100.0), strict=True)):
+        assert whole.shape == parities.padded_shape(i)
+        assert whole.sum() == pytest.approx(100.0)
+        np.testing.assert_array_equal(whole[tuple(map(slice, parities.shape(i)))], valid)
+    assert padded[0].sum() != pytest.approx(parities.tables(noisy, 100.0)[0].sum())
+
+
+def test_a_variable_of_one_value_has_no_bits() -> None:
+    parities = Parities((1, 2), ((0,), (0, 1)))
+    assert parities.count == 1
+    table = np.array([[3, 4]], dtype=np.int64)
+    assert parities.coefficients([np.array([7]), table]).tolist() == [4]
+    np.testing.assert_allclose(parities.tables(np.array([4]), 7.0)[1], table)
+
+
+def margin(family: tuple[int, ...], table: Floats, shared: list[int]) -> Floats:
+    kept = [family.index(v) for v in shared]
+    rest = [axis for axis in range(table.ndim) if axis not in kept]
+    together = table.transpose(kept + rest).reshape(*(table.shape[axis] for axis in kept), -1)
+    return np.asarray(together.sum(axis=-1))
+
+
+def test_a_family_forgotten_is_a_coefficient_forgotten() -> None:
+    sizes, families = NETWORKS["v-structure"]
+    whole, less = Parities(sizes, families), Parities(sizes, families[:-1])
+    assert less.count < whole.count == math.prod((4, 4, 2)) - 1
