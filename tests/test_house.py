@@ -80,6 +80,8 @@ PRICED = [
     "dpbayes_cli.privacy.conjugate.GammaShapeFamily",
     "dpbayes_cli.privacy.conjugate.GammaRateFamily",
     "dpbayes_cli.privacy.conjugate.NormalFamily",
+    "dpbayes_cli.privacy.parity_sensitivity.sensitivity_l1",
+    "dpbayes_cli.privacy.parity_sensitivity.most_odd",
     "dpbayes_cli.statistic.sum_statistic",
     "dpbayes_cli.renyi_posterior.RenyiMechanism",
     "dpbayes_cli.mechanisms.gaussian.Gaussian",

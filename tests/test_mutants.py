@@ -265,6 +265,24 @@ MUTANTS = {
         "inside = np.ones_like(first)",
         "tests/inference/test_inversion.py::test_moments_given_that_a_record_counts_are_those_of_all_records_divided_by_how_many_do",
     ),
+    "sensitivity halved (parities)": (
+        "privacy/parity_sensitivity.py",
+        "table = (table[(0,) * len(family)] - table) // 2",
+        "table = (table[(0,) * len(family)] - table) // 4",
+        "tests/privacy/test_parity_sensitivity.py::test_the_sensitivity_is_never_exceeded_and_attained",
+    ),
+    "null forgotten (parities)": (
+        "privacy/parity_sensitivity.py",
+        "    if complete:\n        return largest",
+        "    if complete or parities.count:\n        return largest",
+        "tests/privacy/test_parity_sensitivity.py::test_the_sensitivity_is_never_exceeded_and_attained",
+    ),
+    "a table too large to split is forgotten": (
+        "privacy/parity_sensitivity.py",
+        "parts.append((set(factor[0]), [factor]))",
+        "parts[:] = [(set(factor[0]), [factor])]",
+        "tests/privacy/test_parity_sensitivity.py::test_a_bound_is_one",
+    ),
     "an engine's text in a message": (
         "duck.py",
         "except _duckdb.Error:\n        raise failure from None",

@@ -102,7 +102,7 @@ def nearest_consistent(
     if not total > 0.0:
         return ConsistentTables(tuple(np.zeros_like(table) for table in noisy), "independent", 0.0)
     # No cell of a solution exceeds the total: cutting the target there changes no choice and keeps numbers small.
-    targets = [np.clip(np.asarray(table, dtype=np.float64) / total, 0.0, 1.0) for table in noisy]
+    targets = [np.clip(np.asarray(table, dtype=np.float64), 0.0, total) / total for table in noisy]
     plan = _plan(sizes, families)
     blocks = _solve(plan, sizes, families, targets)
     how = plan.how
