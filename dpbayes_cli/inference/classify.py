@@ -1,0 +1,242 @@
+"""Class probabilities of new records from posterior draws of a network's tables.
+
+Exact, by variable elimination over the missing cells that count (see ``unknown_cells``), in logarithms: theta may be as
+small as the smallest double.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.inference.unknown_cells import Group, groups_of
+
+if TYPE_CHECKING:
+    from dpbayes_cli.network import Network
+    from dpbayes_cli.numeric import Floats, Integers
+
+_Scope = tuple[int, ...]
+
+LARGEST = 1 << 16
+"""No table of more cells a draw is built: the records that would need one get no probabilities."""
+_TABLES = 1 << 24
+"""How many logarithms of table cells are held at a time, 128 MB."""
+_WORK = 1 << 18
+"""How many cells an intermediate table has at a time where it can be cut, so that it stays near the processor."""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How to treat a group.
+
+    Attributes:
+        group: its records and tables.
+        rows: the rows of it that occur, shape (n_rows, n_tables).
+        of_record: which of them each record has, shape (n,).
+        offsets: for each table how far from the first cell the values of its hidden variables are, an axis for each.
+        unused: for each table the cell that stands for all where it does not count.
+        order: how to eliminate all hidden variables but the target.
+        largest: the cells of the largest table on the way.
+    """
+
+    group: Group
+    rows: Integers
+    of_record: Integers
+    offsets: tuple[Integers, ...]
+    unused: tuple[int, ...]
+    order: tuple[int, ...]
+    largest: int
+
+
+def _plan(network: Network, target: int, group: Group) -> _Plan:
+    import numpy as np
+
+    order, largest = elimination_order(group.scopes, network.sizes, target)
+    rows, of_record = np.unique(group.rows, axis=0, return_inverse=True)
+    offsets = []
+    for i, scope in zip(group.tables, group.scopes, strict=True):
+        distances: Integers = np.zeros(1, dtype=np.int64).reshape([1] * len(scope))
+        for axis, v in enumerate(scope):
+            stride = math.prod(network.shape(i)[network.families[i].index(v) + 1 :])
+            distances = distances + np.expand_dims(
+                np.arange(network.sizes[v]) * stride, [k for k in range(len(scope)) if k != axis]
+            )
+        offsets.append(distances)
+    unused = tuple(network.n_cells[i] for i in group.tables)
+    return _Plan(group, rows, of_record.reshape(-1), tuple(offsets), unused, order, largest)
+
+
+def class_probabilities(network: Network, target: int, draws: Floats, records: Integers) -> Floats:
+    """Return p(target | the other cells of a record), exact for each draw and averaged over the draws.
+
+    A probability of zero, as a draw with tiny concentrations may underflow to, counts as the smallest positive double;
+    values that are all zero are therefore equally probable.
+
+    Args:
+        network: the variables and their parents.
+        target: the variable whose values are asked for.
+        draws: the cells of all tables, one table after the other, each in C order, shape (n_draws, sum of n_cells).
+        records: codes of values, -1 where a cell is missing, shape (n_records, n_variables); the target is not read.
+
+    Returns:
+        Shape (n_records, n_target_values); NaN where missing cells would need tables of more than ``LARGEST`` cells.
+
+    Raises:
+        ValueError: the shapes do not fit, there is no draw, or a code is out of range.
+    """
+    import numpy as np
+
+    _check(network, draws, records, target)
+    result = np.zeros((len(records), network.sizes[target]))
+    plans = []
+    for group in groups_of(network, target, np.ascontiguousarray(records.T)):
+        plan = _plan(network, target, group)
+        if plan.largest <= LARGEST:
+            plans.append(plan)
+        else:
+            result[group.records] = np.nan
+    starts = np.concatenate([[0], np.cumsum(network.n_cells)])
+    used = sorted({i for plan in plans for i in plan.group.tables})
+    step = max(1, _TABLES // max(1, sum(network.n_cells[i] for i in used)))
+    for start in range(0, len(draws), step):
+        logs = {i: _logs(draws[start : start + step, starts[i] : starts[i + 1]]) for i in used}
+        for plan in plans:
+            result[plan.group.records] += _summed_over_draws(plan, logs)[plan.of_record]
+    return np.asarray(result / len(draws))
+
+
+def _logs(cells: Floats) -> Floats:
+    """Return the logarithms of a table, a row a cell and a last one of zeros, shape (n_cells + 1, n_draws)."""
+    import numpy as np
+
+    floored = np.maximum(cells.T, np.nextafter(0.0, 1.0))
+    return np.concatenate([np.log(floored), np.zeros((1, len(cells)))])
+
+
+def elimination_order(
+    scopes: Sequence[Sequence[int]], sizes: Sequence[int], target: int
+) -> tuple[tuple[int, ...], int]:
+    """Return an order in which to sum out all variables but the target, and the cells of the largest table built.
+
+    The next variable is the one whose table is smallest, the first of those.
+
+    Args:
+        scopes: the variables of each table.
+        sizes: the number of values of each variable.
+        target: the variable that is kept.
+    """
+    left = [frozenset(scope) for scope in scopes]
+    largest = max((math.prod(sizes[v] for v in scope) for scope in left), default=1)
+    order = []
+    waiting = sorted(frozenset().union(*left) - {target})
+    while waiting:
+        joint = {v: frozenset().union(*(scope for scope in left if v in scope)) for v in waiting}
+        cells = {v: math.prod(sizes[u] for u in joint[v]) for v in waiting}
+        v = min(waiting, key=lambda v: (cells[v], v))
+        largest = max(largest, cells[v])
+        left = [scope for scope in left if v not in scope] + [joint[v] - {v}]
+        waiting.remove(v)
+        order.append(v)
+    return tuple(order), largest
+
+
+def _summed_over_draws(plan: _Plan, logs: Mapping[int, Floats]) -> Floats:
+    """Return the sum over the draws of the target's probabilities, shape (n_rows, n_target_values).
+
+    Args:
+        plan: what to add up and to eliminate.
+        logs: for each table the logarithms of its cells, and a last row of zeros, shape (n_cells + 1, n_draws).
+    """
+    import numpy as np
+
+    n_draws = next(iter(logs.values())).shape[1]
+    draw_step = max(1, min(n_draws, _WORK // plan.largest))
+    row_step = max(1, _WORK // (plan.largest * draw_step))
+    parts = []
+    for first in range(0, len(plan.rows), row_step):
+        cells = _cells(plan, plan.rows[first : first + row_step])
+        total: Floats | float = 0.0
+        for start in range(0, n_draws, draw_step):
+            factors: dict[_Scope, Floats] = {}
+            for i, scope, chosen in zip(plan.group.tables, plan.group.scopes, cells, strict=True):
+                _multiply(factors, scope, logs[i][:, start : start + draw_step][chosen])
+            for v in plan.order:
+                joint, log_joint = _product([(scope, factors.pop(scope)) for scope in list(factors) if v in scope])
+                axis = joint.index(v)
+                _multiply(factors, joint[:axis] + joint[axis + 1 :], _log_sum(log_joint, 1 + axis))
+            _, log_joint = _product(list(factors.items()))
+            log_joint -= log_joint.max(axis=1, keepdims=True)
+            weights = np.exp(log_joint, out=log_joint)
+            total = total + np.einsum("rkd,rd->rk", weights, 1.0 / weights.sum(axis=1))
+        parts.append(np.asarray(total))
+    return np.concatenate(parts)
+
+
+def _cells(plan: _Plan, rows: Integers) -> list[Integers]:
+    """Return for each table the places of the cells that rows select, shape (n_rows or 1, sizes of hidden variables).
+
+    Where all rows select the same, one stands for them.
+    """
+    import numpy as np
+
+    found = []
+    for column, offsets, unused in zip(rows.T, plan.offsets, plan.unused, strict=True):
+        first = column[:1] if (column == column[0]).all() else column
+        first = first.reshape(-1, *[1] * offsets.ndim)
+        found.append(np.where(first < 0, unused, first + offsets))
+    return found
+
+
+def _multiply(factors: dict[_Scope, Floats], scope: _Scope, log: Floats) -> None:
+    """Multiply a factor into those at hand, of which no two have the same variables."""
+    held = factors.get(scope)
+    factors[scope] = log if held is None else _product([(scope, held), (scope, log)])[1]
+
+
+def _product(factors: Sequence[tuple[_Scope, Floats]]) -> tuple[_Scope, Floats]:
+    """Return the product, in logarithms, and its variables; it may take the place of a factor.
+
+    Args:
+        factors: logarithms of axes (record, its variables, draw); the first axis may be of length one.
+    """
+    import numpy as np
+
+    joint = tuple(dict.fromkeys(v for scope, _ in factors for v in scope))
+    aligned = []
+    for scope, log in factors:
+        axes = [1 + scope.index(v) for v in joint if v in scope]
+        spread = tuple(slice(None) if v in scope else None for v in joint)
+        aligned.append(log.transpose(0, *axes, log.ndim - 1)[:, *spread, :])
+    shape = np.broadcast_shapes(*(log.shape for log in aligned))
+    first = next((k for k, log in enumerate(aligned) if log.shape == shape), None)
+    product = np.zeros(shape) if first is None else aligned.pop(first)
+    for log in aligned:
+        product += log
+    return joint, product
+
+
+def _log_sum(log: Floats, axis: int) -> Floats:
+    """Return the logarithm of the sum of exponentials along an axis; all logarithms are finite, and overwritten."""
+    import numpy as np
+
+    top = log.max(axis=axis, keepdims=True)
+    log -= top
+    return np.asarray(np.log(np.exp(log, out=log).sum(axis=axis)) + top.squeeze(axis))
+
+
+def _check(network: Network, draws: Floats, records: Integers, target: int) -> None:
+    import numpy as np
+
+    if not 0 <= target < len(network):
+        raise ValueError(f"the target is variable {target}, but there are {len(network)}")
+    if draws.ndim != 2 or draws.shape[1] != sum(network.n_cells) or not len(draws):
+        raise ValueError(f"draws of shape {draws.shape}; the tables have {sum(network.n_cells)} cells a draw")
+    if records.ndim != 2 or records.shape[1] != len(network):
+        raise ValueError(f"records of shape {records.shape}; there are {len(network)} variables")
+    wrong = (records < -1) | (records >= np.asarray(network.sizes))
+    wrong[:, target] = False
+    if wrong.any():
+        i = int(np.flatnonzero(wrong.any(axis=0))[0])
+        raise ValueError(f"codes of {network.names[i]!r} must be -1 or from 0 to {network.sizes[i] - 1}")
