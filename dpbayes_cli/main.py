@@ -27,6 +27,8 @@ COMMANDS = {
     "release": "Release a private posterior from a data file.",
     "plan": "Price a question and simulate its answer, without data.",
     "infer": "Analyse a released bundle again: free, without data.",
+    "predict": "Predict a column of new records from a bundle: free.",
+    "evaluate": "Score the predictions of a bundle on labelled records.",
     "report": "Show a bundle as a page or as text, with plots.",
     "budget": "Open, show, check and amend privacy budgets.",
     "spec": "Write, check and describe spec files.",

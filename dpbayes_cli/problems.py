@@ -210,11 +210,32 @@ class NoisyTable:
     margin_variance: Floats | None = None
 
 
+@dataclass(frozen=True)
+class Scope:
+    """What noisy tables are tables of, where they were rebuilt from the same numbers and can be made to agree.
+
+    Attributes:
+        sizes: the number of values of each variable.
+        families: for each table the variables of its axes.
+        total: the number of records that they count, known or estimated.
+    """
+
+    sizes: tuple[int, ...]
+    families: tuple[tuple[int, ...], ...]
+    total: float
+
+
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
-    """The tables of a network, each a problem of its own; the reported parameters are the rows of all, in order."""
+    """The tables of a network, each a problem of its own; the reported parameters are the rows of all, in order.
+
+    Attributes:
+        tables: one a variable.
+        scope: what they are tables of, where a naive reader would first make them agree; None: they stand alone.
+    """
 
     tables: tuple[NoisyTable, ...]
+    scope: Scope | None = None
 
 
 Problem = NoisyCounts | NoisySums | NoisyTables

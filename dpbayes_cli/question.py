@@ -231,15 +231,20 @@ def check_source(question: Question) -> Source:
     return opened_source(question.spec, question.location, question.model)
 
 
+def source_of(spec: ReleaseSpec, location: Location) -> Source:
+    """Return the source that reads a location in the layout of a spec; nothing is opened yet."""
+    layout = spec.source
+    dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
+    return source_for(location, dialect, layout.format)
+
+
 def opened_source(spec: ReleaseSpec, location: Location, model: Model) -> Source:
     """Open and check the source of a spec.
 
     Raises:
         SourceError: it cannot be used.
     """
-    layout = spec.source
-    dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
-    source = source_for(location, dialect, layout.format)
+    source = source_of(spec, location)
     try:
         source.check(model.columns, model.column_names or (spec.column,))
         if spec.records is not None:

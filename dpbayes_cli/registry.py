@@ -30,6 +30,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
 )
 MECHANISMS: Mapping[str, str] = MappingProxyType(
     {
+        "fourier-laplace": "dpbayes_cli.mechanisms.fourier_laplace:FourierLaplace",
         "gaussian": "dpbayes_cli.mechanisms.gaussian:Gaussian",
         "laplace": "dpbayes_cli.mechanisms.laplace:Laplace",
         "ops": "dpbayes_cli.mechanisms.ops:Ops",

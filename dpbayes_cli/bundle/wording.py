@@ -78,6 +78,8 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
 
 def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordPolicy) -> dict[str, str]:
     """Return for each component of a statistic what a record adds to it."""
+    if statistic.transform is not None:
+        return {}
     if statistic.tables:
         return dict(map(_table_meaning, statistic.tables))
     by_role = {column.role: column for column in columns}

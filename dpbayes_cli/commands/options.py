@@ -79,6 +79,14 @@ _FLAGS = {
     "source.quoted_newlines": (("--quoted-newlines",), "true", "Quoted texts may span lines."),
 }
 _LISTS = {"domain.categories", "source.columns", "sampling.support"}
+LAYOUT_KEYS = (
+    "source.format",
+    "source.delimiter",
+    "source.quote",
+    "source.columns",
+    "source.header",
+    "source.quoted_newlines",
+)
 INFERENCE_KEYS = ("prior", "inference.method", "inference.ess", "inference.samples", "inference.format")
 
 
