@@ -19,21 +19,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpbayes_cli.network import min_fill
+from dpbayes_cli.inference.family_blocks import Blocks, Family, n_cells, plan_blocks, shared_margins
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
 How = Literal["full", "junction-tree", "local", "independent"]
-Family = tuple[int, ...]
 
-LARGEST_JOINT = 1 << 12
-"""Cells of the largest joint table that is solved for as a whole."""
-LARGEST_TREE = 1 << 14
-"""Cells of all cliques of a junction tree: some seconds to solve; twice as many take a minute."""
-WIDEST = 12
-"""The largest width of a junction tree, one less than the variables of its largest clique."""
-_TOLERANCE = 1e-10
+_ATTEMPTS: tuple[tuple[Literal["highs-ipm", "highs-ds"], float], ...] = (
+    ("highs-ipm", 1e-10),
+    ("highs-ipm", 1e-9),
+    ("highs-ds", 1e-9),
+)
+"""Solvers and their tolerances. One program in some hundred ends without a solution at the first tolerance only. The
+simplex takes ten times as long on large cliques."""
 _AGREEMENT = 1e-9
 """The largest disagreement that is let through, as a share of the total."""
 _EMPTY = 1e-13
@@ -59,32 +58,6 @@ class ConsistentTables:
     disagreement: float
 
 
-@dataclass(frozen=True)
-class _Link:
-    """Two blocks that agree on a margin; the earlier one comes first in every pass."""
-
-    earlier: int
-    block: int
-    shared: Family
-
-
-@dataclass(frozen=True)
-class _Blocks:
-    """What the program solves for: tables over sets of variables, and where every family is read off.
-
-    Attributes:
-        how: what they are.
-        blocks: the variables of each.
-        links: what must agree; a block is reached from block 0 by them.
-        homes: for each family the block that contains it.
-    """
-
-    how: How
-    blocks: tuple[Family, ...]
-    links: tuple[_Link, ...]
-    homes: tuple[int, ...]
-
-
 def nearest_consistent(
     sizes: Sequence[int], families: Sequence[Family], noisy: Sequence[Floats], total: float
 ) -> ConsistentTables:
@@ -103,9 +76,9 @@ def nearest_consistent(
         return ConsistentTables(tuple(np.zeros_like(table) for table in noisy), "independent", 0.0)
     # No cell of a solution exceeds the total: cutting the target there changes no choice and keeps numbers small.
     targets = [np.clip(np.asarray(table, dtype=np.float64), 0.0, total) / total for table in noisy]
-    plan = _plan(sizes, families)
+    plan = plan_blocks(sizes, families)
     blocks = _solve(plan, sizes, families, targets)
-    how = plan.how
+    how: How = plan.how
     if blocks is None:
         how, shares = "independent", _independent(sizes, families, targets)
     else:
@@ -127,71 +100,8 @@ def _of_total(shares: Sequence[Floats], total: float) -> tuple[Floats, ...]:
     return tuple(share * (total / share.sum()) for share in shares)
 
 
-def _plan(sizes: Sequence[int], families: Sequence[Family]) -> _Blocks:
-    """Return the blocks to solve for: the joint table, the cliques of a junction tree, or the families themselves."""
-    involved = tuple(sorted({v for family in families for v in family}))
-    if _cells(sizes, involved) <= LARGEST_JOINT:
-        return _Blocks("full", (involved,), (), (0,) * len(families))
-    tree = _junction_tree(sizes, families)
-    if tree is not None:
-        return tree
-    return _Blocks("local", tuple(families), _shared_margins(families), tuple(range(len(families))))
-
-
-def _junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> _Blocks | None:
-    """Return the cliques of the triangulated family graph, linked as a tree; None where they are too large."""
-    found = min_fill(len(sizes), families, WIDEST)
-    if len(found.order) < len(sizes):
-        return None
-    rank = {v: place for place, v in enumerate(found.order)}
-    home: dict[int, int] = {}
-    cliques: list[set[int]] = []
-    links: list[_Link] = []
-    for v, later in zip(reversed(found.order), reversed(found.later), strict=True):
-        parent = home[min(later, key=rank.__getitem__)] if later else 0
-        if cliques and cliques[parent] == set(later):
-            home[v] = parent
-            cliques[parent].add(v)
-            continue
-        if cliques:
-            links.append(_Link(parent, len(cliques), later))
-        home[v] = len(cliques)
-        cliques.append({v, *later})
-    blocks = tuple(tuple(sorted(clique)) for clique in cliques)
-    if sum(_cells(sizes, block) for block in blocks) > LARGEST_TREE:
-        return None
-    # The clique in which a family's first variable was eliminated contains the family.
-    homes = tuple(home[min(family, key=rank.__getitem__)] for family in families)
-    return _Blocks("junction-tree", blocks, tuple(links), homes)
-
-
-def _shared_margins(families: Sequence[Family]) -> tuple[_Link, ...]:
-    """Return links that make every two families agree on what they share.
-
-    Each family is linked to earlier ones, by the largest sets it shares with any of them; that suffices: what families
-    i and j < i share lies in such a set, linked to some k < i, and on that j and k agree already, by induction.
-    """
-    having: dict[int, list[int]] = {}
-    links = []
-    for i, family in enumerate(families):
-        first: dict[frozenset[int], int] = {}
-        shares: dict[int, set[int]] = {}
-        for v in family:
-            for j in having.setdefault(v, []):
-                shares.setdefault(j, set()).add(v)
-            having[v].append(i)
-        for j in sorted(shares):
-            first.setdefault(frozenset(shares[j]), j)
-        for shared, j in first.items():
-            if not any(shared < other for other in first):
-                links.append(_Link(j, i, tuple(sorted(shared))))
-        if i and not first:
-            links.append(_Link(0, i, ()))
-    return tuple(links)
-
-
 def _solve(
-    plan: _Blocks, sizes: Sequence[int], families: Sequence[Family], targets: Sequence[Floats]
+    plan: Blocks, sizes: Sequence[int], families: Sequence[Family], targets: Sequence[Floats]
 ) -> list[Floats] | None:
     """Return the blocks' tables of total 1, consistent to rounding; None where the solver does not find them."""
     from scipy.optimize import linprog
@@ -199,7 +109,7 @@ def _solve(
 
     shapes = [tuple(sizes[v] for v in block) for block in plan.blocks]
     starts = np.cumsum([0, *map(math.prod, shapes)])
-    n_cells = int(starts[-1])
+    size = int(starts[-1])
     # Inequalities: what is kept of a target, w <= y, is at most the cell; equalities: margins agree, block 0 adds to 1.
     upper = _Rows()
     kept = []
@@ -211,7 +121,7 @@ def _solve(
         row[wanted] = upper.count + np.arange(wanted.size)
         inside = np.flatnonzero(row[cell] >= 0)
         upper.add(row[cell][inside], starts[home] + inside, -1.0)
-        upper.add(row[wanted], n_cells + row[wanted], 1.0)
+        upper.add(row[wanted], size + row[wanted], 1.0)
         upper.count += wanted.size
         kept.append(flat[wanted])
     equal = _Rows()
@@ -221,32 +131,35 @@ def _solve(
         for block, sign in ((link.earlier, 1.0), (link.block, -1.0)):
             cell = _index(plan.blocks[block], shapes[block], link.shared)
             equal.add(equal.count + cell, starts[block] + np.arange(cell.size), sign)
-        equal.count += _cells(sizes, link.shared)
-    bounds = [(0.0, float(most)) for most in np.concatenate([np.ones(n_cells), *kept])]
+        equal.count += n_cells(sizes, link.shared)
+    bounds = [(0.0, float(most)) for most in np.concatenate([np.ones(size), *kept])]
     # The stubs know no sparse matrices.
     inequalities: Any = coo_array(upper.entries(), shape=(upper.count, len(bounds))).tocsr()
     equalities: Any = coo_array(equal.entries(), shape=(equal.count, len(bounds))).tocsr()
-    result = linprog(
-        np.concatenate([np.zeros(n_cells), np.full(upper.count, -1.0)]),
-        A_ub=inequalities,
-        b_ub=np.zeros(upper.count),
-        A_eq=equalities,
-        b_eq=np.eye(1, equal.count).reshape(-1),
-        bounds=bounds,
-        method="highs-ipm",  # the simplex takes ten times as long on large cliques
-        options={
-            "primal_feasibility_tolerance": _TOLERANCE,
-            "dual_feasibility_tolerance": _TOLERANCE,
-            "maxiter": _ITERATIONS,
-        },
-    )
-    if result.status != 0 or result.x is None or not np.isfinite(result.x).all():
-        return None
-    x = np.maximum(result.x[:n_cells], 0.0)
-    return [x[start:end].reshape(shape) for start, end, shape in zip(starts[:-1], starts[1:], shapes, strict=True)]
+    for method, tolerance in _ATTEMPTS:
+        result = linprog(
+            np.concatenate([np.zeros(size), np.full(upper.count, -1.0)]),
+            A_ub=inequalities,
+            b_ub=np.zeros(upper.count),
+            A_eq=equalities,
+            b_eq=np.eye(1, equal.count).reshape(-1),
+            bounds=bounds,
+            method=method,
+            options={
+                "primal_feasibility_tolerance": tolerance,
+                "dual_feasibility_tolerance": tolerance,
+                "maxiter": _ITERATIONS,
+            },
+        )
+        if result.status == 0 and result.x is not None and np.isfinite(result.x).all():
+            x = np.maximum(result.x[:size], 0.0)
+            return [
+                x[start:end].reshape(shape) for start, end, shape in zip(starts[:-1], starts[1:], shapes, strict=True)
+            ]
+    return None
 
 
-def _along_the_tree(plan: _Blocks, blocks: Sequence[Floats]) -> list[Floats]:
+def _along_the_tree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
     """Return the tables with margins that agree to rounding: each block given its parent, times the parent's margin.
 
     A cell of the margin that is empty in the block is spread evenly over the block's cells.
@@ -301,7 +214,7 @@ def _independent(sizes: Sequence[int], families: Sequence[Family], targets: Sequ
 def _disagreement(families: Sequence[Family], tables: Sequence[Floats]) -> float:
     """Return the largest difference between two tables' margins over what they share."""
     largest = 0.0
-    for link in _shared_margins(families):
+    for link in shared_margins(families):
         first = _margin(families[link.earlier], tables[link.earlier], link.shared)
         second = _margin(families[link.block], tables[link.block], link.shared)
         largest = max(largest, float(np.abs(first - second).max()))
@@ -323,8 +236,3 @@ def _margin(block: Family, table: Floats, shared: Family) -> Floats:
     shape = tuple(table.shape[block.index(v)] for v in shared)
     sums = np.bincount(_index(block, table.shape, shared), weights=table.reshape(-1), minlength=math.prod(shape))
     return sums.reshape(shape)
-
-
-def _cells(sizes: Sequence[int], variables: Iterable[int]) -> int:
-    """Return the number of cells of a table over some variables."""
-    return math.prod(sizes[v] for v in variables)

@@ -63,6 +63,9 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
         neighbors: the neighbour relation; a unit of one record.
         complete: whether every record is valid.
 
+    Returns:
+        The sensitivity, with two records that attain it where it is exact; a bound of T doubles with it for H.
+
     Privacy: T: a replaced record moves T_gamma by 1 where gamma is odd against d, the bits that differ, and by 0
         elsewhere: max f. H, a valid record for a valid one: twice that, H_0 stays. H, a valid record against null or
         none: every one of the |N| by 1. That is at most 2 max f: over all d != 0, of B bits, every gamma != 0 is odd
@@ -85,6 +88,9 @@ def most_odd(parities: Parities) -> ParitySensitivity:
 
     Variables are maximized over one after another, each in the sum of all tables that have it. Where that sum would be
     too large it is split, and each part is maximized on its own.
+
+    Returns:
+        The sensitivity of T among complete records, or a bound on it, and two records that differ by codes 0 and 1.
 
     Privacy: max (a + b) <= max a + max b: splitting never lowers the value. That a value is the maximum is seen from
         the two records: they differ by codes 0 and 1 in z, and f(z) is counted, not deduced.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference import consistent_tables
+from dpbayes_cli.inference import consistent_tables, family_blocks
 from dpbayes_cli.inference.consistent_tables import ConsistentTables, nearest_consistent
 from dpbayes_cli.privacy.parities import Parities
 from tests.privacy.parity_references import NETWORKS, counted, random_network, records_of
@@ -32,7 +32,7 @@ N_RECORDS = 400
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Make the program one over the joint table, over cliques or over families."""
     for name, value in LIMITS[request.param].items():
-        monkeypatch.setattr(consistent_tables, name, value)
+        monkeypatch.setattr(family_blocks, name, value)
     return str(request.param)
 
 
@@ -134,7 +134,7 @@ def test_families_that_agree_pairwise_need_no_common_table(monkeypatch: pytest.M
     assert distance(whole.tables, [different] * 3) == pytest.approx(200.0)
     assert_consistent(parities, whole.tables, 100.0)
     for name, value in LIMITS["local"].items():
-        monkeypatch.setattr(consistent_tables, name, value)
+        monkeypatch.setattr(family_blocks, name, value)
     local = solve(parities, [different] * 3, 100.0)
     assert local.how == "local"
     assert distance(local.tables, [different] * 3) == pytest.approx(0.0, abs=1e-6)
@@ -144,7 +144,7 @@ def test_links_between_families_make_all_pairs_agree() -> None:
     """Tables that satisfy the links and nothing else agree on everything that any two share."""
     for seed in range(10):
         parities = random_network(np.random.default_rng(seed), 8, 3, (2, 3))
-        links = consistent_tables._shared_margins(parities.families)
+        links = family_blocks.shared_margins(parities.families)
         assert len(links) < math.comb(8, 2)
         for i, j in itertools.combinations(range(8), 2):
             shared = frozenset(parities.families[i]) & frozenset(parities.families[j])
@@ -160,10 +160,11 @@ def test_links_between_families_make_all_pairs_agree() -> None:
 
 
 def test_a_link_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    links = consistent_tables._shared_margins
-    monkeypatch.setattr(consistent_tables, "_shared_margins", lambda families: links(families)[:-1])
+    links = family_blocks.shared_margins
+    for module in (family_blocks, consistent_tables):
+        monkeypatch.setattr(module, "shared_margins", lambda families: links(families)[:-1])
     for name, value in LIMITS["local"].items():
-        monkeypatch.setattr(consistent_tables, name, value)
+        monkeypatch.setattr(family_blocks, name, value)
     parities = Parities(*NETWORKS["overlapping triples"])
     found = solve(parities, noisy_tables(parities, 40.0))
     with pytest.raises(AssertionError):
@@ -173,7 +174,7 @@ def test_a_link_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cliques_have_every_family_and_the_running_intersection() -> None:
     for seed in range(10):
         parities = random_network(np.random.default_rng(seed), 12, 3)
-        tree = consistent_tables._junction_tree(parities.sizes, parities.families)
+        tree = family_blocks.junction_tree(parities.sizes, parities.families)
         assert tree is not None
         for family, home in zip(parities.families, tree.homes, strict=True):
             assert set(family) <= set(tree.blocks[home])
@@ -187,7 +188,7 @@ def test_cliques_have_every_family_and_the_running_intersection() -> None:
 def test_empty_margins_are_spread() -> None:
     """A child without mass where its parent has some gets it evenly, and everything agrees."""
     blocks = ((0, 1), (1, 2))
-    plan = consistent_tables._Blocks("junction-tree", blocks, (consistent_tables._Link(0, 1, (1,)),), (0, 1))
+    plan = family_blocks.Blocks("junction-tree", blocks, (family_blocks.Link(0, 1, (1,)),), (0, 1))
     parent, child = np.array([[0.5, 0.1], [0.3, 0.1]]), np.array([[0.2, 0.8], [0.0, 0.0]])
     found = consistent_tables._along_the_tree(plan, [parent, child])
     np.testing.assert_allclose(found[1], [[0.16, 0.64], [0.1, 0.1]])
@@ -244,11 +245,24 @@ def test_a_solver_that_fails_leaves_independent_variables(network: str, monkeypa
     assert_consistent(parities, found.tables, N_RECORDS)
 
 
+def test_another_solver_is_asked_before_that(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scipy.optimize import linprog
+
+    def failing(*args: Any, **kwargs: Any) -> Any:
+        return SimpleNamespace(status=4, x=None) if kwargs["method"] == "highs-ipm" else linprog(*args, **kwargs)
+
+    monkeypatch.setattr("scipy.optimize.linprog", failing)
+    parities = Parities(*NETWORKS["chain"])
+    found = solve(parities, noisy_tables(parities, 30.0))
+    assert found.how == how
+    assert_consistent(parities, found.tables, N_RECORDS)
+
+
 def test_a_solution_that_disagrees_is_not_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
     parities = Parities(*NETWORKS["chain"])
     noisy = noisy_tables(parities, 30.0)
     for name, value in LIMITS["local"].items():
-        monkeypatch.setattr(consistent_tables, name, value)
+        monkeypatch.setattr(family_blocks, name, value)
     monkeypatch.setattr(consistent_tables, "_solve", lambda *_: [np.abs(table) + 1.0 for table in noisy])
     found = solve(parities, noisy)
     assert found.how == "independent"
