@@ -289,6 +289,18 @@ MUTANTS = {
         "except _duckdb.Error as error:\n        failure.message = str(error)\n        raise failure from None",
         "tests/test_leaks.py::test_a_crash_in_the_engine_quotes_nothing",
     ),
+    "the mean of the posterior plugged in": (
+        "inference/classify.py",
+        "    _check(network, draws, records, target)\n    result",
+        "    _check(network, draws, records, target)\n    draws = draws.mean(axis=0, keepdims=True)\n    result",
+        "tests/inference/test_classify.py::test_the_posterior_is_averaged_and_not_plugged_in",
+    ),
+    "what descends from a missing cell says nothing": (
+        "inference/unknown_cells.py",
+        "counts[parent] |= counts[i]",
+        "counts[parent] |= counts[i] & (i == target)",
+        "tests/inference/test_classify.py::test_every_pattern_of_missing_cells_is_summed_out",
+    ),
 }
 
 

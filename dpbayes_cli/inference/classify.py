@@ -1,7 +1,7 @@
 """Class probabilities of new records from posterior draws of a network's tables.
 
-Exact, by variable elimination over the missing cells that count (see ``unknown_cells``), in logarithms: theta may be as
-small as the smallest double.
+Exact, by variable elimination over the missing cells that count (see ``unknown_cells``): with probabilities where no
+product of them can underflow, else with their logarithms, since theta may be as small as the smallest double.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ _Scope = tuple[int, ...]
 LARGEST = 1 << 16
 """No table of more cells a draw is built: the records that would need one get no probabilities."""
 _TABLES = 1 << 24
-"""How many logarithms of table cells are held at a time, 128 MB."""
+"""How many table cells are held at a time, 128 MB; twice that where logarithms are needed."""
 _WORK = 1 << 18
 """How many cells an intermediate table has at a time where it can be cut, so that it stays near the processor."""
+_SAFE = -600.0
+"""The logarithm of a product that is still a normal double, and accurate."""
 
 
 @dataclass(frozen=True)
@@ -50,22 +52,30 @@ class _Plan:
     largest: int
 
 
-def _plan(network: Network, target: int, group: Group) -> _Plan:
+def _plan(network: Network, target: int, group: Group, known: dict[tuple[int, tuple[int, ...]], Integers]) -> _Plan:
+    """Return how to treat a group; the offsets found are kept in ``known``, as groups have most of them in common."""
     import numpy as np
 
     order, largest = elimination_order(group.scopes, network.sizes, target)
     rows, of_record = np.unique(group.rows, axis=0, return_inverse=True)
-    offsets = []
     for i, scope in zip(group.tables, group.scopes, strict=True):
-        distances: Integers = np.zeros(1, dtype=np.int64).reshape([1] * len(scope))
-        for axis, v in enumerate(scope):
-            stride = math.prod(network.shape(i)[network.families[i].index(v) + 1 :])
-            distances = distances + np.expand_dims(
-                np.arange(network.sizes[v]) * stride, [k for k in range(len(scope)) if k != axis]
-            )
-        offsets.append(distances)
+        if (i, scope) not in known:
+            known[i, scope] = _offsets(network, i, scope)
+    offsets = tuple(known[each] for each in zip(group.tables, group.scopes, strict=True))
     unused = tuple(network.n_cells[i] for i in group.tables)
-    return _Plan(group, rows, of_record.reshape(-1), tuple(offsets), unused, order, largest)
+    return _Plan(group, rows, of_record.reshape(-1), offsets, unused, order, largest)
+
+
+def _offsets(network: Network, i: int, scope: _Scope) -> Integers:
+    """Return how far from the first cell of a table the values of some variables are, an axis for each of them."""
+    import numpy as np
+
+    distances: Integers = np.zeros([1] * len(scope), dtype=np.int64)
+    for axis, v in enumerate(scope):
+        stride = math.prod(network.shape(i)[network.families[i].index(v) + 1 :])
+        along = [network.sizes[v] if k == axis else 1 for k in range(len(scope))]
+        distances = distances + (np.arange(network.sizes[v]) * stride).reshape(along)
+    return distances
 
 
 def class_probabilities(network: Network, target: int, draws: Floats, records: Integers) -> Floats:
@@ -90,9 +100,10 @@ def class_probabilities(network: Network, target: int, draws: Floats, records: I
 
     _check(network, draws, records, target)
     result = np.zeros((len(records), network.sizes[target]))
-    plans = []
+    plans: list[_Plan] = []
+    known: dict[tuple[int, tuple[int, ...]], Integers] = {}
     for group in groups_of(network, target, np.ascontiguousarray(records.T)):
-        plan = _plan(network, target, group)
+        plan = _plan(network, target, group, known)
         if plan.largest <= LARGEST:
             plans.append(plan)
         else:
@@ -101,18 +112,24 @@ def class_probabilities(network: Network, target: int, draws: Floats, records: I
     used = sorted({i for plan in plans for i in plan.group.tables})
     step = max(1, _TABLES // max(1, sum(network.n_cells[i] for i in used)))
     for start in range(0, len(draws), step):
-        logs = {i: _logs(draws[start : start + step, starts[i] : starts[i + 1]]) for i in used}
+        tables = {i: _by_cell(draws[start : start + step, starts[i] : starts[i + 1]]) for i in used}
+        least = {i: math.log(table.min()) for i, table in tables.items()}
+        logs: dict[int, Floats] = {}
         for plan in plans:
-            result[plan.group.records] += _summed_over_draws(plan, logs)[plan.of_record]
+            safe = sum(least[i] for i in plan.group.tables) > _SAFE
+            if not safe:
+                logs.update({i: np.log(tables[i]) for i in plan.group.tables if i not in logs})
+            result[plan.group.records] += _summed_over_draws(plan, tables if safe else logs, logarithms=not safe)[
+                plan.of_record
+            ]
     return np.asarray(result / len(draws))
 
 
-def _logs(cells: Floats) -> Floats:
-    """Return the logarithms of a table, a row a cell and a last one of zeros, shape (n_cells + 1, n_draws)."""
+def _by_cell(cells: Floats) -> Floats:
+    """Return a table with its zeros floored, a row a cell and a last one of ones, shape (n_cells + 1, n_draws)."""
     import numpy as np
 
-    floored = np.maximum(cells.T, np.nextafter(0.0, 1.0))
-    return np.concatenate([np.log(floored), np.zeros((1, len(cells)))])
+    return np.concatenate([np.maximum(cells.T, np.nextafter(0.0, 1.0)), np.ones((1, len(cells)))])
 
 
 def elimination_order(
@@ -142,16 +159,17 @@ def elimination_order(
     return tuple(order), largest
 
 
-def _summed_over_draws(plan: _Plan, logs: Mapping[int, Floats]) -> Floats:
+def _summed_over_draws(plan: _Plan, tables: Mapping[int, Floats], *, logarithms: bool) -> Floats:
     """Return the sum over the draws of the target's probabilities, shape (n_rows, n_target_values).
 
     Args:
         plan: what to add up and to eliminate.
-        logs: for each table the logarithms of its cells, and a last row of zeros, shape (n_cells + 1, n_draws).
+        tables: for each table its cells, and a last row that changes nothing, shape (n_cells + 1, n_draws).
+        logarithms: whether the tables hold logarithms.
     """
     import numpy as np
 
-    n_draws = next(iter(logs.values())).shape[1]
+    n_draws = next(iter(tables.values())).shape[1]
     draw_step = max(1, min(n_draws, _WORK // plan.largest))
     row_step = max(1, _WORK // (plan.largest * draw_step))
     parts = []
@@ -161,14 +179,17 @@ def _summed_over_draws(plan: _Plan, logs: Mapping[int, Floats]) -> Floats:
         for start in range(0, n_draws, draw_step):
             factors: dict[_Scope, Floats] = {}
             for i, scope, chosen in zip(plan.group.tables, plan.group.scopes, cells, strict=True):
-                _multiply(factors, scope, logs[i][:, start : start + draw_step][chosen])
+                _multiply(factors, scope, tables[i][:, start : start + draw_step][chosen], logarithms=logarithms)
             for v in plan.order:
-                joint, log_joint = _product([(scope, factors.pop(scope)) for scope in list(factors) if v in scope])
+                holding = [(scope, factors.pop(scope)) for scope in list(factors) if v in scope]
+                joint, product = _product(holding, logarithms=logarithms)
                 axis = joint.index(v)
-                _multiply(factors, joint[:axis] + joint[axis + 1 :], _log_sum(log_joint, 1 + axis))
-            _, log_joint = _product(list(factors.items()))
-            log_joint -= log_joint.max(axis=1, keepdims=True)
-            weights = np.exp(log_joint, out=log_joint)
+                rest = _log_sum(product, 1 + axis) if logarithms else product.sum(axis=1 + axis)
+                _multiply(factors, joint[:axis] + joint[axis + 1 :], rest, logarithms=logarithms)
+            _, weights = _product(list(factors.items()), logarithms=logarithms)
+            if logarithms:
+                weights -= weights.max(axis=1, keepdims=True)
+                np.exp(weights, out=weights)
             total = total + np.einsum("rkd,rd->rk", weights, 1.0 / weights.sum(axis=1))
         parts.append(np.asarray(total))
     return np.concatenate(parts)
@@ -189,31 +210,36 @@ def _cells(plan: _Plan, rows: Integers) -> list[Integers]:
     return found
 
 
-def _multiply(factors: dict[_Scope, Floats], scope: _Scope, log: Floats) -> None:
+def _multiply(factors: dict[_Scope, Floats], scope: _Scope, factor: Floats, *, logarithms: bool) -> None:
     """Multiply a factor into those at hand, of which no two have the same variables."""
     held = factors.get(scope)
-    factors[scope] = log if held is None else _product([(scope, held), (scope, log)])[1]
+    both = [(scope, factor)] if held is None else [(scope, held), (scope, factor)]
+    factors[scope] = _product(both, logarithms=logarithms)[1]
 
 
-def _product(factors: Sequence[tuple[_Scope, Floats]]) -> tuple[_Scope, Floats]:
-    """Return the product, in logarithms, and its variables; it may take the place of a factor.
+def _product(factors: Sequence[tuple[_Scope, Floats]], *, logarithms: bool) -> tuple[_Scope, Floats]:
+    """Return the product and its variables; it may take the place of a factor.
 
     Args:
-        factors: logarithms of axes (record, its variables, draw); the first axis may be of length one.
+        factors: tables of axes (record, its variables, draw); the first axis may be of length one.
+        logarithms: whether they hold logarithms.
     """
     import numpy as np
 
+    if len(factors) == 1:
+        return factors[0]
     joint = tuple(dict.fromkeys(v for scope, _ in factors for v in scope))
     aligned = []
-    for scope, log in factors:
+    for scope, factor in factors:
         axes = [1 + scope.index(v) for v in joint if v in scope]
         spread = tuple(slice(None) if v in scope else None for v in joint)
-        aligned.append(log.transpose(0, *axes, log.ndim - 1)[:, *spread, :])
-    shape = np.broadcast_shapes(*(log.shape for log in aligned))
-    first = next((k for k, log in enumerate(aligned) if log.shape == shape), None)
-    product = np.zeros(shape) if first is None else aligned.pop(first)
-    for log in aligned:
-        product += log
+        aligned.append(factor.transpose(0, *axes, factor.ndim - 1)[:, *spread, :])
+    shape = np.broadcast_shapes(*(factor.shape for factor in aligned))
+    first = next((k for k, factor in enumerate(aligned) if factor.shape == shape), None)
+    product = np.full(shape, 0.0 if logarithms else 1.0) if first is None else aligned.pop(first)
+    combine = np.add if logarithms else np.multiply
+    for factor in aligned:
+        combine(product, factor, out=product)
     return joint, product
 
 

@@ -63,8 +63,12 @@ def every_pattern(rng: np.random.Generator, network: Network, repeats: int) -> I
     return np.where(patterns, -1, codes)
 
 
+@pytest.mark.parametrize("logarithms", [False, True])
 @pytest.mark.parametrize("seed", range(12))
-def test_every_pattern_of_missing_cells_is_summed_out(seed: int) -> None:
+def test_every_pattern_of_missing_cells_is_summed_out(
+    seed: int, logarithms: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classify, "_SAFE", 0.0 if logarithms else -600.0)
     rng = np.random.default_rng(seed)
     network = random_network(rng, 4 + seed % 2)
     draws, records = random_draws(rng, network, 4), every_pattern(rng, network, 2)
