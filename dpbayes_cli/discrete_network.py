@@ -147,14 +147,10 @@ def _check_keys(stated: Mapping[str, Any], allowed: Sequence[str], where: str, w
 @lru_cache(maxsize=8)
 def cell_names(network: Network, kind: str) -> tuple[str, ...]:
     """Return the names of all cells of all tables, e.g. ``theta[child=value|parent=value]``."""
-    names: list[str] = []
-    for i, parents in enumerate(network.parents):
-        name, levels = network.names[i], network.levels[i]
-        for row in itertools.product(*(network.levels[j] for j in parents)):
-            given = ",".join(f"{network.names[j]}={level}" for j, level in zip(parents, row, strict=True))
-            given = f"|{given}" if given else ""
-            names.extend(f"{kind}[{name}={level}{given}]" for level in levels)
-    return tuple(names)
+    return tuple(
+        f"{kind}[{variable}={value}{'|' if given else ''}{','.join(f'{name}={level}' for name, level in given)}]"
+        for variable, value, given in network.cells()
+    )
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ Knows no data and no prior.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -59,6 +60,14 @@ class Network:
     def n_cells(self) -> tuple[int, ...]:
         """The number of cells of each table."""
         return tuple(math.prod(self.shape(i)) for i in range(len(self)))
+
+    def cells(self) -> Iterator[tuple[str, str, tuple[tuple[str, str], ...]]]:
+        """Yield variable, value and (parent, value) pairs of every cell, table after table, each in C order."""
+        for i, parents in enumerate(self.parents):
+            for row in itertools.product(*(self.levels[j] for j in parents)):
+                given = tuple((self.names[j], level) for j, level in zip(parents, row, strict=True))
+                for level in self.levels[i]:
+                    yield self.names[i], level, given
 
     @cached_property
     def order(self) -> tuple[int, ...]:

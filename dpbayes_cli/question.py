@@ -12,6 +12,7 @@ from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Request, Step, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SourceError, SpecError
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
@@ -24,7 +25,7 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
-from dpbayes_cli.statistic import ProductOf, RecordPolicy, has_stand_in
+from dpbayes_cli.statistic import ProductOf, RecordPolicy, Statistic, TableCounts, Witness, has_stand_in
 
 Say = Callable[[str], None]
 
@@ -262,6 +263,8 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
         SourceError: the data cannot be read.
     """
     model = expect(spec.build_model(), BoundedStatistics)
+    if isinstance(model, DiscreteNetwork):
+        return _count_levels(spec, location, model)
     dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
     statistic = model.statistic(dropping)
     with closing(opened_source(spec, location, model)) as source:
@@ -272,6 +275,23 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
         counted = {"valid": counted["valid"] // weights[0]}
     invalid = evidence.n_records - sum(counted.values())
     return {**counted, "invalid": invalid, "records": evidence.n_records}
+
+
+def _count_levels(spec: ReleaseSpec, location: Location, model: DiscreteNetwork) -> dict[str, int]:
+    """Count the records of each level of each variable, and those with an invalid cell in it."""
+    columns = [replace(column, impute=None) for column in model.variables]
+    tables = tuple(TableCounts((column.role,), (len(column.levels),)) for column in columns)
+    counting = Statistic((), tables, 0, Witness(None, None), 0)
+    with closing(source_of(spec, location)) as source:
+        source.check(columns, model.column_names)
+        evidence = source.statistics(counting, RecordPolicy(Neighbors.ADD_REMOVE))
+    counted, first = {}, 0
+    for column in columns:
+        found = evidence.values[first : first + len(column.levels)]
+        counted.update({f"{column.role}={level}": n for level, n in zip(column.levels, found, strict=True)})
+        counted[f"{column.role} invalid"] = evidence.n_records - sum(found)
+        first += len(column.levels)
+    return {**counted, "records": evidence.n_records}
 
 
 def check_count(stated: int, counted: int | None, charged: str = "") -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.contracts import NoisyStatistics, Payload, expect
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
+from dpbayes_cli.problems import NoisyTables, Problem
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -27,6 +28,9 @@ class Analysis:
         drawn: whether the samples are what was released, so that there are no more of them.
         chains: every sample by its Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None where the
             samples are independent.
+        counts: of a network, what was released of each cell, shape (n_parameters,): noisy counts, or consistent ones
+            where these were rebuilt; None otherwise.
+        counted: what the counts are, in words.
     """
 
     parameters: tuple[str, ...]
@@ -36,6 +40,8 @@ class Analysis:
     posterior: Posterior
     drawn: bool = False
     chains: Floats | None = None
+    counts: Floats | None = None
+    counted: str = ""
 
 
 def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: int) -> Analysis:
@@ -61,7 +67,39 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     components = list(model.components)
     samples = posterior.draws[:, components]
     chains = None if posterior.chains is None else posterior.chains[:, :, components]
-    return Analysis(model.parameters, marginals, samples, predictive, posterior, chains=chains)
+    counts, counted = _counts(problem)
+    return Analysis(
+        model.parameters, marginals, samples, predictive, posterior, chains=chains, counts=counts, counted=counted
+    )
+
+
+_CONSISTENT = {
+    "full": "consistent: margins of one non-negative table over all variables, the nearest in L1",
+    "junction-tree": "consistent: margins of one non-negative table over all variables, the nearest in L1, found over "
+    "the cliques of a junction tree",
+    "local": "locally consistent: non-negative tables of which every two agree on what they share; no table over all "
+    "variables need have them as margins",
+    "independent": "products of the variables' own shares: the nearest consistent tables were not found",
+}
+
+
+def _counts(problem: Problem) -> tuple[Floats | None, str]:
+    """Return what was released of each cell of a network, and what that is."""
+    import numpy as np
+
+    if not isinstance(problem, NoisyTables):
+        return None, ""
+    noisy = [table.observed for table in problem.tables]
+    if problem.scope is None:
+        return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as they were drawn"
+    from dpbayes_cli.inference.consistent_tables import nearest_consistent
+
+    scope = problem.scope
+    shaped = [
+        table.reshape([scope.sizes[v] for v in family]) for table, family in zip(noisy, scope.families, strict=True)
+    ]
+    found = nearest_consistent(scope.sizes, scope.families, shaped, scope.total)
+    return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]
 
 
 def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:

@@ -11,6 +11,7 @@ from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
 from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.contracts import BoundedStatistics, Payload, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SpecError, VerificationError
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw, parse_noise
@@ -18,7 +19,7 @@ from dpbayes_cli.privacy.part_noise import noise_of_scales
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 
-RELEASE, STATISTICS, REPORT = "release.json", "statistics.csv", "report.md"
+RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 
 
 def spec_of(document: ReleaseDocument) -> ReleaseSpec:
@@ -97,6 +98,25 @@ def analysis_of_draw(spec: ReleaseSpec, release_id: str, draw: ReleaseDocument |
         return describe_draws(spec, draw.draws)
     released = released_of(draw)
     return analyse(spec, released, draw.n_records, sampling_seed(release_id, released))
+
+
+def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
+    """Return the bytes of ``tables.csv``: for each cell of a network what was released and its posterior.
+
+    None where the model is no network, or posterior draws were released, which the samples hold.
+    """
+    model = spec_of(document).build_model()
+    if not isinstance(model, DiscreteNetwork) or analysis.counts is None:
+        return None
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["variable", "value", "given", "count", "mean", "sd", "q05", "q50", "q95"])
+    posterior = document.posterior.values()
+    cells = zip(model.network.cells(), analysis.counts.tolist(), posterior, strict=True)
+    for (variable, value, given), count, p in cells:
+        stated = ",".join(f"{name}={level}" for name, level in given)
+        writer.writerow([variable, value, stated, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
+    return text.getvalue().encode("utf-8")
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

@@ -12,8 +12,10 @@ from dpbayes_cli.bundle.files import (
     RELEASE,
     REPORT,
     STATISTICS,
+    TABLES,
     analysis_of,
     statistics_csv,
+    tables_csv,
 )
 from dpbayes_cli.bundle.read import read_file
 from dpbayes_cli.bundle.report import report_markdown
@@ -87,7 +89,11 @@ def _render(document: ReleaseDocument, analysis: Analysis | None, directory: Pat
     write_new(directory / STATISTICS, statistics_csv(document))
     form = document.inference.samples_format
     labels = sample_labels(document, document.inference)
-    write_samples(directory / document.inference.samples_file, analysis or analysis_of(document), form, labels)
+    found = analysis or analysis_of(document)
+    write_samples(directory / document.inference.samples_file, found, form, labels)
+    tables = tables_csv(document, found)
+    if tables is not None:
+        write_new(directory / TABLES, tables)
     write_new(directory / REPORT, report_markdown(document))
     return {path.name: digest("file", path.read_bytes()) for path in sorted(directory.iterdir())}
 

@@ -13,6 +13,7 @@ from dpbayes_cli.commands.options import ledger_option, merged, open_ledger, que
 from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
 
 if TYPE_CHECKING:
+    from dpbayes_cli.contracts import Step
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.question import Question, Wish
     from dpbayes_cli.release import Outcome
@@ -120,6 +121,14 @@ def _assumed(question: Question) -> list[str]:
     ]
 
 
+def _noise_scales(step: Step) -> list[tuple[str, float]]:
+    """Return the scale of the noise on each statistic, by its name."""
+    from dpbayes_cli.privacy.part_noise import scales_of
+
+    names = step.statistic.names
+    return list(zip(names, scales_of(step.noise, len(names)), strict=True))
+
+
 def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> None:
     """Print what a release would cost; nothing is opened, charged or read but the header."""
     import msgspec
@@ -139,7 +148,7 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
         "model": question.model.name,
         "mechanism": question.mechanism.name,
         "statistics": [
-            {"name": name, "noise_scale": step.noise.scale} for name in (() if step.draws else step.statistic.names)
+            {"name": name, "noise_scale": scale} for name, scale in ([] if step.draws else _noise_scales(step))
         ],
         "parameters": dict(question.plan.parameters),
         "sensitivity_l1": step.statistic.sensitivity_l1,
