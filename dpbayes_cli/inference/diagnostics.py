@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
 _CONVERGED_R_HAT = 1.01
+_AT_ONCE = 64
+"""Scalars diagnosed at once: their arrays stay small."""
 
 
 def r_hat(draws: Floats) -> float:
@@ -35,6 +37,20 @@ def ess_tail(draws: Floats) -> float:
     """Return the effective sample size for the tails: the smaller of those of the 5 % and 95 % indicators."""
     halves = _split(draws)
     return min(_ess((halves <= np.quantile(halves, p)).astype(float)) for p in (0.05, 0.95))
+
+
+def diagnose(draws: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return ``r_hat``, ``ess_bulk`` and ``ess_tail`` of many scalars at once.
+
+    Args:
+        draws: shape (chains, draws, k), at least four draws a chain.
+
+    Returns:
+        Three arrays of shape (k,).
+    """
+    found = [_diagnose_some(draws[:, :, i : i + _AT_ONCE]) for i in range(0, draws.shape[2], _AT_ONCE)]
+    worst, bulk, tail = (np.concatenate(each) for each in zip(*found, strict=True))
+    return worst, bulk, tail
 
 
 def ranks(draws: Floats) -> Floats:
@@ -108,3 +124,67 @@ def _ess(draws: Floats) -> float:
     pairs = pairs[: int(negative[0])] if negative.size else pairs
     time = max(-1.0 + 2.0 * float(np.minimum.accumulate(pairs).sum()), 1.0 / np.log10(draws.size))
     return float(draws.size / time)
+
+
+def _diagnose_some(draws: Floats) -> tuple[Floats, Floats, Floats]:
+    """Diagnose scalars, each a contiguous row per chain."""
+    from scipy.special import ndtri
+
+    halves = np.ascontiguousarray(_split(draws).transpose(2, 0, 1))
+    flat = halves.reshape(len(halves), -1)
+    scores = []
+    for values in (flat, np.abs(flat - np.median(flat, axis=1, keepdims=True))):
+        scores.append(ndtri((_ranks_of_rows(values) - 0.375) / (flat.shape[1] + 0.25)).reshape(halves.shape))
+    worst = np.maximum(_plain_r_hats(scores[0]), _plain_r_hats(scores[1]))
+    cuts = np.quantile(flat, (0.05, 0.95), axis=1)[..., None, None]
+    tails = [_ess_of_rows((halves <= cut).astype(np.float64)) for cut in cuts]
+    return worst, _ess_of_rows(scores[0]), np.minimum(*tails)
+
+
+def _ranks_of_rows(values: Floats) -> Floats:
+    """Return the ranks within each row, from 1; equal values share their mean rank."""
+    order = np.argsort(values, axis=1)
+    ascending = np.take_along_axis(values, order, axis=1)
+    n = values.shape[1]
+    place = np.arange(n)
+    new = np.ones(values.shape, dtype=bool)
+    new[:, 1:] = ascending[:, 1:] != ascending[:, :-1]
+    first = np.maximum.accumulate(np.where(new, place, 0), axis=1)
+    ends = np.ones(values.shape, dtype=bool)
+    ends[:, :-1] = new[:, 1:]
+    last = np.minimum.accumulate(np.where(ends, place, n)[:, ::-1], axis=1)[:, ::-1]
+    found = np.empty(values.shape)
+    np.put_along_axis(found, order, (first + last) / 2.0 + 1.0, axis=1)
+    return found
+
+
+def _plain_r_hats(draws: Floats) -> Floats:
+    """Return ``_plain_r_hat`` of every scalar; shape (k, chains, draws)."""
+    n = draws.shape[2]
+    within = draws.var(axis=2, ddof=1).mean(axis=1)
+    between = n * draws.mean(axis=2).var(axis=1, ddof=1)
+    stuck = np.where(np.ptp(draws, axis=(1, 2)) == 0.0, 1.0, np.inf)
+    varied = np.where(within > 0.0, within, 1.0)
+    return np.where(within > 0.0, np.sqrt(((n - 1) / n * within + between / n) / varied), stuck)
+
+
+def _ess_of_rows(draws: Floats) -> Floats:
+    """Return ``_ess`` of every scalar; shape (k, chains, draws)."""
+    _, chains, n = draws.shape
+    size = float(chains * n)
+    centered = draws - draws.mean(axis=2, keepdims=True)
+    padded = 1 << (2 * n - 1).bit_length()
+    spectrum = np.abs(np.fft.rfft(centered, padded, axis=2)) ** 2
+    covariance = np.fft.irfft(spectrum.mean(axis=1), padded, axis=1)[:, :n] / n
+    within = covariance[:, :1] * n / (n - 1)
+    total = within * (n - 1) / n
+    if chains > 1:
+        total = total + draws.mean(axis=2).var(axis=1, ddof=1)[:, None]
+    constant = np.ptp(draws, axis=(1, 2)) == 0.0
+    correlation = 1.0 - (within - covariance) / np.where(constant[:, None], 1.0, total)
+    correlation[:, 0] = 1.0
+    pairs = correlation[:, : n - n % 2].reshape(len(draws), -1, 2).sum(axis=2)
+    before = np.logical_and.accumulate(pairs >= 0.0, axis=1)
+    sums = np.where(before, np.minimum.accumulate(pairs, axis=1), 0.0).sum(axis=1)
+    time = np.maximum(-1.0 + 2.0 * sums, 1.0 / np.log10(size))
+    return np.where(constant, size, size / time)

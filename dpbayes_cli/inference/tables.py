@@ -1,0 +1,229 @@
+"""The posterior of a network's tables: Markov chains on the latent counts of all tables at once.
+
+However large the network, memory and time are bounded by numbers that depend on nothing but its size and what is asked,
+so that equal generators give equal results: draws are thinned as they come, and convergence is judged on at most 256
+parameters. What the chains have not reached is said in the warnings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.inference.diagnostics import converged, diagnose
+from dpbayes_cli.inference.naive import project_on_simplex
+from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Method, Posterior
+from dpbayes_cli.inference.table_chain import TableChain
+from dpbayes_cli.inference.table_layout import TableLayout
+from dpbayes_cli.inference.trace import Trace
+from dpbayes_cli.problems import NoisyTables
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.problems import NoisyTable
+
+CHAINS = 4
+_WARM_UP = 200
+_FIRST_SWEEPS, _MOST_SWEEPS = 500, 1500
+_MONITORED = 256
+_STORED = 1 << 23
+"""Counts kept, and so many theta: chains times draws times cells."""
+_RETURNED = 1 << 22
+_AT_ONCE = 1 << 20
+_LOST = 1.05
+"""Chains of a larger R-hat have not even found the same place."""
+
+
+def infer_tables(
+    problem: NoisyTables, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
+) -> Posterior:
+    """Return the posterior of the rows of all tables; see ``solve.infer``.
+
+    The parameters are the cells, tables in order and each in C order; the cells of a row sum to one. Of networks with
+    many cells fewer draws than asked for are returned, 2^22 numbers or what the chains keep.
+
+    Raises:
+        TypeError: noise that is neither Laplace nor Gaussian.
+    """
+    if method == "naive":
+        return _naive(problem, n_draws, rng)
+    chain = TableChain(problem.tables, CHAINS, rng)
+    kept, diagnostics, warnings = _run(chain, n_draws, effort.ess)
+    flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])  # by turns, so that every prefix mixes all chains
+    theta = draw_rows(flat, chain.layout, rng)
+    mean, data, noise = _moments(flat, chain.layout)
+    draws, described = theta[:n_draws], f"{CHAINS} Markov chains on the counts of all cells, {len(flat)} draws"
+    if n_draws > len(flat):
+        if n_draws * flat.shape[1] <= _RETURNED:  # every draw of the counts is used again, with another theta
+            draws = draw_rows(flat[np.resize(np.arange(len(flat)), n_draws)], chain.layout, rng)
+            described += ", used repeatedly"
+        else:
+            described += f"; {n_draws} of {flat.shape[1]} cells were too many to return"
+    sd = np.sqrt(data + noise)
+    error = float(np.max(np.sqrt(noise) / np.maximum(sd, 1e-300)) / math.sqrt(diagnostics["ess_bulk"]))
+    return Posterior(
+        _marginals(mean, data, noise, theta),
+        draws,
+        described,
+        exact=False,
+        monte_carlo=error,
+        diagnostics=diagnostics,
+        warnings=warnings,
+        chains=theta.reshape(kept.shape[1], CHAINS, -1).transpose(1, 0, 2),
+    )
+
+
+def draw_tables(problems: Sequence[NoisyTables], n_draws: int, rng: np.random.Generator, thinning: int = 4) -> Floats:
+    """Draw from the posteriors of networks of one shape, all at once, shape (n_problems, n_draws, n_cells).
+
+    Tables are independent of each other, so that those of all problems are the tables of one network.
+
+    Args:
+        problems: one a trial, all with as many cells.
+        n_draws: how many draws a problem.
+        rng: the generator.
+        thinning: how many sweeps between two draws of a chain.
+    """
+    chain = TableChain([table for problem in problems for table in problem.tables], CHAINS, rng)
+    for _ in range(_WARM_UP):
+        chain.sweep()
+    found = []
+    for _ in range(-(-n_draws // CHAINS)):
+        for _ in range(thinning):
+            chain.sweep()
+        theta = draw_rows(chain.counts, chain.layout, rng)
+        found.append(theta.reshape(CHAINS, len(problems), -1))
+    return np.asarray(np.concatenate(found).transpose(1, 0, 2)[:, :n_draws])
+
+
+def draw_rows(counts: Floats, layout: TableLayout, rng: np.random.Generator) -> Floats:
+    """Draw theta given counts, Dirichlet(a_j + c_j) for every row, shape (n, n_cells).
+
+    Gamma variables of shape below one are drawn in logarithms, so that tiny concentrations do not underflow.
+    """
+    theta = np.empty(counts.shape)
+    step = max(_AT_ONCE // counts.shape[1], 1)
+    for i in range(0, len(counts), step):
+        shape = counts[i : i + step] + layout.concentration
+        small = shape < 1.0
+        if small.any():
+            logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
+            logs[small] += np.log1p(-rng.random(int(small.sum()))) / shape[small]
+            logs -= np.maximum.reduceat(logs, layout.row_start, axis=1)[:, layout.row]
+            weights = np.exp(logs)
+        else:
+            weights = rng.standard_gamma(shape)
+        theta[i : i + step] = weights / layout.row_totals(weights)[:, layout.row]
+    return theta
+
+
+def _run(chain: TableChain, n_draws: int, least_ess: float) -> tuple[Floats, dict[str, float], tuple[str, ...]]:
+    """Run until enough effective draws are held, or patience ends; return the kept counts, and how good they are."""
+    layout = chain.layout
+    n_cells = len(layout.row)
+    columns = np.unique(np.linspace(0, n_cells - 1, min(n_cells, _MONITORED)).astype(int))
+    length = max(250, -(-n_draws // CHAINS), math.ceil(1.5 * least_ess / CHAINS))
+    kept = Trace(min(2 * length, max(_STORED // (CHAINS * n_cells), 16)))
+    watched = Trace(4 * max(_FIRST_SWEEPS, math.ceil(least_ess)))
+    most = int(_MOST_SWEEPS * min(max(1000 / n_cells, 1.0), 16.0) * min(max(20_000 / n_cells, 0.3), 1.0))
+    for _ in range(_WARM_UP):
+        chain.sweep()
+    sweeps, until = 0, min(_FIRST_SWEEPS, most)
+    while True:
+        for _ in range(until - sweeps):
+            chain.sweep()
+            kept.add(chain.counts)
+            totals = (layout.row_totals(chain.counts) + layout.row_sums)[:, layout.row[columns]]
+            watched.add((chain.counts[:, columns] + layout.concentration[columns]) / totals)
+        sweeps = until
+        r_hats, bulk, tail = diagnose(watched.values())
+        reached = converged(float(r_hats.max())) and min(bulk.min(), tail.min()) >= least_ess
+        if reached or sweeps >= most:
+            break
+        if r_hats.max() > _LOST and most - sweeps >= _FIRST_SWEEPS:  # all of that was warming up
+            kept.clear()
+            watched.clear()
+        until = min(most, 2 * sweeps if most > 3 * sweeps else most)
+    diagnostics = {"r_hat": float(r_hats.max()), "ess_bulk": float(bulk.min()), "ess_tail": float(tail.min())}
+    return kept.values(), diagnostics, _warnings(r_hats, np.minimum(bulk, tail), least_ess)
+
+
+def _warnings(r_hats: Floats, ess: Floats, least_ess: float) -> tuple[str, ...]:
+    """Say how many of the monitored parameters have not reached what was asked for."""
+    far, few = ~(r_hats <= 1.01), ~(ess >= least_ess)
+    if not (far.any() or few.any()):
+        return ()
+    found = (
+        f"of {len(r_hats)} parameters looked at, {int(far.sum())} have R-hat above 1.01 (the largest "
+        f"{r_hats.max():.3f}) and {int(few.sum())} fewer effective draws than {least_ess:.0f} (the fewest "
+        f"{ess.min():.0f})"
+    )
+    if r_hats.max() > _LOST:
+        return (f"the chains have not converged: {found}; do not use this posterior; try a less informative prior",)
+    return (f"the chains are shorter than asked for: {found}",)
+
+
+def _moments(counts: Floats, layout: TableLayout) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of theta, the mean of its variance given counts, and the variance of its mean given counts."""
+    step = max(_AT_ONCE // counts.shape[1], 1)
+    center = layout.conditional_moments(counts[:1])[0][0]
+    first, second, data = (np.zeros(counts.shape[1]) for _ in range(3))
+    for i in range(0, len(counts), step):
+        mean, variance = layout.conditional_moments(counts[i : i + step])
+        mean -= center
+        first += mean.sum(axis=0)
+        second += (mean * mean).sum(axis=0)
+        data += variance.sum(axis=0)
+    n = len(counts)
+    return center + first / n, data / n, np.maximum(second / n - (first / n) ** 2, 0.0)
+
+
+def _marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> tuple[Marginal, ...]:
+    step = max(_AT_ONCE // len(theta), 1)
+    levels = list(QUANTILES.values())
+    quantiles = [
+        np.quantile(np.ascontiguousarray(theta[:, i : i + step].T), levels, axis=1) for i in range(0, len(mean), step)
+    ]
+    return _listed(mean, data, noise, np.concatenate(quantiles, axis=1))
+
+
+def _listed(mean: Floats, data: Floats, noise: Floats, quantiles: Floats) -> tuple[Marginal, ...]:
+    columns = (mean, np.sqrt(data + noise), np.sqrt(data), np.sqrt(noise), *quantiles)
+    return tuple(
+        Marginal(m, sd, dict(zip(QUANTILES, q, strict=True)), of_data, of_noise)
+        for m, sd, of_data, of_noise, *q in zip(*(column.tolist() for column in columns), strict=True)
+    )
+
+
+def naive_counts(table: NoisyTable) -> Floats:
+    """Return the possible counts nearest to the observed ones, shape (n_rows, n_values)."""
+    observed = np.asarray(table.observed, dtype=np.float64)
+    counts = np.maximum(observed, 0.0)
+    kind, n = table.total.kind, table.total.n
+    if kind == "known" or (kind == "at-most" and counts.sum() > n):
+        counts = project_on_simplex(observed.ravel(), n).reshape(observed.shape)
+    return np.asarray(counts)
+
+
+def _naive(problem: NoisyTables, n_draws: int, rng: np.random.Generator) -> Posterior:
+    """Return the conjugate posteriors of the projected counts."""
+    from scipy.special import betaincinv
+
+    layout = TableLayout(problem.tables)
+    counts = np.concatenate([naive_counts(table).ravel() for table in problem.tables])[None]
+    mean, variance = layout.conditional_moments(counts)
+    shape = counts[0] + layout.concentration
+    rest = (layout.row_totals(counts) + layout.row_sums)[0, layout.row] - shape
+    alone = rest <= 0.0  # the only value of its variable
+    quantiles = [np.where(alone, 1.0, betaincinv(shape, np.where(alone, 1.0, rest), p)) for p in QUANTILES.values()]
+    kept = max(min(n_draws, _RETURNED // counts.shape[1]), 1)
+    return Posterior(
+        _listed(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
+        draw_rows(np.repeat(counts, kept, axis=0), layout, rng),
+        "the conjugate posterior of the projected counts",
+        exact=False,
+        warnings=("the naive posterior ignores the noise and is too narrow",),
+    )

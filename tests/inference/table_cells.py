@@ -1,0 +1,95 @@
+"""Tables for tests: brute-force posteriors of tiny ones, and networks drawn from their prior."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
+
+Array = NDArray[np.float64]
+
+SQUARE = (np.array([[0.5, 2.0], [1.0, 3.0]]), np.array([1.0, 0.7]), np.array([[3.0, 1.0], [-1.0, 2.5]]))
+ROW = (np.array([[0.5, 2.0, 1.0]]), np.array([1.3]), np.array([[3.0, 1.0, -2.0]]))
+LAPLACE, GAUSSIAN = DiscreteLaplace(1.5), DiscreteGaussian(2.0)
+TOTALS = (Total("known", 7), Total("at-most", 8), Total("unbounded"))
+UNBOUNDED_MOST = 30
+"""Of larger totals the noise is exp(-15) times as probable at most: they are left out."""
+
+
+def tiny_tables() -> list[NoisyTable]:
+    """Return 2x2 and 1x3 tables: all totals, both laws of noise, with margins and without."""
+    tables = []
+    for total, noise, seen in itertools.product(TOTALS, (LAPLACE, GAUSSIAN), (False, True)):
+        for (concentration, rows, observed), margin, variance in (
+            (SQUARE, np.array([3.0, 2.0]), np.array([2.0, np.inf])),
+            (ROW, np.array([3.0]), np.array([1.5])),
+        ):
+            known = (margin, variance) if seen else (None, None)
+            tables.append(NoisyTable(concentration, rows, observed, noise, total, *known))
+    return tables
+
+
+def log_weights(counts: Array, table: NoisyTable) -> Array:
+    """Return log p(counts, observed, margin) up to a constant, the shares of rows and theta integrated out, shape (n,).
+
+    Args:
+        counts: shape (n, n_rows, n_values).
+        table: what was observed, and the prior.
+    """
+    a, b = table.concentration, table.row_concentration
+    rows, m = counts.sum(axis=2), counts.sum(axis=(1, 2))
+    value = gammaln(m + 1) - gammaln(b.sum() + m)  # the rows: Dirichlet-multinomial
+    value += (gammaln(b + rows) - gammaln(rows + 1)).sum(axis=1)
+    value += (gammaln(rows + 1) - gammaln(a.sum(axis=1) + rows)).sum(axis=1)  # and the counts of each
+    value += (gammaln(a + counts) - gammaln(counts + 1)).sum(axis=(1, 2))
+    value += table.noise.log_pmf(np.asarray(table.observed - counts)).sum(axis=(1, 2))  # type: ignore[arg-type]
+    if table.margin is not None and table.margin_variance is not None:
+        value -= ((rows - table.margin) ** 2 / table.margin_variance).sum(axis=1) / 2.0
+    return np.asarray(value)
+
+
+def enumerate_table(table: NoisyTable) -> tuple[Array, Array]:
+    """Return all possible counts, shape (n, n_rows, n_values), and their posterior probabilities."""
+    shape = table.concentration.shape
+    kind, n = table.total.kind, table.total.n
+    most = UNBOUNDED_MOST if kind == "unbounded" else n
+    grid = np.indices((most + 1,) * math.prod(shape)).reshape(math.prod(shape), -1).T
+    sums = grid.sum(axis=1)
+    counts = grid[sums == n if kind == "known" else sums <= most].reshape(-1, *shape).astype(np.float64)
+    weights = log_weights(counts, table)
+    weights = np.exp(weights - weights.max())
+    return counts, weights / weights.sum()
+
+
+def theta_moments(table: NoisyTable) -> tuple[Array, Array]:
+    """Return the exact posterior means and standard deviations of theta, cells in C order."""
+    counts, weights = enumerate_table(table)
+    shape = counts + table.concentration
+    total = shape.sum(axis=2, keepdims=True)
+    mean = shape / total
+    square = mean * (shape + 1.0) / (total + 1.0)
+    first, second = (np.tensordot(weights, each, 1).ravel() for each in (mean, square))
+    return first, np.sqrt(second - first**2)
+
+
+def draw_network(
+    shapes: list[tuple[int, int]], total: Total, noise: NoiseLaw, rng: np.random.Generator, concentration: float = 1.0
+) -> tuple[Array, NoisyTables]:
+    """Draw theta, row shares, data and noise from their laws; return theta, cells in order, and the problem."""
+    thetas, tables = [], []
+    for n_rows, n_values in shapes:
+        a, b = np.full((n_rows, n_values), concentration), np.ones(n_rows)
+        m = total.n if total.kind == "known" else int(rng.integers(0, total.n, endpoint=True))
+        rows = rng.multinomial(m, rng.dirichlet(b))
+        theta = rng.dirichlet(a[0], n_rows)
+        counts = np.array([rng.multinomial(rows[j], theta[j]) for j in range(n_rows)])
+        observed = (counts + noise.simulate(rng, counts.shape)).astype(np.float64)
+        tables.append(NoisyTable(a, b, observed, noise, total))
+        thetas.append(theta.ravel())
+    return np.concatenate(thetas), NoisyTables(tuple(tables))

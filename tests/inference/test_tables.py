@@ -1,0 +1,312 @@
+"""Noise-aware inference for networks of tables: against brute force, calibrated, and sensitive to planted bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.experiments.posteriors import ranks_among
+from dpbayes_cli.inference.batch import draw_many
+from dpbayes_cli.inference.diagnostics import diagnose, ess_bulk, ess_tail, r_hat
+from dpbayes_cli.inference.gamma_table import GammaRatios
+from dpbayes_cli.inference.posterior import Effort, Posterior
+from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.inference.table_chain import TableChain
+from dpbayes_cli.inference.table_layout import TableLayout
+from dpbayes_cli.inference.table_urns import TableUrns
+from dpbayes_cli.inference.tables import draw_rows
+from dpbayes_cli.inference.trace import Trace
+from dpbayes_cli.numeric import log_gamma_ratio
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
+from tests.inference.table_cells import Array, draw_network, enumerate_table, theta_moments, tiny_tables
+from tests.statistical import assert_uniform, chi_square_p_value, uniformity_p_value
+
+FALSE_FAIL = 1e-6
+SWEEPS, CHAINS = 60, 800
+TINY = tiny_tables()
+EXACT = [enumerate_table(table) for table in TINY]
+NETWORK = [(1, 3), (2, 3), (4, 2)]
+
+
+def final_counts(tables: list[NoisyTable], chains: int = CHAINS) -> list[Array]:
+    """Return the counts of every table at the end of many chains: independent draws, shape (chains, rows, values)."""
+    chain = TableChain(tables, chains, np.random.default_rng(5))
+    for _ in range(SWEEPS):
+        chain.sweep()
+    ends = np.cumsum([table.observed.size for table in tables])[:-1]
+    parts = np.split(chain.counts, ends, axis=1)
+    return [part.reshape(-1, *table.observed.shape) for part, table in zip(parts, tables, strict=True)]
+
+
+def largest_z(found: list[Array]) -> float:
+    """Return how many standard errors the worst mean of a count, its square, a row total or a total is off."""
+    worst = 0.0
+    for counts, (states, weights) in zip(found, EXACT, strict=True):
+        for of in (
+            lambda c: c.reshape(len(c), -1),
+            lambda c: c.reshape(len(c), -1) ** 2,
+            lambda c: c.sum(axis=2),
+            lambda c: c.sum(axis=(1, 2))[:, None],
+        ):
+            values, exact = of(counts), of(states)
+            mean = weights @ exact
+            error = np.sqrt(np.maximum(weights @ exact**2 - mean**2, 1e-12) / len(counts))
+            worst = max(worst, float(np.max(np.abs(values.mean(axis=0) - mean) / error)))
+    return worst
+
+
+@pytest.fixture(scope="module")
+def found() -> list[Array]:
+    return final_counts(TINY)
+
+
+def test_the_counts_have_the_enumerated_moments(found: list[Array]) -> None:
+    """About 250 means within 6.5 standard errors; squares of counts have heavy tails: false-fail about 1e-6."""
+    assert largest_z(found) < 6.5
+
+
+def test_the_counts_have_the_enumerated_law(found: list[Array]) -> None:
+    """A chi-square test a table, 24 of them: false-fail 24e-9 or so."""
+    for counts, (states, weights) in zip(found, EXACT, strict=True):
+        base = int(states.max()) + 2
+        digits = base ** np.arange(states[0].size)
+        inside = np.minimum(counts, base - 1).reshape(len(counts), -1) @ digits
+        order = np.argsort(-weights)[:30]
+        keys = states.reshape(len(states), -1) @ digits
+        chosen = order[np.argsort(keys[order])]
+        assert chi_square_p_value(inside, keys[chosen], weights[chosen]) > 1e-9
+
+
+def no_row_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableLayout, "log_rows", lambda self, totals, rows: self._log_margin(totals, rows))
+
+
+def no_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableLayout, "_log_margin", lambda self, totals, rows: np.zeros(np.shape(totals)))
+
+
+def half_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = TableLayout.log_noise
+    monkeypatch.setattr(TableLayout, "log_noise", lambda self, counts, cells: 2.0 * whole(self, counts, cells))
+
+
+def no_total_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = TableLayout.log_total
+    monkeypatch.setattr(
+        TableLayout, "log_total", lambda self, totals: np.where(np.isfinite(whole(self, totals)), 0.0, -np.inf)
+    )
+
+
+def no_largest_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unbounded(self: TableLayout, totals: Array) -> Array:
+        return -log_gamma_ratio(np.maximum(totals, 0.0) + 1.0, self._total_base - 1.0)
+
+    monkeypatch.setattr(TableLayout, "log_total", unbounded)
+
+
+def no_cell_factor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableLayout, "log_cells", TableLayout.log_noise)
+
+
+def one_way_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = TableUrns._rate
+    monkeypatch.setattr(TableUrns, "_rate", lambda self, share, totals: whole(self, share, totals + 5.0))
+    monkeypatch.setattr("dpbayes_cli.inference.table_chain._SCALE_EVERY", 1)
+
+
+BUGS = [no_row_factor, no_margin, half_the_noise, no_total_factor, no_largest_total, no_cell_factor]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_a_planted_bug_is_caught(bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    bug(monkeypatch)
+    assert largest_z(final_counts(TINY)) > 6.5
+
+
+def test_theta_has_the_enumerated_moments() -> None:
+    """Means within 6 standard errors, standard deviations within 10 %: at 2,000 effective draws, false-fail 1e-7."""
+    posterior = infer(NoisyTables(tuple(TINY)), "noise-aware", 500, np.random.default_rng(6), Effort(ess=2000))
+    assert posterior.draws.shape == (500, sum(table.observed.size for table in TINY))
+    means, sds = (np.concatenate(each) for each in zip(*map(theta_moments, TINY), strict=True))
+    marginals = posterior.marginals
+    assert min(posterior.diagnostics["ess_bulk"], posterior.diagnostics["ess_tail"]) >= 2000
+    assert np.max(np.abs([m.mean for m in marginals] - means) / sds) < 6 / np.sqrt(2000)
+    assert np.max(np.abs([m.sd for m in marginals] / sds - 1.0)) < 0.1
+    for m in marginals:
+        assert m.sd**2 == pytest.approx(m.sd_data**2 + m.sd_noise**2)
+        assert m.quantiles["q05"] < m.quantiles["q50"] < m.quantiles["q95"]
+    rows = TableLayout(TINY).row_totals(posterior.draws)
+    np.testing.assert_allclose(rows, 1.0)
+
+
+REGIMES = {
+    "noise far above the counts": (Total("known", 60), DiscreteLaplace(60.0)),
+    "noise far below the counts": (Total("known", 3000), DiscreteGaussian(2.0)),
+    "an unknown total, much noise": (Total("at-most", 60), DiscreteGaussian(40.0)),
+    "an unknown total, little noise": (Total("at-most", 2000), DiscreteLaplace(3.0)),
+}
+
+
+def ranks(total: Total, noise: NoiseLaw, trials: int, assumed: NoiseLaw | None = None) -> Array:
+    """Return the ranks of the first cell of every table, shape (trials, tables), by draws that are nearly independent."""
+    rng = np.random.default_rng(8)
+    drawn = [draw_network(NETWORK, total, noise, rng, 0.7) for _ in range(trials)]
+    problems = [problem for _, problem in drawn]
+    if assumed is not None:
+        problems = [NoisyTables(tuple(replace(t, noise=assumed) for t in problem.tables)) for problem in problems]
+    first = [0, 3, 9]
+    draws = draw_many(problems, "noise-aware", 39, rng)[:, :, first]
+    return ranks_among(np.array([theta for theta, _ in drawn])[:, first], draws, rng)
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_posteriors_are_calibrated(regime: str) -> None:
+    """False-fail 3e-6 a regime: one Kolmogorov-Smirnov test a table."""
+    for column in ranks(*REGIMES[regime], 200).T:
+        assert_uniform(column, FALSE_FAIL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("regime", REGIMES)
+def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
+    for column in ranks(*REGIMES[regime], 3000).T:
+        assert_uniform(column, FALSE_FAIL)
+
+
+def test_a_posterior_that_takes_the_noise_for_a_tenth_is_caught_by_ranks() -> None:
+    columns = ranks(Total("known", 60), DiscreteLaplace(60.0), 200, DiscreteLaplace(6.0)).T
+    assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
+
+
+def small_network() -> NoisyTables:
+    return draw_network(NETWORK, Total("known", 500), DiscreteLaplace(5.0), np.random.default_rng(1))[1]
+
+
+def solve(tables: tuple[NoisyTable, ...], n_draws: int = 500, seed: int = 2) -> Posterior:
+    return infer(NoisyTables(tables), "noise-aware", n_draws, np.random.default_rng(seed))
+
+
+def test_equal_generators_give_equal_posteriors() -> None:
+    left, right = solve(small_network().tables), solve(small_network().tables)
+    assert left.marginals == right.marginals
+    np.testing.assert_array_equal(left.draws, right.draws)
+    assert left.marginals != solve(small_network().tables, seed=3).marginals
+
+
+def test_a_table_does_not_depend_on_its_neighbours() -> None:
+    """Means and sds as those of the table alone: 6 standard errors at the 400 effective draws of each, about 1e-7."""
+    network = small_network().tables
+    strange, _ = draw_network(
+        [(3, 5), (40, 2)], Total("at-most", 10**6), DiscreteGaussian(900.0), np.random.default_rng(2)
+    )
+    neighbours = draw_network(
+        [(3, 5), (40, 2)], Total("at-most", 10**6), DiscreteGaussian(900.0), np.random.default_rng(2)
+    )[1]
+    assert len(strange) == 95
+    alone = solve((network[1],))
+    among = solve((neighbours.tables[0], network[1], neighbours.tables[1]))
+    for left, right in zip(alone.marginals, among.marginals[15:21], strict=True):
+        assert abs(left.mean - right.mean) < 6 * left.sd * np.sqrt(2 / 400)
+        assert left.sd == pytest.approx(right.sd, rel=6 / np.sqrt(400))
+
+
+def test_every_draw_belongs_to_a_chain_and_more_may_be_asked_for_than_are_kept() -> None:
+    few, many = solve(small_network().tables, 10), solve(small_network().tables, 6000)
+    assert few.chains is not None
+    for i, draw in enumerate(few.draws):
+        assert np.array_equal(draw, few.chains[i % 4, i // 4])
+    assert many.draws.shape == (6000, 17)
+    assert "used repeatedly" in many.method
+    assert len(np.unique(many.draws[:, 0])) == 6000
+
+
+def test_a_network_that_is_too_large_returns_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbayes_cli.inference.tables._RETURNED", 17 * 3000)
+    monkeypatch.setattr("dpbayes_cli.inference.tables._STORED", 17 * 4000)
+    posterior = solve(small_network().tables, 6000)
+    assert 500 <= len(posterior.draws) <= 4000
+    assert "too many to return" in posterior.method
+
+
+def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbayes_cli.inference.tables._MOST_SWEEPS", 4)
+    posterior = solve(small_network().tables)
+    assert any("parameters looked at" in warning for warning in posterior.warnings)
+    assert solve((small_network().tables[0],)).diagnostics["ess_bulk"] > 0
+
+
+def test_known_totals_are_kept_from_the_start() -> None:
+    tables = (*small_network().tables, replace(small_network().tables[1], total=Total("at-most", 20)))
+    chain = TableChain(tables, 3, np.random.default_rng(1))
+    for _ in range(20):
+        totals = chain.layout.per_table(chain.layout.row_totals(chain.counts))
+        assert np.all(totals[:, :3] == 500)
+        assert np.all(totals[:, 3] <= 20)
+        assert np.all(chain.counts >= 0)
+        assert np.all(chain.counts == np.floor(chain.counts))
+        chain.sweep()
+
+
+def test_naive_posteriors_are_conjugate() -> None:
+    table = NoisyTable(
+        np.ones((2, 2)), np.ones(2), np.array([[5.0, -2.0], [7.0, 2.0]]), DiscreteLaplace(3.0), Total("unbounded")
+    )
+    naive = infer(NoisyTables((table,)), "naive", 2000, np.random.default_rng(1))
+    assert [m.mean for m in naive.marginals] == pytest.approx([6 / 7, 1 / 7, 8 / 11, 3 / 11])
+    assert naive.marginals[0].sd == pytest.approx(np.sqrt(6 / 49 / 8))
+    assert naive.marginals[0].quantiles["q50"] == pytest.approx(np.quantile(naive.draws[:, 0], 0.5), abs=0.03)
+    known = NoisyTables((replace(table, total=Total("known", 10)),))
+    counts = np.array([m.mean for m in infer(known, "naive", 10, np.random.default_rng(1)).marginals])
+    assert counts == pytest.approx([(13 / 3 + 1 - 1 / 3 * 0) / (13 / 3 + 2), 1 / (13 / 3 + 2), 0.5, 0.5], abs=0.5)
+
+
+def test_many_networks_at_once_have_the_posteriors_of_each() -> None:
+    """Means within 6 standard errors of those alone at 100 draws' worth: false-fail about 1e-7."""
+    rng = np.random.default_rng(3)
+    problems = [draw_network(NETWORK, Total("known", 300), DiscreteLaplace(9.0), rng)[1] for _ in range(3)]
+    draws = draw_many(problems, "noise-aware", 400, rng)
+    assert draws.shape == (3, 400, 17)
+    for i, problem in enumerate(problems):
+        alone = solve(problem.tables)
+        for k, marginal in enumerate(alone.marginals):
+            assert abs(draws[i, :, k].mean() - marginal.mean) < 6 * marginal.sd / np.sqrt(100)
+    assert draw_many(problems, "naive", 7, rng).shape == (3, 7, 17)
+
+
+def test_tiny_concentrations_leave_proper_rows() -> None:
+    table = NoisyTable(np.full((2, 3), 1e-4), np.ones(2), np.zeros((2, 3)), DiscreteLaplace(1.0), Total("known", 5))
+    theta = draw_rows(np.zeros((50, 6)), TableLayout([table]), np.random.default_rng(1))
+    assert np.all(np.isfinite(theta))
+    np.testing.assert_allclose(theta.reshape(50, 2, 3).sum(axis=2), 1.0)
+
+
+def test_gamma_ratios_are_right_within_the_table_and_beyond() -> None:
+    base, shift = np.array([1.0, 1.0, 30.0, 5e4]), np.array([-0.5, 0.0, -29.0, 4e4])
+    x = np.array([[0.0, 3.0, 7.0, 2.0], [1e3, 1e4, 5e4, 1e5], [1e8, 1e9, 1e7, 1e6]])
+    for some in (np.array([0, 1, 2]), np.arange(4)):
+        found = GammaRatios(base[some], shift[some])(x[:, some], np.arange(len(some)))
+        np.testing.assert_allclose(found, log_gamma_ratio(x[:, some] + base[some], shift[some]), rtol=1e-10, atol=1e-10)
+
+
+def test_a_trace_is_evenly_thinned() -> None:
+    trace = Trace(8)
+    for i in range(1, 101):
+        trace.add(np.full((2, 3), float(i)))
+    kept = trace.values()[0, :, 0]
+    assert 4 <= len(kept) <= 8
+    assert len(set(np.diff(kept))) == 1
+    trace.clear()
+    trace.add(np.zeros((2, 3)))
+    assert trace.values().shape == (2, 1, 3)
+
+
+def test_many_scalars_are_diagnosed_as_each_alone() -> None:
+    rng = np.random.default_rng(4)
+    draws = np.stack([rng.standard_normal((4, 101)), rng.integers(0, 3, (4, 101)), np.ones((4, 101))], axis=2)
+    draws[0, :, 0] += 1.0
+    for alone, together in zip((r_hat, ess_bulk, ess_tail), diagnose(draws), strict=True):
+        assert together == pytest.approx([alone(draws[:, :, i]) for i in range(3)], rel=1e-10)
