@@ -92,13 +92,9 @@ def _counts(problem: Problem) -> tuple[Floats | None, str]:
     noisy = [table.observed for table in problem.tables]
     if problem.scope is None:
         return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as they were drawn"
-    from dpbayes_cli.inference.consistent_tables import nearest_consistent
+    from dpbayes_cli.inference.consistent_tables import nearest_possible
 
-    scope = problem.scope
-    shaped = [
-        table.reshape([scope.sizes[v] for v in family]) for table, family in zip(noisy, scope.families, strict=True)
-    ]
-    found = nearest_consistent(scope.sizes, scope.families, shaped, scope.total)
+    found = nearest_possible(problem)
     return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]
 
 

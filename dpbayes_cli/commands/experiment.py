@@ -48,8 +48,8 @@ def command(
     single_threaded()
 
     from dpbayes_cli.experiments import NOT_PRIVATE
-    from dpbayes_cli.experiments.results import rows
-    from dpbayes_cli.experiments.study import overridden, read_study, restricted
+    from dpbayes_cli.experiments.kinds import kind_of, read_study
+    from dpbayes_cli.experiments.study import overridden, restricted
 
     study = overridden(read_study(file), trials=trials, seed=seed)
     if cases:
@@ -61,12 +61,12 @@ def command(
 
     written = publish(directory, study, results)
     say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
-    found = rows(results)
+    found = kind_of(study).rows(results)
     if as_json:
         emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": found})
         return
     emit(NOT_PRIVATE)
-    shown = ("case", "n", "epsilon", "method", "ks", "ks_p_value", "coverage", "mean_sd", "mmd")
+    shown = kind_of(study).shown
     emit_table(shown, [[_text(row[name]) for name in shown] for row in found])
 
 

@@ -1,116 +1,65 @@
-"""One cell of a study: what defines its numbers, the digest and the seeds that follow from it."""
+"""One cell of a study: what defines its numbers, the digest and the seeds that follow from it, and what came out."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from dpbayes_cli import __version__
 from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.experiments.study import CaseSection, Method, OpsSection, Study, coordinates
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from dpbayes_cli.numeric import Floats
+
 
 @dataclass(frozen=True)
-class Cell:
-    """One case at one n and epsilon under one method.
+class Outcome:
+    """What came out of a cell.
 
     Attributes:
-        name: the case's name, which changes no number.
-        case: the case in full.
-        n_records, epsilon, method: where in the grid.
-        trials, draws, seed, mechanism, delta, mmd, ops: those of the study.
+        measures: the numbers of the cell, by name; None where something was not measured.
+        trials: the numbers of its trials, by name, each of shape (n_trials,).
     """
 
+    measures: Mapping[str, float | None]
+    trials: Mapping[str, Floats]
+
+
+class Cell(ABC):
+    """One place in the grid of a study, with everything that its numbers depend on."""
+
     name: str
-    case: CaseSection
-    n_records: int
-    epsilon: str
-    method: Method
-    trials: int
-    draws: int
-    seed: int
-    mechanism: str
-    delta: str | None
-    mmd: bool
-    ops: OpsSection
+    """The name of the case, which changes no number."""
 
     @property
+    @abstractmethod
     def label(self) -> str:
         """The cell in one line, for people."""
-        return f"{self.name}, n {self.n_records}, epsilon {self.epsilon}, {self.method}"
 
     @property
-    def data(self) -> dict[str, Any]:
-        """What the simulated parameters, records and releases depend on; all methods see the same."""
-        return {
-            "model": self.case.model,
-            "domain": self.case.domain,
-            "prior": self.case.prior,
-            "n_records": self.n_records,
-            "epsilon": self.epsilon,
-            "mechanism": self.mechanism,
-            "delta": self.delta,
-            "trials": self.trials,
-            "seed": self.seed,
-        }
-
-    @property
+    @abstractmethod
     def definition(self) -> dict[str, Any]:
         """Everything that the cell's numbers depend on, and nothing else: a change elsewhere recomputes no cell."""
-        of_ops = self.method == "ops"
-        return {
-            **self.data,
-            "version": __version__,
-            "method": self.method,
-            "draws": self.draws,
-            "parameter": self.case.parameter,
-            "mmd": self.mmd,
-            "unclamped": self.case.unclamped if self.mmd or self.method == "non-private" else None,
-            "support": list(self.case.support) if of_ops and self.case.support else None,
-            "ops": msgspec.to_builtins(self.ops) if of_ops else None,
-        }
+
+    @abstractmethod
+    def compute(self) -> Outcome:
+        """Run all trials; equal definitions give equal numbers, in any process.
+
+        Raises:
+            SpecError: the cell cannot be simulated; the message names it.
+        """
 
     @property
     def digest(self) -> str:
         """The digest of the definition, which names the cell's file."""
         return digest("experiment cell", canonical_json(self.definition))
 
-    def data_seed(self) -> np.random.SeedSequence:
-        """Return the seed of parameters, records, noise and non-private draws: the same for every method."""
-        return _seed(self.seed, digest("experiment data", canonical_json(self.data)))
 
-    def inference_seed(self) -> np.random.SeedSequence:
-        """Return the seed of the method's own draws."""
-        return _seed(self.seed, self.digest)
-
-
-def _seed(seed: int, key: str) -> np.random.SeedSequence:
+def seed_by(seed: int, key: str) -> np.random.SeedSequence:
+    """Return the seed of what a digest defines, in a study of a seed."""
     import numpy as np
 
     return np.random.SeedSequence([seed, int(key, 16)])
-
-
-def cells(study: Study) -> list[Cell]:
-    """Return the cells of a study in the order of its file."""
-    return [
-        Cell(
-            name,
-            study.cases[name],
-            n,
-            epsilon,
-            method,
-            study.trials,
-            study.draws,
-            study.seed,
-            study.mechanism,
-            study.delta,
-            study.mmd,
-            study.ops,
-        )
-        for name, n, epsilon, method in coordinates(study)
-    ]

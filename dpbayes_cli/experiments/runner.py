@@ -8,15 +8,15 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 from dpbayes_cli.errors import DpbayesError
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.cell import Cell, cells
+from dpbayes_cli.experiments.cell import Cell
+from dpbayes_cli.experiments.kinds import kind_of
 from dpbayes_cli.experiments.store import FinishedCell, finish, finished, open_directory
-from dpbayes_cli.experiments.study import Study, check_served
+from dpbayes_cli.experiments.study import Study
 
 Progress = Callable[[Cell, float, int, int], None]
 """Told of every cell that is computed: the cell, its seconds, how many are finished, how many there are."""
@@ -38,11 +38,7 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> l
         SpecError: the study cannot be simulated.
         OutputError: the directory is another's, or cannot be written.
     """
-    from dpbayes_cli.experiments.simulation import check_plans
-
-    check_served(study)
-    grid = cells(study)
-    check_plans(grid)
+    grid = kind_of(study).cells(study)
     open_directory(directory, study)
     results = {cell.digest: found for cell in grid if (found := finished(directory, cell)) is not None}
     missing = list({cell.digest: cell for cell in grid if cell.digest not in results}.values())
@@ -60,17 +56,13 @@ def compute(cell: Cell) -> FinishedCell:
     Raises:
         SpecError: the cell cannot be simulated; the message names it.
     """
-    from dpbayes_cli.experiments.simulation import simulate_cell
-
     start = time.perf_counter()
-    outcome = simulate_cell(cell)
+    outcome = cell.compute()
     return FinishedCell(
         stamp=NOT_PRIVATE,
         definition=cell.definition,
-        parameter=outcome.parameter,
-        measures=asdict(outcome.measures),
-        thetas=outcome.thetas.tolist(),
-        ranks=outcome.ranks.tolist(),
+        measures=dict(outcome.measures),
+        trials={name: values.tolist() for name, values in outcome.trials.items()},
         seconds=round(time.perf_counter() - start, 3),
     )
 

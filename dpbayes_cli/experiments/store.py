@@ -19,7 +19,8 @@ from dpbayes_cli.canonical import canonical_json
 from dpbayes_cli.errors import DpbayesError, OutputError
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.cell import Cell
-from dpbayes_cli.experiments.study import Study, read_study
+from dpbayes_cli.experiments.study import Study
+from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 STUDY, CELLS = "study.yaml", "cells"
 _PARTIAL = ".partial"
@@ -31,18 +32,15 @@ class FinishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes:
         stamp: that nothing in it is private.
         definition: what the numbers depend on; see ``Cell.definition``.
-        parameter: the parameter that was looked at.
-        measures: the numbers, by name.
-        thetas, ranks: the true parameter and its rank, one a trial.
+        measures: the numbers of the cell, by name.
+        trials: the numbers of its trials, by name, one a trial.
         seconds: how long the cell took.
     """
 
     stamp: str
     definition: dict[str, Any]
-    parameter: str
     measures: dict[str, float | None]
-    thetas: list[float]
-    ranks: list[float]
+    trials: dict[str, list[float]]
     seconds: float
 
 
@@ -72,8 +70,10 @@ def _check_same(directory: Path, study: Study) -> None:
     if not any(directory.iterdir()):
         return
     try:
-        found = read_study(directory / STUDY).name
+        found = read_spec_file(directory / STUDY).get("name")
     except DpbayesError:
+        found = None
+    if found is None:
         raise OutputError(f"{str(directory)!r} exists and is not the directory of a study", hint=hint) from None
     if found != study.name:
         raise OutputError(f"{str(directory)!r} holds the study {found!r}, not {study.name!r}", hint=hint)

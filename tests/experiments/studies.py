@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpbayes_cli.experiments.calibration.cell import CalibrationCell, cells
+from dpbayes_cli.experiments.calibration.study import build_calibration
+
 SMALL: dict[str, Any] = {
     "name": "small",
     "seed": "7",
@@ -41,3 +44,8 @@ def changed(*path_and_value: Any) -> dict[str, Any]:
     else:
         inside[path[-1]] = value
     return document
+
+
+def grid(document: dict[str, Any]) -> list[CalibrationCell]:
+    """Return the cells of a calibration study."""
+    return cells(build_calibration(document))

@@ -11,14 +11,16 @@ import pandas as pd
 import pytest
 import yaml
 
+from dpbayes_cli.contracts import expect
 from dpbayes_cli.errors import OutputError
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.cell import Cell, cells
+from dpbayes_cli.experiments.calibration.cell import CalibrationCell
+from dpbayes_cli.experiments.cell import Cell
+from dpbayes_cli.experiments.kinds import build_study
 from dpbayes_cli.experiments.publish import publish
 from dpbayes_cli.experiments.runner import run_study
-from dpbayes_cli.experiments.study import build_study
 from tests.conftest import ROOT, Cli
-from tests.experiments.studies import SMALL, changed
+from tests.experiments.studies import SMALL, changed, grid
 from tests.experiments.test_study import CALIBRATION
 
 
@@ -46,8 +48,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures, which ``whole`` has already drawn, and prices that a simulation does not pay."""
-    figures = dict.fromkeys(("ks.svg", "ranks-coin.svg", "ranks-dice.svg", "mmd.svg"), "")
-    monkeypatch.setattr("dpbayes_cli.experiments.publish.charts", lambda *_: figures)
+    figures = dict.fromkeys(("ks.svg", "ranks-coin.svg", "ranks-dice.svg", "mmd.svg"), b"")
+    monkeypatch.setattr("dpbayes_cli.experiments.calibration.charts.charts", lambda *_: figures)
     monkeypatch.setattr("dpbayes_cli.mechanisms.ops.exact_curve", lambda _: ())
 
 
@@ -84,7 +86,7 @@ def test_the_tables_are_read_without_options(whole: Path) -> None:
 
 
 def test_a_killed_run_is_taken_up(whole: Path, copy: Path) -> None:
-    (lost,) = [c for c in cells(build_study(SMALL)) if (c.name, c.n_records, c.method) == ("coin", 40, "naive")]
+    (lost,) = [c for c in grid(SMALL) if (c.name, c.n_records, c.method) == ("coin", 40, "naive")]
     file = copy / "cells" / f"{lost.digest[:32]}.json"
     file.unlink()
     (copy / "cells" / "x.json.1-2.partial").write_text("half a cell")
@@ -98,7 +100,7 @@ def test_a_killed_run_is_taken_up(whole: Path, copy: Path) -> None:
 
 def test_a_changed_study_recomputes_the_cells_that_changed(copy: Path) -> None:
     computed = run(changed("ops", "draws", "21"), copy)
-    assert {cell.method for cell in computed} == {"ops"}
+    assert {expect(cell, CalibrationCell).method for cell in computed} == {"ops"}
     assert len(computed) == 4
     assert yaml.safe_load((copy / "study.yaml").read_text())["ops"]["draws"] == 21
     assert run(SMALL, copy) == [], "what was computed before is still there"
@@ -185,7 +187,7 @@ def test_every_experiment_config_is_a_study() -> None:
 
 
 def test_a_cell_file_holds_its_definition(whole: Path) -> None:
-    for cell in cells(build_study(SMALL)):
+    for cell in grid(SMALL):
         stored = json.loads((whole / "cells" / f"{cell.digest[:32]}.json").read_bytes())
         assert stored["stamp"] == NOT_PRIVATE
         assert stored["definition"]["n_records"] == cell.n_records

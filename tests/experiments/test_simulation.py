@@ -10,50 +10,55 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.contracts import Sampler, expect
-from dpbayes_cli.experiments.cell import Cell, cells
+from dpbayes_cli.experiments.calibration.cell import CalibrationCell
+from dpbayes_cli.experiments.calibration.measures import ks_band
+from dpbayes_cli.experiments.calibration.simulation import model_of, plan_of, simulate_cell
+from dpbayes_cli.experiments.calibration.study import CaseSection, Method, OpsSection
+from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
-from dpbayes_cli.experiments.measures import ks_band
 from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
-from dpbayes_cli.experiments.simulation import model_of, plan_of, simulate_cell
-from dpbayes_cli.experiments.study import CaseSection, Method, OpsSection, build_study
 from dpbayes_cli.privacy.conjugate import DirichletFamily, GammaRateFamily, GammaShapeFamily, NormalFamily
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from tests.experiments.studies import SMALL
+from tests.experiments.studies import SMALL, grid
 from tests.statistical import assert_means, assert_not_uniform, assert_uniform
 
 FALSE_FAIL = 1e-6
 TRIALS = 300
 
 
-def cell(case: str, n: int, epsilon: str, method: Method, trials: int = TRIALS) -> Cell:
-    found = next(c for c in cells(build_study(SMALL)) if c.name == case)
+def cell(case: str, n: int, epsilon: str, method: Method, trials: int = TRIALS) -> CalibrationCell:
+    found = next(c for c in grid(SMALL) if c.name == case)
     return replace(found, n_records=n, epsilon=epsilon, method=method, trials=trials, draws=49, mmd=False)
+
+
+def number(outcome: Outcome, measure: str) -> float:
+    return expect(outcome.measures[measure], float)
 
 
 @pytest.mark.parametrize("case", ["coin", "dice"])
 def test_ranks_in_the_non_private_posterior_are_uniform(case: str) -> None:
     outcome = simulate_cell(cell(case, 100, "0.01", "non-private"))
-    assert_uniform(outcome.ranks, FALSE_FAIL)
-    assert outcome.measures.ks_p_value >= FALSE_FAIL
-    assert abs(outcome.measures.coverage - 0.9) < stats.norm.isf(FALSE_FAIL / 2) * (0.09 / TRIALS) ** 0.5
+    assert_uniform(outcome.trials["rank"], FALSE_FAIL)
+    assert number(outcome, "ks_p_value") >= FALSE_FAIL
+    assert abs(number(outcome, "coverage") - 0.9) < stats.norm.isf(FALSE_FAIL / 2) * (0.09 / TRIALS) ** 0.5
 
 
 @pytest.mark.parametrize("case", ["coin", "dice"])
 def test_noise_aware_is_calibrated_where_naive_is_caught(case: str) -> None:
-    assert_uniform(simulate_cell(cell(case, 100, "0.01", "noise-aware", 150)).ranks, FALSE_FAIL)
+    assert_uniform(simulate_cell(cell(case, 100, "0.01", "noise-aware", 150)).trials["rank"], FALSE_FAIL)
     naive = simulate_cell(cell(case, 100, "0.01", "naive"))
-    assert_not_uniform(naive.ranks, FALSE_FAIL)
-    assert naive.measures.coverage < 0.5
+    assert_not_uniform(naive.trials["rank"], FALSE_FAIL)
+    assert number(naive, "coverage") < 0.5
 
 
 def test_a_planted_bug_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases carry six times the noise that their law, and so the inference, speaks of."""
     at, honest = cell("coin", 300, "0.1", "noise-aware"), DiscreteLaplace.simulate
-    assert_uniform(simulate_cell(at).ranks, FALSE_FAIL)
+    assert_uniform(simulate_cell(at).trials["rank"], FALSE_FAIL)
     monkeypatch.setattr(
         DiscreteLaplace, "simulate", lambda law, rng, size: honest(DiscreteLaplace(6.0 * law.scale), rng, size)
     )
-    assert_not_uniform(simulate_cell(at).ranks, FALSE_FAIL)
+    assert_not_uniform(simulate_cell(at).trials["rank"], FALSE_FAIL)
 
 
 def test_the_distance_of_identical_samples_is_zero() -> None:
@@ -163,6 +168,6 @@ def test_the_non_private_posterior_of_clamped_records_is_caught() -> None:
         prior={"shape": 8.0, "rate": 2.0},
     )
     at = replace(cell("coin", 300, "1", "non-private"), case=bounded)
-    assert_uniform(simulate_cell(at).ranks, FALSE_FAIL)
+    assert_uniform(simulate_cell(at).trials["rank"], FALSE_FAIL)
     clamped = replace(at, case=msgspec.structs.replace(bounded, unclamped=None))
-    assert_not_uniform(simulate_cell(clamped).ranks, FALSE_FAIL)
+    assert_not_uniform(simulate_cell(clamped).trials["rank"], FALSE_FAIL)

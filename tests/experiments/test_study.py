@@ -6,32 +6,42 @@ from typing import Any
 
 import pytest
 
+from dpbayes_cli.contracts import expect
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.experiments.cell import cells
-from dpbayes_cli.experiments.simulation import check_plans
+from dpbayes_cli.experiments.calibration.cell import cells
+from dpbayes_cli.experiments.calibration.simulation import check_plans
+from dpbayes_cli.experiments.calibration.study import CalibrationStudy, build_calibration, check_served
+from dpbayes_cli.experiments.kinds import build_study, read_study
 from dpbayes_cli.experiments.store import study_yaml
-from dpbayes_cli.experiments.study import build_study, check_served, overridden, read_study, restricted
+from dpbayes_cli.experiments.study import overridden, restricted
 from dpbayes_cli.registry import model_type
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 from tests.conftest import ROOT
-from tests.experiments.studies import SMALL, changed
+from tests.experiments.studies import SMALL, changed, grid
 
 CALIBRATION = ROOT / "configs" / "experiments" / "calibration.yaml"
 
 
 def test_defaults_and_exact_prices_are_written_out() -> None:
-    study = build_study(changed("epsilon", ["0.10", "1e-2"]))
+    study = build_calibration(changed("epsilon", ["0.10", "1e-2"]))
     assert study.epsilon == ("0.1", "0.01")
     assert study.cases["coin"].domain == {"success": None, "failure": None}
     assert study.cases["dice"].prior == {"concentration": 5.0}
     assert (study.mechanism, study.mmd, study.ops.draws) == ("laplace", True, 20)
 
 
+def test_a_file_without_a_kind_is_a_calibration_study() -> None:
+    assert build_study(SMALL) == build_calibration(SMALL) == build_study(changed("study", "calibration"))
+    with pytest.raises(SpecError, match="no study 'classify'") as error:
+        build_study(changed("study", "classify"))
+    assert error.value.hint == "allowed: calibration, classification"
+
+
 def test_the_canonical_file_is_the_same_study() -> None:
-    study = build_study(SMALL)
+    study = build_calibration(SMALL)
     text = study_yaml(study).decode()
     assert text.startswith("# NOT PRIVATE")
-    assert build_study(parse_yaml(text)) == study
+    assert build_calibration(parse_yaml(text)) == study
 
 
 @pytest.mark.parametrize(
@@ -59,7 +69,7 @@ def test_the_canonical_file_is_the_same_study() -> None:
 )
 def test_what_is_wrong_is_named(path_and_value: tuple[Any, ...], where: str, hint: str) -> None:
     with pytest.raises(SpecError) as error:
-        build_study(changed(*path_and_value))
+        build_calibration(changed(*path_and_value))
     assert where in error.value.message
     assert hint in error.value.hint
 
@@ -74,7 +84,7 @@ def test_what_is_wrong_is_named(path_and_value: tuple[Any, ...], where: str, hin
 )
 def test_what_cannot_be_simulated_is_refused_before_it_is(path_and_value: tuple[Any, ...], message: str) -> None:
     with pytest.raises(SpecError, match=message.replace("[", r"\[")):
-        check_served(build_study(changed(*path_and_value)))
+        check_served(build_calibration(changed(*path_and_value)))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +97,7 @@ def test_what_cannot_be_simulated_is_refused_before_it_is(path_and_value: tuple[
 )
 def test_what_cannot_be_priced_is_refused_at_the_start(path_and_value: tuple[Any, ...], where: str) -> None:
     with pytest.raises(SpecError) as error:
-        check_plans(cells(build_study(changed(*path_and_value))))
+        check_plans(grid(changed(*path_and_value)))
     assert error.value.message.startswith(where)
 
 
@@ -96,19 +106,16 @@ def test_a_model_without_inference_from_noisy_statistics_is_refused(monkeypatch:
         """A model that cannot be inferred from its noisy statistic."""
 
     real = model_type("beta-bernoulli")
-    monkeypatch.setattr(
-        "dpbayes_cli.experiments.study.model_names", lambda: ["beta-bernoulli", "dirichlet-categorical"]
-    )
-    monkeypatch.setattr(
-        "dpbayes_cli.experiments.study.model_type", lambda name: real if name == "beta-bernoulli" else Silent
-    )
+    place = "dpbayes_cli.experiments.calibration.study"
+    monkeypatch.setattr(f"{place}.model_names", lambda: ["beta-bernoulli", "dirichlet-categorical"])
+    monkeypatch.setattr(f"{place}.model_type", lambda name: real if name == "beta-bernoulli" else Silent)
     with pytest.raises(SpecError, match=r"cases\.dice\.model: .* cannot be studied") as error:
-        check_served(build_study(SMALL))
+        check_served(build_calibration(SMALL))
     assert "allowed: beta-bernoulli;" in error.value.hint
 
 
 def test_some_cases_alone_and_other_trials() -> None:
-    study = build_study(SMALL)
+    study = build_calibration(SMALL)
     assert [cell.name for cell in cells(restricted(study, ("dice",)))] == ["dice"] * 8
     assert (overridden(study, trials=3, seed=None).trials, overridden(study, trials=None, seed=9).seed) == (3, 9)
     with pytest.raises(SpecError, match="no case 'dic'") as error:
@@ -117,7 +124,7 @@ def test_some_cases_alone_and_other_trials() -> None:
 
 
 def test_the_study_of_the_paper_is_its_grid() -> None:
-    study = read_study(CALIBRATION)
+    study = expect(read_study(CALIBRATION), CalibrationStudy)
     assert (study.n, study.epsilon, study.trials) == ((10, 30, 100, 300, 1000), ("0.01", "0.1"), 300)
     assert {case.model for case in study.cases.values()} == {
         "beta-bernoulli", "dirichlet-categorical", "gamma-exponential",
@@ -127,10 +134,10 @@ def test_the_study_of_the_paper_is_its_grid() -> None:
 
 
 def test_a_cell_is_defined_by_what_its_numbers_depend_on() -> None:
-    digests = {(c.name, c.n_records, c.method): c.digest for c in cells(build_study(SMALL))}
+    digests = {(c.name, c.n_records, c.method): c.digest for c in grid(SMALL)}
 
     def differing(*path_and_value: Any) -> set[tuple[str, int, str]]:
-        other = cells(build_study(changed(*path_and_value)))
+        other = grid(changed(*path_and_value))
         return {key for c in other if digests.get(key := (c.name, c.n_records, c.method)) != c.digest}
 
     assert differing("name", "other") == set()

@@ -1,22 +1,18 @@
-"""The tables of a study: one row a cell, one row a trial, and a summary for people; each stamped NOT PRIVATE.
-
-The stamp of a CSV file is its first column, so that ``pandas.read_csv(path)`` needs no option.
-"""
+"""The tables of a calibration study: one row a cell, one row a trial, and a summary; each stamped NOT PRIVATE."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.cell import Cell
-from dpbayes_cli.experiments.measures import INTERVAL, ks_band
+from dpbayes_cli.experiments.calibration.cell import CalibrationCell
+from dpbayes_cli.experiments.calibration.measures import INTERVAL, ks_band
+from dpbayes_cli.experiments.calibration.study import CalibrationStudy, parameter_of
+from dpbayes_cli.experiments.stamped import stamped_csv
 from dpbayes_cli.experiments.store import FinishedCell
-from dpbayes_cli.experiments.study import Study
 
-Results = Sequence[tuple[Cell, FinishedCell]]
+Results = Sequence[tuple[CalibrationCell, FinishedCell]]
 
 _PLACE = ("case", "model", "parameter", "n", "epsilon", "method")
 _MEASURES = ("ks", "ks_p_value", "coverage", "mean_sd", "mmd", "mmd_squared", "mmd_squared_error")
@@ -27,7 +23,7 @@ def rows(results: Results) -> list[dict[str, Any]]:
     """Return one object a cell: its place in the grid, and its measures."""
     found = []
     for cell, result in results:
-        place = (cell.name, cell.case.model, result.parameter, cell.n_records, cell.epsilon, cell.method)
+        place = (cell.name, cell.case.model, parameter_of(cell.case), cell.n_records, cell.epsilon, cell.method)
         measures = {name: result.measures[name] for name in _MEASURES}
         found.append({**dict(zip(_PLACE, place, strict=True)), "trials": cell.trials, **measures})
     return found
@@ -36,29 +32,21 @@ def rows(results: Results) -> list[dict[str, Any]]:
 def results_csv(results: Results) -> bytes:
     """Return the bytes of ``results.csv``: the stamp, the place in the grid, the measures."""
     table = ([row[name] for name in (*_PLACE, "trials", *_MEASURES)] for row in rows(results))
-    return _csv((*_PLACE, "trials", *_MEASURES), table)
+    return stamped_csv((*_PLACE, "trials", *_MEASURES), table)
 
 
 def ranks_csv(results: Results) -> bytes:
     """Return the bytes of ``ranks.csv``: the true parameter and its rank, one row a trial."""
     table = (
-        (cell.name, cell.case.model, result.parameter, cell.n_records, cell.epsilon, cell.method, trial, theta, rank)
+        (cell.name, cell.case.model, parameter, cell.n_records, cell.epsilon, cell.method, trial, theta, rank)
         for cell, result in results
-        for trial, (theta, rank) in enumerate(zip(result.thetas, result.ranks, strict=True))
+        for parameter in [parameter_of(cell.case)]
+        for trial, (theta, rank) in enumerate(zip(result.trials["theta"], result.trials["rank"], strict=True))
     )
-    return _csv((*_PLACE, "trial", "theta", "rank"), table)
+    return stamped_csv((*_PLACE, "trial", "theta", "rank"), table)
 
 
-def _csv(header: Iterable[str], table: Iterable[Iterable[Any]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("stamp", *header))
-    for row in table:
-        writer.writerow((NOT_PRIVATE, *(repr(value) if isinstance(value, float) else value for value in row)))
-    return text.getvalue().encode("utf-8")
-
-
-def summary_markdown(study: Study, results: Results, figures: Sequence[str]) -> bytes:
+def summary_markdown(study: CalibrationStudy, results: Results, figures: Sequence[str]) -> bytes:
     """Return the bytes of ``summary.md``."""
     caught = sum(result.measures["ks_p_value"] < _ALARM for _, result in results)  # type: ignore[operator]
     lines = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy as np
 from dpbayes_cli.capabilities import ConjugatePosterior
 from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Request, Sampler, expect
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.experiments.cell import Cell
+from dpbayes_cli.experiments.calibration.cell import CalibrationCell
+from dpbayes_cli.experiments.calibration.measures import measure
+from dpbayes_cli.experiments.calibration.study import parameter_of
+from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
-from dpbayes_cli.experiments.measures import Measures, measure
 from dpbayes_cli.experiments.posteriors import ranks_among, ranks_of
 from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.numeric import parse_decimal
@@ -45,23 +47,7 @@ class Simulated:
     reference: Floats | None
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What came out of a cell.
-
-    Attributes:
-        parameter: the name of the parameter that was looked at.
-        measures: the numbers.
-        thetas, ranks: of that parameter, shape (n_trials,).
-    """
-
-    parameter: str
-    measures: Measures
-    thetas: Floats
-    ranks: Floats
-
-
-def simulate_cell(cell: Cell) -> Outcome:
+def simulate_cell(cell: CalibrationCell) -> Outcome:
     """Run all trials of a cell; equal cells give equal numbers, in any process.
 
     Raises:
@@ -71,16 +57,16 @@ def simulate_cell(cell: Cell) -> Outcome:
     trials = simulate(cell, model)
     rng = np.random.default_rng(cell.inference_seed())
     ranks, draws = _METHODS[cell.method](cell, model, trials, rng)
-    name = cell.case.parameter or model.parameters[0]
+    name = parameter_of(cell.case)
     k = model.parameters.index(name)
     distances = None
     if cell.mmd and trials.reference is not None:
         distances = squared_mmds(draws, trials.reference)
     measures = measure(ranks[:, k], draws[:, :, k].std(axis=1, ddof=1), distances)
-    return Outcome(name, measures, trials.thetas[:, k], ranks[:, k])
+    return Outcome(asdict(measures), {"theta": trials.thetas[:, k], "rank": ranks[:, k]})
 
 
-def model_of(cell: Cell, domain: Any) -> ConjugatePosterior:
+def model_of(cell: CalibrationCell, domain: Any) -> ConjugatePosterior:
     """Return the cell's model on a domain."""
     model: Model = build_spec({"model": cell.case.model, "domain": domain, "prior": cell.case.prior}).build_model()
     return expect(model, ConjugatePosterior)
@@ -94,7 +80,7 @@ def complete_policy(model: Model) -> RecordPolicy:
     return RecordPolicy(Neighbors.REPLACE_ONE, str(int(column.lower)) if column.integers else repr(column.lower))
 
 
-def plan_of(cell: Cell, model: Model, mechanism: str) -> Plan:
+def plan_of(cell: CalibrationCell, model: Model, mechanism: str) -> Plan:
     """Return the calibrated plan of a mechanism.
 
     Raises:
@@ -113,7 +99,7 @@ def plan_of(cell: Cell, model: Model, mechanism: str) -> Plan:
     return mechanism_type(mechanism)().plan(model, request)
 
 
-def check_plans(grid: Sequence[Cell]) -> None:
+def check_plans(grid: Sequence[CalibrationCell]) -> None:
     """Plan each case at each epsilon once, at its smallest n, so that what cannot be priced is refused at the start.
 
     Raises:
@@ -136,7 +122,7 @@ def check_plans(grid: Sequence[Cell]) -> None:
             ) from None
 
 
-def simulate(cell: Cell, model: ConjugatePosterior) -> Simulated:
+def simulate(cell: CalibrationCell, model: ConjugatePosterior) -> Simulated:
     """Draw parameters, statistics, noise and non-private posteriors: the same for every method of the grid.
 
     Raises:
@@ -157,14 +143,18 @@ def simulate(cell: Cell, model: ConjugatePosterior) -> Simulated:
     return Simulated(thetas, values, released, _non_private(cell, wide, exact, np.random.default_rng(reference)))
 
 
-def _prior_predictive(cell: Cell, model: ConjugatePosterior, seed: np.random.SeedSequence) -> tuple[Floats, Integers]:
+def _prior_predictive(
+    cell: CalibrationCell, model: ConjugatePosterior, seed: np.random.SeedSequence
+) -> tuple[Floats, Integers]:
     """Return parameters and exact statistics: equal seeds draw equal records, whatever the bounds make of them."""
     rng = np.random.default_rng(seed)
     drawn = [model.simulate(cell.n_records, rng) for _ in range(cell.trials)]
     return np.array([theta for theta, _ in drawn]), np.array([value for _, value in drawn], dtype=np.int64)
 
 
-def _non_private(cell: Cell, model: ConjugatePosterior, values: Integers, rng: np.random.Generator) -> Floats:
+def _non_private(
+    cell: CalibrationCell, model: ConjugatePosterior, values: Integers, rng: np.random.Generator
+) -> Floats:
     """Draw from the conjugate posteriors of the exact statistics."""
     family = model.family(cell.n_records)
     drawn = []
@@ -177,7 +167,7 @@ def _non_private(cell: Cell, model: ConjugatePosterior, values: Integers, rng: n
 _Answer = tuple["Floats", "Floats"]
 
 
-def _inferred(cell: Cell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
+def _inferred(cell: CalibrationCell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
     """Infer from the noisy statistics."""
     noisy, policy = expect(model, NoisyStatistics), complete_policy(model)
     (step,) = plan_of(cell, model, cell.mechanism).steps
@@ -186,7 +176,7 @@ def _inferred(cell: Cell, model: ConjugatePosterior, trials: Simulated, rng: np.
     return ranks_of(problems, trials.thetas, method, cell.draws, noisy.components, rng)
 
 
-def _drawn(cell: Cell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
+def _drawn(cell: CalibrationCell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
     """Draw what posterior sampling would release."""
     (step,) = plan_of(cell, model, "ops").steps
     sampler = expect(step.law, Sampler)
@@ -194,14 +184,14 @@ def _drawn(cell: Cell, model: ConjugatePosterior, trials: Simulated, rng: np.ran
     return ranks_among(trials.thetas, drawn, rng), drawn
 
 
-def _known(cell: Cell, _: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
+def _known(cell: CalibrationCell, _: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
     """Take the non-private posteriors, whose distance to themselves is zero."""
     if trials.reference is None:
         raise TypeError("the non-private posteriors were not drawn")
     return ranks_among(trials.thetas, trials.reference, rng), trials.reference
 
 
-_METHODS: dict[str, Callable[[Cell, ConjugatePosterior, Simulated, np.random.Generator], _Answer]] = {
+_METHODS: dict[str, Callable[[CalibrationCell, ConjugatePosterior, Simulated, np.random.Generator], _Answer]] = {
     "noise-aware": _inferred,
     "naive": _inferred,
     "ops": _drawn,

@@ -1,0 +1,1 @@
+"""Studies of classification: how well what was released of a network predicts new records."""

@@ -1,0 +1,63 @@
+"""Predict the classes of new records in every trial of a cell, and score the predictions."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.classification.cell import ClassificationCell
+from dpbayes_cli.experiments.classification.posteriors import posteriors
+from dpbayes_cli.experiments.classification.records import Records, model_of, records_of, target_of
+from dpbayes_cli.inference.classify import class_probabilities
+from dpbayes_cli.inference.scores import scores_of
+
+if TYPE_CHECKING:
+    from dpbayes_cli.discrete_network import DiscreteNetwork
+    from dpbayes_cli.numeric import Floats
+
+SCORES = ("accuracy", "log_score", "calibration_error")
+ERRORS = ("released_error", "cell_error")
+
+
+def predict_cell(cell: ClassificationCell) -> Outcome:
+    """Run all trials of a cell; equal cells give equal numbers, in any process.
+
+    Raises:
+        SpecError: no release can be planned.
+        SourceError: a file cannot be read.
+    """
+    model = model_of(cell)
+    records = records_of(cell, model)
+    found = posteriors(cell, model, records)
+    trials = _scored(model, records, found.draws)
+    for name, tables in zip(ERRORS, (found.released, found.taken), strict=True):
+        if tables is not None:
+            trials[name] = np.abs(tables - records.counts).mean(axis=1)
+    measures: dict[str, float | None] = dict.fromkeys(
+        f"{name}{ending}" for name in (*SCORES, "majority", *ERRORS) for ending in ("", "_se")
+    )
+    for name, values in trials.items():
+        measures[name], measures[f"{name}_se"] = float(values.mean()), standard_error(values)
+    return Outcome(measures, trials)
+
+
+def _scored(model: DiscreteNetwork, records: Records, draws: Floats) -> dict[str, Floats]:
+    """Return the scores of each trial, and how often the commonest class of the records learned from is right."""
+    target = target_of(model)
+    scores = [
+        scores_of(class_probabilities(model.network, target, drawn, test), labels)
+        for drawn, test, labels in zip(draws, records.tests, records.labels, strict=True)
+    ]
+    found = {name: np.array([getattr(each, name) for each in scores]) for name in SCORES}
+    of_class = model.split(records.counts)[target].reshape(len(draws), -1, model.network.sizes[target]).sum(axis=1)
+    commonest = of_class.argmax(axis=1)
+    right = [float((labels[labels >= 0] == k).mean()) for labels, k in zip(records.labels, commonest, strict=True)]
+    return {**found, "majority": np.array(right)}
+
+
+def standard_error(values: Floats) -> float:
+    """Return the standard error of a mean of independent trials."""
+    return float(values.std(ddof=1) / math.sqrt(len(values)))

@@ -1,0 +1,79 @@
+"""What the graph of a case alone says about parities against cells: how many numbers are noised, and how much."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+from dpbayes_cli.contracts import Request
+from dpbayes_cli.discrete_network import DiscreteNetwork
+from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.privacy.parities import n_bits
+from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.statistic import RecordPolicy
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The tables of a network, as two mechanisms see them.
+
+    Attributes:
+        cells: the number of cells of all tables.
+        parities: the number of patterns that say the same, with the number of records.
+        shared: the most variables that two tables share.
+        cell_noise: the scale of Laplace noise on a cell, times epsilon.
+        parity_noise: the scale of noise on a parity, times epsilon.
+        ratio: the standard deviation of the noise of a rebuilt cell, the mean over all cells, as a part of that of a
+            noised one.
+    """
+
+    cells: int
+    parities: int
+    shared: int
+    cell_noise: float
+    parity_noise: float
+    ratio: float
+
+    @property
+    def sentence(self) -> str:
+        """What follows from it, in words."""
+        overlap = "one variable at most" if self.shared == 1 else f"up to {self.shared} variables"
+        parts = [
+            f"Its tables share {overlap}. {self.cells} cells with noise of scale {self.cell_noise:g} / epsilon stand "
+            f"against {self.parities} parities with noise of scale {self.parity_noise:g} / epsilon: the noise of a cell "
+            f"that is rebuilt from parities has {self.ratio:.2f} times the standard deviation of that of a noised cell."
+        ]
+        if self.shared == 1:
+            parts.append(
+                "Tables that share one variable have hardly a parity in common, so that there is little to be noised "
+                "once in place of several times; and the totals that plain Laplace tells repeatedly are put together "
+                "by the noise-aware posterior."
+            )
+        if self.parities > self.cells:
+            parts.append("Values that are coded by several bits take more parities than there are cells.")
+        if self.ratio > 1.0:
+            parts.append("A record moves half of the parities of a wide table, and two of its cells.")
+        return " ".join(parts)
+
+
+def structure_of(model: DiscreteNetwork, policy: RecordPolicy) -> Structure:
+    """Return the structure of a network whose records are complete.
+
+    A cell that is rebuilt from the 2^b - 1 parities of a table of b bits and the number of records is off by 2 / 2^b
+    times the sum of their noises, each with a sign of its own.
+
+    Source: Barak et al. 2007; the inverse Walsh-Hadamard transform of the numbers of odd records.
+    """
+    network = model.network
+    components, scales = [], []
+    for name in ("laplace", "fourier-laplace"):
+        (step,) = mechanism_type(name)().plan(model, Request(policy, parse_decimal("1"))).steps
+        components.append(len(step.statistic.names))
+        scales.append(step.noise.scale)
+    entries = [1 << sum(n_bits(network.sizes[v]) for v in family) for family in network.families]
+    spread = [2.0 / size * math.sqrt(size - 1.0) for size in entries]
+    mean = math.fsum(s * n for s, n in zip(spread, network.n_cells, strict=True)) / components[0]
+    families = [set(family) for family in network.families]
+    shared = max((len(a & b) for a, b in itertools.combinations(families, 2)), default=0)
+    return Structure(*components, shared, *scales, mean * scales[1] / scales[0])

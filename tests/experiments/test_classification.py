@@ -1,0 +1,437 @@
+"""A classification study: its file, what it measures against known answers, and planted bugs that it must see."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.experiments import NOT_PRIVATE
+from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.classification.cell import ClassificationCell
+from dpbayes_cli.experiments.classification.comparison import CLEAR, paired
+from dpbayes_cli.experiments.classification.posteriors import posteriors
+from dpbayes_cli.experiments.classification.records import POLICY, model_of, records_of
+from dpbayes_cli.experiments.classification.results import statement
+from dpbayes_cli.experiments.classification.structure import structure_of
+from dpbayes_cli.experiments.classification.study import ClassificationStudy
+from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
+from dpbayes_cli.experiments.restricted_rows import draw_restricted, draw_truncated_beta, table_temperature
+from dpbayes_cli.experiments.store import study_yaml
+from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.spec.yaml_reader import parse_yaml
+from tests.conftest import ROOT, Cli
+
+FALSE_FAIL = 1e-6
+NAIVE_BAYES = ROOT / "configs" / "experiments" / "naive-bayes.yaml"
+METHODS = ["non-private", "laplace", "laplace-naive", "fourier-laplace", "fourier-naive", "ops"]
+BINARY = {"values": ["0", "1"]}
+FEATURES: dict[str, Any] = {
+    "model": "naive-bayes",
+    "n_train": "60",
+    "n_test": "80",
+    "domain": {"target": "y", "variables": {"y": BINARY, "a": BINARY, "b": {"values": ["r", "s", "t"]}, "c": BINARY}},
+}
+CHAIN: dict[str, Any] = {
+    "model": "bayes-net",
+    "n_train": "60",
+    "n_test": "80",
+    "domain": {
+        "target": "c",
+        "variables": {
+            "a": BINARY,
+            "b": {**BINARY, "parents": ["a"]},
+            "c": {**BINARY, "parents": ["a", "b"]},
+            "d": {**BINARY, "parents": ["b", "c"]},
+        },
+    },
+}
+TINY: dict[str, Any] = {
+    "study": "classification",
+    "name": "tiny",
+    "seed": "3",
+    "trials": "4",
+    "draws": "20",
+    "epsilon": ["1", "20"],
+    "methods": METHODS,
+    "cases": {"features": FEATURES, "chain": CHAIN},
+}
+
+
+def files_case(train: Path, test: Path) -> dict[str, Any]:
+    """A case of two columns of files, every cell of which has a stand-in."""
+    columns = {"y": {"values": ["no", "yes"], "impute": "no"}, "x": {"values": ["0", "1"], "impute": "0"}}
+    domain = {"target": "y", "variables": columns}
+    return {"model": "naive-bayes", "train": str(train), "test": str(test), "domain": domain}
+
+
+def study_of(**changes: Any) -> ClassificationStudy:
+    return expect(build_study({**TINY, **changes}), ClassificationStudy)
+
+
+def cell_of(case: dict[str, Any], method: str, epsilon: str = "1", **changes: Any) -> ClassificationCell:
+    """The one cell of a study of one case, price and method."""
+    study = study_of(cases={"one": case}, methods=[method], epsilon=[epsilon], **changes)
+    (found,) = kind_of(study).cells(study)
+    return expect(found, ClassificationCell)
+
+
+def mean(outcome: Outcome, measure: str) -> float:
+    return expect(outcome.measures[measure], float)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the tiny study, run through the command line's parts on one process."""
+    return run(tmp_path_factory.mktemp("studies") / "whole")[0]
+
+
+def run(out: Path, jobs: int = 1, **changes: Any) -> tuple[Path, list[str]]:
+    """Run and publish the tiny study; return where, and the cells that were computed."""
+    from dpbayes_cli.experiments.publish import publish
+    from dpbayes_cli.experiments.runner import run_study
+
+    study, computed = study_of(**changes), list[str]()
+    publish(out, study, run_study(study, out, jobs, lambda cell, *_: computed.append(cell.label)))
+    return out, computed
+
+
+# --- from the file to the results ------------------------------------------------------------------------------------
+
+
+def test_the_command_runs_a_study_and_takes_it_up(dpbayes: Cli, place: Path) -> None:
+    Path("tiny.yaml").write_text(json.dumps(TINY), encoding="utf-8")
+    done = dpbayes("experiment", "tiny.yaml", "--trials", "2", "--case", "features", "--jobs", "1", "--json", "-v")
+    assert (done.json["stamp"], done.json["study"]) == (NOT_PRIVATE, "tiny")
+    assert len(done.json["results"]) == 1 + 2 * 5, "one cell is enough where nothing is private"
+    assert {row["trials"] for row in done.json["results"]} == {2}
+    assert "11 of 11: features, epsilon 20, ops" in done.err
+    lost = sorted((place / "experiment-tiny" / "cells").iterdir())[3]
+    before = lost.read_bytes()
+    lost.unlink()
+    again = dpbayes("experiment", "tiny.yaml", "--trials", "2", "--case", "features", "--jobs", "1", "-v")
+    assert again.err.count(" of 11: ") == 1
+    first, second = (json.loads(content) for content in (before, lost.read_bytes()))
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+    assert again.out.splitlines()[0] == NOT_PRIVATE
+
+
+def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
+    files = [path for path in whole.rglob("*") if path.is_file()]
+    assert len(files) == 2 * 11 + 6
+    assert all("NOT PRIVATE" in path.read_text(encoding="utf-8") for path in files)
+    for name in ("accuracy.svg", "cell-error.svg"):
+        assert f">{NOT_PRIVATE}<" in (whole / name).read_text(encoding="utf-8")
+
+
+def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
+    results, trials = pd.read_csv(whole / "results.csv"), pd.read_csv(whole / "trials.csv")
+    assert (len(results), len(trials)) == (22, 88)
+    keys = ["case", "epsilon", "method"]
+    by_cell = trials.groupby(keys, dropna=False)[["accuracy", "released_error", "cell_error"]]
+    merged = results.set_index(keys).sort_index()
+    pd.testing.assert_frame_equal(by_cell.mean().sort_index(), merged[["accuracy", "released_error", "cell_error"]])
+    errors = by_cell.std(ddof=1)["accuracy"].sort_index() / 2.0
+    np.testing.assert_allclose(merged["accuracy_se"], errors, atol=1e-12)
+    assert merged["cell_error"].notna().sum() == 2 * 2 * 2, "of the naive methods alone"
+    same = trials.groupby(["case", "trial"])["majority"].nunique()
+    assert same.eq(1).all(), "all methods and prices see the same records"
+
+
+def test_the_summary_says_who_wins(whole: Path) -> None:
+    text = (whole / "summary.md").read_text(encoding="utf-8")
+    for case in ("features", "chain"):
+        assert f"## {case}\n" in text
+    for label in ("noise-aware", "naive", "tables as released", "tables taken for true"):
+        assert text.count(f"**{label}**: ") == 2
+    assert "share one variable at most" in text
+    assert "share up to 2 variables" in text
+
+
+def test_the_numbers_depend_on_neither_processes_nor_order(whole: Path, tmp_path: Path) -> None:
+    other, _ = run(tmp_path / "other", jobs=2, methods=list(reversed(METHODS)), epsilon=["20", "1"])
+    keys = ["case", "epsilon", "method"]
+    first, second = (
+        pd.read_csv(io.BytesIO((out / "results.csv").read_bytes())).sort_values(keys, ignore_index=True)
+        for out in (whole, other)
+    )
+    pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def test_more_trials_begin_with_the_same_records() -> None:
+    few, many = (cell_of(FEATURES, "non-private", trials=trials) for trials in ("2", "5"))
+    assert np.array_equal(records_of(few, model_of(few)).counts, records_of(many, model_of(many)).counts[:2])
+
+
+def test_a_cell_is_defined_by_what_its_numbers_depend_on() -> None:
+    base = cell_of(FEATURES, "laplace")
+    same = [replace(base, name="other"), cell_of({**FEATURES, "trials": "4"}, "laplace")]
+    assert {each.digest for each in same} == {base.digest}
+    others = [
+        cell_of(FEATURES, "laplace-naive"),
+        cell_of(FEATURES, "laplace", "2"),
+        cell_of({**FEATURES, "n_test": "81"}, "laplace"),
+        cell_of({**FEATURES, "prior": {"concentration": "2"}}, "laplace"),
+        cell_of(FEATURES, "laplace", draws="21"),
+        cell_of({**FEATURES, "trials": "3"}, "laplace"),
+    ]
+    assert len({base.digest, *(each.digest for each in others)}) == 7
+    assert base.noise_seed("laplace").entropy == others[0].noise_seed("laplace").entropy, "of one release"
+    assert base.noise_seed("laplace").entropy != others[1].noise_seed("laplace").entropy
+
+
+# --- records from files ----------------------------------------------------------------------------------------------
+
+
+def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("x,y\n" + "1,yes\n" * 30 + "0,no\n" * 50 + "?,no\n" * 20, encoding="ascii")
+    (tmp_path / "test.csv").write_text("y,x\n" + "yes,1\n" * 6 + "no,0\n" * 3 + "?,0\n", encoding="ascii")
+    case = files_case(Path("train.csv"), Path("test.csv"))
+    (tmp_path / "study.yaml").write_text(json.dumps({**TINY, "cases": {"one": case}}), encoding="utf-8")
+    study = expect(read_study(tmp_path / "study.yaml"), ClassificationStudy)
+    assert study.cases["one"].train == str(tmp_path / "train.csv")
+    assert build_study(parse_yaml(study_yaml(study).decode())) == study, "the canonical file is found from anywhere"
+    cells = kind_of(study).cells(study)
+    found = records_of(cells[0], model_of(cells[0]))
+    assert found.n_train == 100
+    assert found.counts.tolist() == [[70, 30, 70, 0, 0, 30]] * 4
+    assert found.labels[0].tolist() == [1] * 6 + [0] * 3 + [-1], "a label is taken as it is"
+    assert (found.tests[0][:, 0] == -1).all()
+    assert cells[0].compute().measures["accuracy"] == 1.0
+    before = cells[0].digest
+    (tmp_path / "test.csv").write_text("y,x\nyes,1\n", encoding="ascii")
+    assert kind_of(study).cells(study)[0].digest != before, "another file is another cell"
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "hint"),
+    [
+        ({"repeats": "3"}, "repeats", ""),
+        ({"study": "classify"}, "study", "classification"),
+        ({"n": ["10"]}, "n", ""),
+        ({"methods": ["laplas"]}, "methods", ""),
+        ({"methods": ["ops", "ops"]}, "", ""),
+        ({"cases": {"one": {**FEATURES, "n_tests": "3"}}}, "cases.one.n_tests", "'n_test'"),
+        ({"cases": {"one": {**FEATURES, "train": "a.csv"}}}, "cases.one", ""),
+        ({"cases": {"one": {**FEATURES, "n_test": None}}}, "cases.one", ""),
+        ({"cases": {"one": {**FEATURES, "epsilon": ["0"]}}}, "cases.one", ""),
+        ({"cases": {"one": {**FEATURES, "domain": {**FEATURES["domain"], "target": "z"}}}}, "cases.one.domain", ""),
+        ({"cases": {"one": {**FEATURES, "model": "beta-bernoulli", "domain": {}}}}, "cases.one.model", "bayes-net"),
+        (
+            {"cases": {"one": {**CHAIN, "domain": {"variables": CHAIN["domain"]["variables"]}}}},
+            "cases.one.domain.target",
+            "target: NAME",
+        ),
+        (
+            {"cases": {"one": {**FEATURES, "n_train": None, "n_test": None, "train": "a", "test": "b"}}},
+            "cases.one.domain.variables.y",
+            "impute",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, hint: str) -> None:
+    with pytest.raises(SpecError) as error:
+        kind_of(study := study_of(**changes)).cells(study)
+    assert where in error.value.message
+    assert hint in error.value.hint
+
+
+def test_what_cannot_be_priced_or_read_is_refused_at_the_start(tmp_path: Path) -> None:
+    weighted = {**FEATURES["domain"]["variables"], "a": {**BINARY, "weight": "2"}}
+    case = {**FEATURES, "domain": {"target": "y", "variables": weighted}}
+    with pytest.raises(SpecError, match=r"^cases\.one: .*fourier-laplace, epsilon 1"):
+        cell_of(case, "fourier-naive")
+    with pytest.raises(SourceError, match=r"cannot read .*missing\.csv"):
+        cell_of(files_case(tmp_path / "missing.csv", tmp_path / "missing.csv"), "laplace")
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+CLEAR_CASE = {**FEATURES, "n_train": "400", "n_test": "200", "prior": {"concentration": "0.3"}}
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+def test_nothing_private_predicts_better_than_what_is_not(method: str) -> None:
+    """At epsilon 0.1 the noise hides 400 records; at 1,000 there is next to none."""
+    exact = cell_of(CLEAR_CASE, "non-private", trials="60").compute()
+    noisy = cell_of(CLEAR_CASE, method, "0.1", trials="60").compute()
+    lost = paired(exact.trials["accuracy"].tolist(), noisy.trials["accuracy"].tolist(), 1)
+    assert lost.value > 4.0 * lost.error > 0.0
+    assert mean(exact, "accuracy") > mean(exact, "majority") + 0.05
+    generous = cell_of(CLEAR_CASE, method, "1000", trials="60").compute()
+    near = paired(exact.trials["accuracy"].tolist(), generous.trials["accuracy"].tolist(), 1)
+    assert abs(near.value) < 0.02 or method == "ops", "ops keeps its truncation and one draw at any price"
+
+
+def uninformative() -> ClassificationCell:
+    """Features that say nothing about the class: no prediction is right more often than the commonest class."""
+    prior = {"concentration": {"y": "5", "a": "5000", "b": "5000", "c": "5000"}}
+    return cell_of({**FEATURES, "prior": prior, "n_test": "400"}, "non-private", trials="10")
+
+
+def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = uninformative().compute()
+    assert mean(found, "accuracy") < mean(found, "majority") + 0.05
+    monkeypatch.setattr(
+        "dpbayes_cli.experiments.classification.records.unlabelled", lambda codes, target: (codes, codes[:, target])
+    )
+    leaking = uninformative()
+    records = records_of(leaking, model_of(leaking))
+    assert (records.tests[0][:, 0] >= 0).all(), "the planted bug is in"
+    again = leaking.compute()
+    assert mean(again, "accuracy") == mean(found, "accuracy"), "and classify never reads the target"
+    monkeypatch.setattr(
+        "dpbayes_cli.experiments.classification.prediction.class_probabilities",
+        lambda network, target, draws, records: np.eye(network.sizes[target])[records[:, target]],
+    )
+    assert mean(uninformative().compute(), "accuracy") > mean(found, "majority") + 0.05
+
+
+@pytest.mark.parametrize(("method", "cells"), [("laplace-naive", 16), ("fourier-naive", 16)])
+def test_the_released_tables_have_the_noise_that_was_paid_for(
+    method: str, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mean absolute error over 200 trials lies within 15 % of the law's, without noise it is zero."""
+    at = cell_of(FEATURES, method, trials="200")
+    structure = structure_of(model_of(at), POLICY)
+    assert structure.cells == cells
+    scale = structure.cell_noise
+    expected = scale if method == "laplace-naive" else structure.ratio * scale * 2.0 / np.pi**0.5
+    found = at.compute()
+    assert mean(found, "released_error") == pytest.approx(expected, rel=0.15)
+    assert mean(found, "cell_error") < mean(found, "released_error"), "what is possible is nearer"
+    monkeypatch.setattr(DiscreteLaplace, "simulate", lambda law, rng, size: np.zeros(size, dtype=np.int64))
+    silent = at.compute()
+    assert mean(silent, "released_error") == pytest.approx(0.0, abs=1e-9)
+    assert mean(silent, "cell_error") == pytest.approx(0.0, abs=1e-6)
+
+
+def test_fourier_wins_on_overlapping_tables() -> None:
+    """Twelve binary variables, each after the one before it: a variable's own parity is noised once for two tables."""
+    variables = {f"v{i}": {**BINARY, "parents": [f"v{i - 1}"] if i else []} for i in range(12)}
+    case = {**CHAIN, "n_train": "500", "domain": {"target": "v5", "variables": variables}}
+    fourier, laplace = (
+        cell_of(case, method, "5", trials="20").compute() for method in ("fourier-naive", "laplace-naive")
+    )
+    for measure in ("released_error", "cell_error"):
+        won = paired(fourier.trials[measure].tolist(), laplace.trials[measure].tolist(), -1)
+        assert won.verdict == "Fourier", (measure, won)
+
+
+def test_the_non_private_posterior_is_the_conjugate_one() -> None:
+    at = cell_of(CHAIN, "non-private", draws="4000", trials="2")
+    model = model_of(at)
+    records = records_of(at, model)
+    found = posteriors(at, model, records).draws
+    for drawn, counts in zip(model.split(found[0]), model.split(records.counts[0]), strict=True):
+        shape = counts + 1.0
+        total = shape.sum(axis=-1, keepdims=True)
+        np.testing.assert_allclose(drawn.mean(axis=0), shape / total, atol=5.0 * 0.5 / 4000**0.5)
+        np.testing.assert_allclose(drawn.sum(axis=-1), 1.0)
+
+
+# --- who wins --------------------------------------------------------------------------------------------------------
+
+
+def test_differences_are_paired() -> None:
+    """Trials that differ much from each other, and by 0.1 between the methods: unpaired nothing would be seen."""
+    base = np.linspace(0.0, 1.0, 11)
+    jitter = np.where(np.arange(11) % 2, 0.01, -0.01)
+    found = paired((base + 0.1 + jitter).tolist(), base.tolist(), 1)
+    reference = stats.ttest_rel(base + 0.1 + jitter, base)
+    assert found.value == pytest.approx(0.1, abs=0.002)
+    assert found.value / found.error == pytest.approx(float(reference.statistic))
+    assert found.verdict == "Fourier"
+    assert paired((base + 0.1 + jitter).tolist(), base.tolist(), -1).verdict == "Laplace"
+    assert paired(base.tolist(), base.tolist(), 1).verdict == "neither"
+    assert replace(found, error=found.value / CLEAR).verdict == "neither"
+    with pytest.raises(ValueError, match="zip"):
+        paired([1.0, 2.0], [1.0], 1)
+
+
+def test_a_statement_follows_from_its_numbers() -> None:
+    won, lost = paired([0.9, 0.9, 0.91], [0.7, 0.71, 0.7], 1), paired([0.7, 0.71, 0.7], [0.9, 0.9, 0.91], 1)
+    text = statement("naive", [("1", won), ("2", lost), ("3", replace(won, error=1.0))])
+    assert text.startswith("**naive**: Fourier is better at epsilon 1, plain Laplace is better at epsilon 2, no ")
+    assert "is seen at epsilon 3. Accuracy, Fourier less Laplace" in text
+    assert "1: +0.2000 ± 0.0058" in text
+
+
+# --- posterior sampling ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.3, 0.3), (40.0, 3.0), (3.0, 40.0), (2000.0, 9.0), (9.0, 2000.0)])
+def test_truncated_beta_draws_have_their_law(a: float, b: float) -> None:
+    """Kolmogorov-Smirnov against the law's own density, integrated on a fine grid."""
+    rng, n = np.random.default_rng(5), 4000
+    ends = np.full(n, 0.1), np.full(n, 0.9)
+    drawn = draw_truncated_beta(np.full(n, a), np.full(n, b), *ends, rng)
+    assert drawn.min() >= 0.1
+    assert drawn.max() <= 0.9
+    grid = np.linspace(0.1, 0.9, 400_001)
+    log = (a - 1.0) * np.log(grid) + (b - 1.0) * np.log1p(-grid)
+    cumulative = np.cumsum(np.exp(log - log.max()))
+    assert stats.kstest(drawn, lambda x: np.interp(x, grid, cumulative / cumulative[-1])).pvalue >= FALSE_FAIL
+
+
+def test_a_law_far_beyond_an_end_crowds_there() -> None:
+    shape = np.array([[50_000.0, 1.0], [1.0, 50_000.0]])
+    rows = draw_restricted(shape, 0.1, np.random.default_rng(6))
+    np.testing.assert_allclose(rows, [[0.9, 0.1], [0.1, 0.9]], atol=1e-3)
+    assert np.isfinite(rows).all()
+
+
+def test_rows_of_several_values_have_their_law() -> None:
+    """Three values: against draws of the whole law of which those inside are kept."""
+    rng, shape = np.random.default_rng(7), np.array([6.0, 2.0, 3.0])
+    rows = draw_restricted(np.tile(shape, (3000, 1)), 0.1, rng)
+    assert rows.min() >= 0.1 - 1e-12
+    np.testing.assert_allclose(rows.sum(axis=1), 1.0)
+    kept = rng.dirichlet(shape, 20_000)
+    kept = kept[(kept >= 0.1).all(axis=1)]
+    for k in range(3):
+        assert stats.ks_2samp(rows[:, k], kept[:, k]).pvalue >= FALSE_FAIL
+
+
+def test_a_temperature_pays_for_the_range_of_a_table() -> None:
+    assert table_temperature(1.0, 2) == pytest.approx(1.0 / (2.0 * np.log(9.0)))
+    assert table_temperature(1.0, 10) == pytest.approx(1.0 / (2.0 * np.log(0.55 / 0.05)))
+    assert table_temperature(100.0, 2) == 1.0
+
+
+# --- the study of the paper ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", ["sixteen-features", "two-parents", "three-parents", "adult"])
+def test_the_study_of_the_paper_runs(case: str, dpbayes: Cli) -> None:
+    """The whole is planned, and one price of it is run."""
+    study = expect(read_study(NAIVE_BAYES), ClassificationStudy)
+    assert len(kind_of(study).cells(study)) == 4 * 26
+    cases = {name: msgspec.structs.replace(each, epsilon=("1",)) for name, each in study.cases.items()}
+    Path("one.yaml").write_bytes(study_yaml(msgspec.structs.replace(study, cases=cases)))
+    done = dpbayes("experiment", "one.yaml", "--trials", "2", "--case", case, "--jobs", "1", "--json", "--out", "out")
+    rows = done.json["results"]
+    assert [row["method"] for row in rows] == METHODS
+    assert {row["trials"] for row in rows} == {2}
+    assert all(row["accuracy"] > 0.4 for row in rows)
+    assert rows[0]["accuracy"] > rows[0]["majority"]
+
+
+def test_the_paper_has_sixteen_features_and_fifty_records() -> None:
+    study = expect(read_study(NAIVE_BAYES), ClassificationStudy)
+    case = study.cases["sixteen-features"]
+    assert (len(case.domain["variables"]), case.n_train, study.trials) == (17, 50, 100)
+    assert case.prior == {"concentration": 1.0}
