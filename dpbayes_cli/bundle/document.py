@@ -156,7 +156,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
         Meta(description="the public number of records; null where it is private"),
     ]
     statistics: Annotated[list[ReleasedStatistic], Meta(description="empty where posterior draws were released")]
-    meanings: Annotated[dict[str, str], Meta(description="statistic: what each record adds to it, before the noise")]
+    meanings: Annotated[
+        dict[str, str],
+        Meta(description="statistic, or table of statistics: what a record adds to it, before the noise"),
+    ]
     noise: Annotated[Noise | None, Meta(description="null where posterior draws were released")]
     draws: Annotated[list[list[float]], Meta(description="posterior draws that were paid for, one list each")]
     parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]

@@ -14,6 +14,7 @@ from dpbayes_cli.bundle.wording import (
     records_text,
     released_text,
     reuse_texts,
+    table_meanings,
     width_text,
 )
 
@@ -83,7 +84,17 @@ def _statistics(document: ReleaseDocument) -> str:
         "| statistic | released value | noise scale | what a record adds |\n|---|---:|---:|---|\n"
         + "\n".join(rows)
         + _more(len(document.statistics), "statistics.csv")
+        + _of_tables(document)
     )
+
+
+def _of_tables(document: ReleaseDocument) -> str:
+    """Return what a record adds to each table, where statistics are the cells of tables."""
+    found = list(table_meanings(document).items())
+    if not found:
+        return ""
+    rows = "\n".join(f"| {_cell(name)} | {_cell(meaning)} |" for name, meaning in found[:_MANY])
+    return f"\n\n| table | what a record adds |\n|---|---|\n{rows}" + _more(len(found), "release.json")
 
 
 def _posterior(document: ReleaseDocument) -> str:
