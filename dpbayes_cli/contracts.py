@@ -157,6 +157,7 @@ class LatentCounts(NoisyStatistics):
 
 
 Temper = Literal["likelihood", "joint"]
+Selection = Literal["exponential", "permute-and-flip"]
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,7 @@ class Request:
         draws: how many posterior draws.
         temper: what a temperature acts on.
         support: the public range of the parameter, or None for the model's own.
+        selection: how a point of a public cover is chosen by its score.
     """
 
     policy: RecordPolicy
@@ -182,6 +184,7 @@ class Request:
     draws: int = 1
     temper: Temper = "likelihood"
     support: tuple[float, float] | None = None
+    selection: Selection = "exponential"
 
     def stated_epsilon(self) -> Decimal:
         """Return the epsilon.
@@ -221,7 +224,7 @@ class Request:
 
 
 class Sampler(ABC):
-    """A calibrated law of posterior draws, as a plan holds it."""
+    """A calibrated law of posterior draws, or of point estimates, as a plan holds it."""
 
     @abstractmethod
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
@@ -282,7 +285,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Draws:
-    """What a mechanism lets out of the data: posterior draws, each of them paid for.
+    """What a mechanism lets out of the data: posterior draws or point estimates, each of them paid for.
 
     Attributes:
         values: the draws, one value a parameter of the model each.
@@ -325,6 +328,8 @@ class Mechanism(ABC):
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
     """Whether prior and inference come after privacy, so that changing them is free."""
+    estimates: ClassVar[bool] = False
+    """Whether what is drawn are point estimates, whose spread says nothing about the width of a posterior."""
 
     @abstractmethod
     def plan(self, model: Model, request: Request) -> Plan:

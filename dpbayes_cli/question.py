@@ -168,6 +168,7 @@ def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
         draws=sampling.draws,
         temper=sampling.temper,
         support=sampling.support,
+        selection=sampling.selection,
     )
 
 

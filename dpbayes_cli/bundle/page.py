@@ -16,8 +16,10 @@ from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, s
 from dpbayes_cli.bundle.page_figures import chain_figures, density_figures, interval_figure
 from dpbayes_cli.bundle.wording import (
     REUSE_COMMAND,
+    are_estimates,
     bounds_text,
     computed_text,
+    draws_word,
     guarantee_meaning,
     guarantee_text,
     ledger_note,
@@ -25,6 +27,7 @@ from dpbayes_cli.bundle.wording import (
     odds_text,
     records_text,
     released_text,
+    result_heading,
     reuse_texts,
     width_text,
 )
@@ -125,7 +128,7 @@ def released(document: ReleaseDocument, analysis: Analysis) -> str:
     if document.draws:
         names = list(document.posterior)[:_MANY]
         rows = [[str(i), *(f"{x:.6g}" for x in draw[:_MANY])] for i, draw in enumerate(document.draws[:_MANY], 1)]
-        shown = table("The released draws", ["draw", *names], rows)
+        shown = table(f"The released {draws_word(document)}", [draws_word(document)[:-1], *names], rows)
         more = _more(len(document.draws), document.inference.samples_file)
     else:
         rows = [
@@ -144,8 +147,12 @@ def posterior(document: ReleaseDocument, analysis: Analysis) -> str:
     densities = density_figures(document, analysis)
     drawn = len(densities)
     return _section(
-        "The posterior",
-        table("Posterior of each parameter", ["parameter", "mean", "sd", "5 %", "median", "95 %"], rows),
+        result_heading(document),
+        table(
+            "Summary of the estimates" if are_estimates(document) else "Posterior of each parameter",
+            ["parameter", "mean", "sd", "5 %", "median", "95 %"],
+            rows,
+        ),
         _more(len(document.posterior), "release.json"),
         interval_figure(document, _MANY),
         gallery(densities),

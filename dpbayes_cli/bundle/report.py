@@ -7,12 +7,14 @@ from dpbayes_cli.bundle.wording import (
     REUSE_COMMAND,
     bounds_text,
     computed_text,
+    draws_word,
     guarantee_meaning,
     guarantee_text,
     ledger_note,
     noise_share,
     records_text,
     released_text,
+    result_heading,
     reuse_texts,
     width_text,
 )
@@ -64,7 +66,12 @@ def _draws(document: ReleaseDocument) -> str:
     rows = [
         f"| {i} | " + " | ".join(f"{x:.6g}" for x in draw[:_MANY]) + " |" for i, draw in enumerate(document.draws, 1)
     ]
-    head = "| draw | " + " | ".join(_cell(name) for name in names[:_MANY]) + " |\n|---:|" + "---:|" * len(names[:_MANY])
+    head = (
+        f"| {draws_word(document)[:-1]} | "
+        + " | ".join(_cell(name) for name in names[:_MANY])
+        + " |\n|---:|"
+        + "---:|" * len(names[:_MANY])
+    )
     return (
         f"## What was released\n\n{released_text(document)}\n\n{head}\n"
         + "\n".join(rows)
@@ -93,7 +100,7 @@ def _posterior(document: ReleaseDocument) -> str:
     ]
     warnings = "".join(f"\n\n**Warning: {warning}.**" for warning in document.inference.warnings)
     return (
-        "## The posterior\n\n"
+        f"## {result_heading(document)}\n\n"
         "| parameter | mean | sd | 5 % | median | 95 % |\n|---|---:|---:|---:|---:|---:|\n"
         + "\n".join(rows)
         + _more(len(document.posterior), "release.json")
