@@ -15,6 +15,7 @@ from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, section, share_bar, table, terms, text
 from dpbayes_cli.bundle.page_figures import chain_figures, density_figures, interval_figure
 from dpbayes_cli.bundle.wording import (
+    ESTIMATE_HEADING,
     REUSE_COMMAND,
     are_estimates,
     bounds_text,
@@ -27,7 +28,6 @@ from dpbayes_cli.bundle.wording import (
     odds_text,
     records_text,
     released_text,
-    result_heading,
     reuse_texts,
     width_text,
 )
@@ -142,23 +142,35 @@ def released(document: ReleaseDocument, analysis: Analysis) -> str:
 
 
 def posterior(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return the posterior as a table and as plots."""
+    """Return the posterior as a table and as plots; nothing for estimates, which have none."""
+    if are_estimates(document):
+        return ""
     rows = [_summary(name, summary) for name, summary in list(document.posterior.items())[:_MANY]]
     densities = density_figures(document, analysis)
     drawn = len(densities)
     return _section(
-        result_heading(document),
-        table(
-            "Summary of the estimates" if are_estimates(document) else "Posterior of each parameter",
-            ["parameter", "mean", "sd", "5 %", "median", "95 %"],
-            rows,
-        ),
+        "The posterior",
+        table("Posterior of each parameter", ["parameter", "mean", "sd", "5 %", "median", "95 %"], rows),
         _more(len(document.posterior), "release.json"),
         interval_figure(document, _MANY),
         gallery(densities),
         paragraph(f"The first {drawn} of {len(document.posterior)} parameters are drawn.", "quiet")
         if drawn < len(document.posterior)
         else "",
+    )
+
+
+def estimate(document: ReleaseDocument, analysis: Analysis) -> str:
+    """Return the estimates of the mode, their mean where there are several; nothing for other releases."""
+    if not are_estimates(document):
+        return ""
+    rows = [[name, f"{summary.mean:.6g}"] for name, summary in list(document.posterior.items())[:_MANY]]
+    several = len(document.draws) > 1
+    return _section(
+        ESTIMATE_HEADING,
+        table("The estimates", ["parameter", "mean of the estimates" if several else "estimate"], rows),
+        _more(len(document.posterior), "release.json"),
+        gallery(density_figures(document, analysis)) if several else "",
     )
 
 
@@ -248,6 +260,7 @@ SECTIONS: dict[str, Part] = {
     "The guarantee": guarantee,
     "What was released": released,
     "The posterior": posterior,
+    ESTIMATE_HEADING: estimate,
     "How wide, and why": width,
     "How it was computed": computed,
     "Diagnostics": diagnostics,

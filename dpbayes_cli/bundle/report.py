@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.wording import (
+    ESTIMATE_HEADING,
     REUSE_COMMAND,
+    are_estimates,
     bounds_text,
     computed_text,
     draws_word,
@@ -14,7 +16,6 @@ from dpbayes_cli.bundle.wording import (
     noise_share,
     records_text,
     released_text,
-    result_heading,
     reuse_texts,
     width_text,
 )
@@ -94,13 +95,22 @@ def _statistics(document: ReleaseDocument) -> str:
 
 
 def _posterior(document: ReleaseDocument) -> str:
+    if are_estimates(document):
+        what = "mean of the estimates" if len(document.draws) > 1 else "estimate"
+        rows = [f"| {_cell(name)} | {p.mean:.6g} |" for name, p in list(document.posterior.items())[:_MANY]]
+        return (
+            f"## {ESTIMATE_HEADING}\n\n| parameter | {what} |\n|---|---:|\n"
+            + "\n".join(rows)
+            + _more(len(document.posterior), "release.json")
+            + f"\n\n{computed_text(document)}"
+        )
     rows = [
         f"| {_cell(name)} | {p.mean:.6g} | {_number(p.sd)} | {_number(p.q05)} | {_number(p.q50)} | {_number(p.q95)} |"
         for name, p in list(document.posterior.items())[:_MANY]
     ]
     warnings = "".join(f"\n\n**Warning: {warning}.**" for warning in document.inference.warnings)
     return (
-        f"## {result_heading(document)}\n\n"
+        "## The posterior\n\n"
         "| parameter | mean | sd | 5 % | median | 95 % |\n|---|---:|---:|---:|---:|---:|\n"
         + "\n".join(rows)
         + _more(len(document.posterior), "release.json")

@@ -144,6 +144,9 @@ def released_text(document: ReleaseDocument) -> str:
     )
 
 
+ESTIMATE_HEADING = "The estimate of the posterior's mode"
+
+
 def are_estimates(document: ReleaseDocument) -> bool:
     """Return whether point estimates were released, which are no samples of a posterior."""
     return document.inference.method == "estimates"
@@ -152,11 +155,6 @@ def are_estimates(document: ReleaseDocument) -> bool:
 def draws_word(document: ReleaseDocument) -> str:
     """Return what the released draws are called."""
     return "estimates" if are_estimates(document) else "draws"
-
-
-def result_heading(document: ReleaseDocument) -> str:
-    """Return what the summary of the parameters is about."""
-    return "The estimate of the posterior's mode" if are_estimates(document) else "The posterior"
 
 
 def bounds_text(document: ReleaseDocument) -> str:
