@@ -37,16 +37,22 @@ _METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
 class Expectation:
     """What simulated releases of one question look like, data and parameters drawn from the model and its prior.
 
+    A posterior draw tells about the posterior, whose width it widens. A point estimate has no posterior, and the spread
+    of its law vanishes with much epsilon, however few the records: what is stated for it is its distance from the true
+    parameter, which then tends to the posterior's width.
+
     Attributes:
         n_records: the number of records, all of them valid.
         trials: how many releases were simulated.
         noise_scale: the scale of the noise in counts, None where nothing is noised; the largest, where it depends on
             bounds that are found privately.
         posterior_sd: the root mean square of the posterior's standard deviation (of the law that is drawn from), of
-            the first parameter, or of a network over all.
+            the first parameter, or of a network over all; for point estimates that of the distance of one estimate from
+            the true parameter.
         nonprivate_sd: the same for the posterior without privacy.
         inflation: their ratio.
         coverage: by inference method, how often the 90 % interval holds the parameter; None where nothing is inferred.
+        sd_of: whether ``posterior_sd`` is of the posterior, or the error of an estimate.
     """
 
     n_records: int
@@ -56,6 +62,7 @@ class Expectation:
     nonprivate_sd: float
     inflation: float
     coverage: dict[str, float] | None
+    sd_of: Literal["posterior", "estimate"] = "posterior"
 
 
 @dataclass(frozen=True)
@@ -119,8 +126,14 @@ def simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trial
     data = [conjugate.simulate(n_records, rng) for _ in range(trials)]
     family = conjugate.family(n_records)
     plain = [family.moments(conjugate.sums(values, n_records), 1.0, 1.0)[1] for _, values in data]
-    private, free = (_root_mean_square(found) for found in ([step.law.moments(v)[1] for _, v in data], plain))
-    return Expectation(n_records, trials, None, private, free, private / free, None)
+    estimates = mechanism_type(spec.mechanism).estimates
+    spreads = []
+    for theta, values in data:
+        mean, sd = step.law.moments(values)
+        spreads.append(math.hypot(sd, mean - theta[0]) if estimates else sd)
+    private, free = _root_mean_square(spreads), _root_mean_square(plain)
+    sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
+    return Expectation(n_records, trials, None, private, free, private / free, None, sd_of)
 
 
 def _noisy(

@@ -149,7 +149,7 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
     posterior = analysis.posterior
     finite = {name: value if abs(value) != float("inf") else None for name, value in posterior.diagnostics.items()}
     return InferenceReport(
-        method="posterior-draws" if analysis.drawn else spec.inference.method,
+        method="estimates" if analysis.estimates else "posterior-draws" if analysis.drawn else spec.inference.method,
         how=posterior.method,
         exact=posterior.exact,
         monte_carlo_error=posterior.monte_carlo,

@@ -55,11 +55,11 @@ def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
     """Return the privatized statistics of a release.
 
     Raises:
-        SpecError: it released posterior draws.
+        SpecError: it released posterior draws or estimates.
     """
     if document.noise is None:
         raise SpecError(
-            "the bundle holds posterior draws, and no statistic from which more could be drawn",
+            "the bundle holds draws that were paid for, and no statistic from which more could be drawn",
             hint="each draw was paid for: ask for more with dpbayes release --draws K, at their own price",
         )
     return Payload(

@@ -16,9 +16,12 @@ from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, s
 from dpbayes_cli.bundle.network_section import drawn_tables, network_figures, network_of
 from dpbayes_cli.bundle.page_figures import chain_figures, density_figures, interval_figure
 from dpbayes_cli.bundle.wording import (
+    ESTIMATE_HEADING,
     REUSE_COMMAND,
+    are_estimates,
     bounds_text,
     computed_text,
+    draws_word,
     guarantee_meaning,
     guarantee_text,
     ledger_note,
@@ -127,7 +130,7 @@ def released(document: ReleaseDocument, analysis: Analysis) -> str:
     if document.draws:
         names = list(document.posterior)[:_MANY]
         rows = [[str(i), *(f"{x:.6g}" for x in draw[:_MANY])] for i, draw in enumerate(document.draws[:_MANY], 1)]
-        shown = table("The released draws", ["draw", *names], rows)
+        shown = table(f"The released {draws_word(document)}", [draws_word(document)[:-1], *names], rows)
         more = _more(len(document.draws), document.inference.samples_file)
     else:
         rows = [
@@ -141,7 +144,9 @@ def released(document: ReleaseDocument, analysis: Analysis) -> str:
 
 
 def posterior(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return the posterior as a table and as plots."""
+    """Return the posterior as a table and as plots; nothing for estimates, which have none."""
+    if are_estimates(document):
+        return ""
     rows = [_summary(name, summary) for name, summary in list(document.posterior.items())[:_MANY]]
     listed_ones = table("Posterior of each parameter", ["parameter", "mean", "sd", "5 %", "median", "95 %"], rows)
     if network_of(document) is not None:
@@ -172,6 +177,20 @@ def network(document: ReleaseDocument, analysis: Analysis) -> str:
         *network_figures(document, model),
         paragraph(f"{drawn} of {count} tables are drawn.", "quiet") if drawn < count else "",
         paragraph(prose(counted)) if counted else "",
+    )
+
+
+def estimate(document: ReleaseDocument, analysis: Analysis) -> str:
+    """Return the estimates of the mode, their mean where there are several; nothing for other releases."""
+    if not are_estimates(document):
+        return ""
+    rows = [[name, f"{summary.mean:.6g}"] for name, summary in list(document.posterior.items())[:_MANY]]
+    several = len(document.draws) > 1
+    return _section(
+        ESTIMATE_HEADING,
+        table("The estimates", ["parameter", "mean of the estimates" if several else "estimate"], rows),
+        _more(len(document.posterior), "release.json"),
+        gallery(density_figures(document, analysis)) if several else "",
     )
 
 
@@ -261,6 +280,7 @@ SECTIONS: dict[str, Part] = {
     "The guarantee": guarantee,
     "What was released": released,
     "The posterior": posterior,
+    ESTIMATE_HEADING: estimate,
     "The network": network,
     "How wide, and why": width,
     "How it was computed": computed,

@@ -143,6 +143,12 @@ def released_text(document: ReleaseDocument) -> str:
     """Return what kind of thing was released, in sentences."""
     if document.draws:
         found = ", ".join(f"{name} {value}" for name, value in document.parameters.items())
+        if are_estimates(document):
+            return (
+                f"{len(document.draws)} private estimate{'s' * (len(document.draws) > 1)} of the mode of the posterior "
+                f"({found}), and nothing else: no statistic, no summary of the data, and no posterior. How uncertain "
+                "the parameter is cannot be told from an estimate, nor from how far several lie apart."
+            )
         return (
             f"{len(document.draws)} draws from a private posterior ({found}), and nothing else: no statistic, and no "
             "summary of the data."
@@ -158,6 +164,19 @@ def released_text(document: ReleaseDocument) -> str:
         f"{before}Exact integer statistics plus independent {noise} noise. A value may be negative or too large; it is "
         "published as drawn, because cutting it would bias what follows."
     )
+
+
+ESTIMATE_HEADING = "The estimate of the posterior's mode"
+
+
+def are_estimates(document: ReleaseDocument) -> bool:
+    """Return whether point estimates were released, which are no samples of a posterior."""
+    return document.inference.method == "estimates"
+
+
+def draws_word(document: ReleaseDocument) -> str:
+    """Return what the released draws are called."""
+    return "estimates" if are_estimates(document) else "draws"
 
 
 def bounds_text(document: ReleaseDocument) -> str:
@@ -206,8 +225,8 @@ def reuse_texts(document: ReleaseDocument) -> list[str]:
     samples = document.inference.samples_file
     if document.draws:
         return [
-            "Whatever is computed from these draws costs nothing more, but there are no more of them for free: each "
-            f"was paid for. `{samples}` holds them."
+            f"Whatever is computed from these {draws_word(document)} costs nothing more, but there are no more of them "
+            f"for free: each was paid for. `{samples}` holds them."
         ]
     return [
         "Everything in this bundle is public, and whatever is computed from it costs nothing more:",
