@@ -7,14 +7,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
 from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Selection, Step, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grid_posterior import GridPosterior, exact_curve, grid_posterior
 from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover, cover_of, log_share
+from dpbayes_cli.network_posterior import by_table
 from dpbayes_cli.privacy.grid import EXACT, SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
@@ -179,13 +181,14 @@ class Map(Mechanism):
         "are drawn exactly, in integers or in decimals of unlimited exponents. Permute-and-flip is the better estimate "
         "at the same epsilon, never worse; but it is the exponential mechanism without replacement, and on a fine "
         "cover cells hardly come twice: there they are alike, the exponential choice composes better and serves "
-        "lattices too large to enumerate, which is why it is the default.",
+        "lattices too large to enumerate, which is why it is the default. Of a network every table has its own share "
+        "of epsilon and its own cover, in place of one cover of all parameters together.",
         prefer_when="One number is wanted, such as a setting or a synthetic parameter, and epsilon is large: the "
         "estimate approaches the mode as epsilon grows, where `ops` stays a posterior sample. For intervals, or many "
         "parameters, `laplace` tells more. Permute-and-flip where the cover is coarse and the account is one of pure "
         "epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior)
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork)
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
@@ -199,7 +202,18 @@ class Map(Mechanism):
         n = request.complete_records(model)
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, request)
-        return self._shares(expect(model, SharesPosterior), request, n)
+        sampler: Sampler
+        if isinstance(model, DiscreteNetwork):
+            sampler, charged, described = by_table(model, request, partial(self._row, n_records=n))
+            parameters = {**described, "temper": "joint", "selection": request.selection}
+        else:
+            shares = expect(model, SharesPosterior)
+            sampler, found, cover = self._row(shares.concentration, request, Decimal(1), n_records=n)
+            charged, parameters = found.charged, {**_described(found, request), **cover}
+        flip = request.selection == "permute-and-flip"
+        guarantee = PureDP(charged) if flip else BoundedRange(charged, request.draws)
+        step = Step(self.statistic(model, request.policy), sampler, guarantee, request.draws)
+        return Plan((step,), guarantee, parameters)
 
     def _one_parameter(self, model: OneParameterFamily, request: Request) -> Plan:
         law, found = grid_posterior(model, request, "joint", None)
@@ -212,8 +226,12 @@ class Map(Mechanism):
         cover = {"support": list(law.support), "points": law.n_cells}
         return Plan((step,), guarantee, {**_described(found, request), **cover})
 
-    def _shares(self, model: SharesPosterior, request: Request, n: int) -> Plan:
-        cover = cover_of(len(model.concentration), request, n)
+    @staticmethod
+    def _row(
+        concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
+    ) -> tuple[Sampler, Tempering, dict[str, Any]]:
+        """Return the sampler of one vector of shares, its price, and its cover."""
+        cover = cover_of(len(concentration), request, n_records)
         flip = request.selection == "permute-and-flip"
         if flip and cover.n_points > _MOST_POINTS:
             raise SpecError(
@@ -221,15 +239,12 @@ class Map(Mechanism):
                 where="sampling.selection",
                 hint="--selection exponential draws from any lattice",
             )
-        found = tempered(request, cover.spread, max(SLACK, LATTICE_SLACK), None)
-        law = LatticePosterior(cover, model.concentration, found.temperature, "joint")
-        guarantee = PureDP(found.charged) if flip else BoundedRange(found.charged, request.draws)
-        error = _error(law, n)
+        found = tempered(request, cover.spread, max(SLACK, LATTICE_SLACK) * touched, None)
+        law = LatticePosterior(cover, concentration, found.temperature, "joint")
+        error = _error(law, n_records)
         if flip and error > _LARGEST_ERROR:
             raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
-        sampler = SharesEstimate(law, request.selection, error)
-        step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
-        return Plan((step,), guarantee, {**_described(found, request), **cover.described()})
+        return SharesEstimate(law, request.selection, error), found, cover.described()
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Draw the planned estimates.
@@ -238,7 +253,7 @@ class Map(Mechanism):
         Source: see the class.
         """
         (step,) = plan.steps
-        sampler = expect(step.law, ModeEstimate)
+        sampler = expect(step.law, Sampler)
         return Draws(tuple(sampler.draw(evidence.values, step.draws)))
 
 

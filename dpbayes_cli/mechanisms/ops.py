@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
 from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Step, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.grid_posterior import exact_curve, grid_posterior
 from dpbayes_cli.lattice_posterior import LatticePosterior, cover_of
+from dpbayes_cli.network_posterior import by_table
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.statistic import Statistics
-from dpbayes_cli.tempering import tempered
+from dpbayes_cli.tempering import Tempering, tempered
 
 
 class Ops(Mechanism):
@@ -36,11 +39,12 @@ class Ops(Mechanism):
         "Dimitrakakis 2016, sec. 4; Cesar and Rogers 2021 (Renyi curve of bounded range).",
         corrections="The papers draw real numbers, which floating point does not; here a cell of a public grid is "
         "drawn by exact integer weights. R = sup - inf of the log likelihood ratio replaces 2 Delta, and is never "
-        "larger. Only the likelihood needs tempering (temper: joint gives the papers' form).",
+        "larger. Only the likelihood needs tempering (temper: joint gives the papers' form). Of a network every table "
+        "has its own share of epsilon and its own temperature, whatever the number of its rows.",
         prefer_when="A single synthetic parameter is wanted, or many small releases on a curve budget. For anything "
         "else `laplace` tells more for the same epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior)
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork)
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
 
@@ -53,7 +57,17 @@ class Ops(Mechanism):
         n = request.complete_records(model)
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, request)
-        return self._shares(expect(model, SharesPosterior), request, n)
+        if isinstance(model, DiscreteNetwork):
+            sampler, charged, described = by_table(model, request, partial(self._row, n_records=n))
+            parameters = {**described, "temper": request.temper}
+        else:
+            shares = expect(model, SharesPosterior)
+            row, found, cover = self._row(shares.concentration, request, Decimal(1), n_records=n)
+            sampler, charged = row, found.charged
+            parameters = {**found.described(request, request.temper), **cover}
+        guarantee = BoundedRange(charged, request.draws)
+        step = Step(self.statistic(model, request.policy), sampler, guarantee, request.draws)
+        return Plan((step,), guarantee, parameters)
 
     def _one_parameter(self, model: OneParameterFamily, request: Request) -> Plan:
         sampler, found = grid_posterior(model, request, request.temper, Decimal(1))
@@ -63,13 +77,14 @@ class Ops(Mechanism):
         described = found.described(request, request.temper)
         return Plan((step,), guarantee, {**described, "support": list(sampler.support)})
 
-    def _shares(self, model: SharesPosterior, request: Request, n: int) -> Plan:
-        cover = cover_of(len(model.concentration), request, n)
-        found = tempered(request, cover.spread, LATTICE_SLACK, Decimal(1))
-        sampler = LatticePosterior(cover, model.concentration, found.temperature, request.temper)
-        guarantee = BoundedRange(found.charged, request.draws)
-        step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
-        return Plan((step,), guarantee, {**found.described(request, request.temper), **cover.described()})
+    @staticmethod
+    def _row(
+        concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
+    ) -> tuple[Sampler, Tempering, dict[str, Any]]:
+        """Return the sampler of one vector of shares, its price, and its cover."""
+        cover = cover_of(len(concentration), request, n_records)
+        found = tempered(request, cover.spread, LATTICE_SLACK * touched, Decimal(1))
+        return LatticePosterior(cover, concentration, found.temperature, request.temper), found, cover.described()
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Draw from the planned posterior.
