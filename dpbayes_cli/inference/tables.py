@@ -186,7 +186,7 @@ def _run(chain: TableChain, n_draws: int, least_ess: float) -> tuple[Floats, dic
     length = max(250, -(-n_draws // CHAINS), math.ceil(1.5 * least_ess / CHAINS))
     kept = Trace(min(2 * length, max(_STORED // (CHAINS * n_cells), 16)))
     watched = Trace(4 * max(_FIRST_SWEEPS, math.ceil(least_ess)))
-    most = int(_MOST_SWEEPS * min(max(1000 / n_cells, 1.0), 8.0) * min(max(20_000 / n_cells, 0.5), 1.0))
+    most = int(_MOST_SWEEPS * min(max(1000 / n_cells, 1.0), 3.0) * min(max(20_000 / n_cells, 0.5), 1.0))
     for _ in range(_WARM_UP):
         chain.sweep()
     sweeps, until = 0, min(_FIRST_SWEEPS, most)

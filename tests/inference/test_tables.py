@@ -26,7 +26,7 @@ from tests.inference.table_cells import Array, draw_network, enumerate_table, th
 from tests.statistical import assert_uniform, chi_square_p_value, uniformity_p_value
 
 FALSE_FAIL = 1e-6
-SWEEPS, CHAINS = 50, 800
+SWEEPS, CHAINS = 40, 600
 TINY = tiny_tables()
 EXACT = [enumerate_table(table) for table in TINY]
 NETWORK = [(1, 3), (2, 3), (4, 2)]
@@ -130,8 +130,8 @@ def one_way_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.inference.table_chain._SCALE_EVERY", 1)
 
 
-def unweighted_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TableLayout, "log_urns", lambda self, totals, rows: self._log_margin(totals, rows) * 3.0)
+def even_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TableLayout, "log_urns", lambda self, totals, rows: -0.3 * totals**2)
     monkeypatch.setattr("dpbayes_cli.inference.table_chain._EXCHANGE_EVERY", 1)
 
 
@@ -143,25 +143,25 @@ BUGS = [
     no_largest_total,
     no_cell_factor,
     one_way_scaling,
-    unweighted_exchange,
+    even_exchange,
 ]
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_caught(bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
-    assert largest_z(final_counts(TINY, 300)) > 6.5
+    assert largest_z(final_counts(TINY, 250)) > 6.5
 
 
 def test_theta_has_the_enumerated_moments() -> None:
-    """Means within 6 standard errors, sds within 15 %: at 1,000 effective draws, false-fail 1e-6."""
-    posterior = infer(NoisyTables(tuple(TINY)), "noise-aware", 500, np.random.default_rng(6), Effort(ess=1000))
+    """Means within 6 standard errors, sds within 20 %: at 600 effective draws, false-fail 1e-6."""
+    posterior = infer(NoisyTables(tuple(TINY)), "noise-aware", 500, np.random.default_rng(6), Effort(ess=600))
     assert posterior.draws.shape == (500, sum(table.observed.size for table in TINY))
     means, sds = (np.concatenate(each) for each in zip(*map(theta_moments, TINY), strict=True))
     marginals = posterior.marginals
-    assert min(posterior.diagnostics["ess_bulk"], posterior.diagnostics["ess_tail"]) >= 1000
-    assert np.max(np.abs([m.mean for m in marginals] - means) / sds) < 6 / np.sqrt(1000)
-    assert np.max(np.abs([m.sd for m in marginals] / sds - 1.0)) < 0.15
+    assert min(posterior.diagnostics["ess_bulk"], posterior.diagnostics["ess_tail"]) >= 600
+    assert np.max(np.abs([m.mean for m in marginals] - means) / sds) < 6 / np.sqrt(600)
+    assert np.max(np.abs([m.sd for m in marginals] / sds - 1.0)) < 0.2
     for m in marginals:
         assert m.sd**2 == pytest.approx(m.sd_data**2 + m.sd_noise**2)
         assert m.quantiles["q05"] < m.quantiles["q50"] < m.quantiles["q95"]
@@ -192,7 +192,7 @@ def ranks(total: Total, noise: NoiseLaw, trials: int, assumed: NoiseLaw | None =
 @pytest.mark.parametrize("regime", REGIMES)
 def test_posteriors_are_calibrated(regime: str) -> None:
     """False-fail 3e-6 a regime: one Kolmogorov-Smirnov test a table."""
-    for column in ranks(*REGIMES[regime], 200).T:
+    for column in ranks(*REGIMES[regime], 120).T:
         assert_uniform(column, FALSE_FAIL)
 
 
@@ -258,14 +258,14 @@ def test_every_draw_belongs_to_a_chain_and_more_may_be_asked_for_than_are_kept()
 @pytest.mark.usefixtures("short")
 def test_a_network_that_is_too_large_returns_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.inference.tables._RETURNED", 17 * 3000)
-    monkeypatch.setattr("dpbayes_cli.inference.tables._STORED", 17 * 4000)
+    monkeypatch.setattr("dpbayes_cli.inference.tables._STORED", 17 * 8000)
     posterior = solve(small_network().tables, 6000)
-    assert 300 <= len(posterior.draws) <= 4000
+    assert 200 <= len(posterior.draws) <= 4000
     assert "too many to return" in posterior.method
 
 
 def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.tables._MOST_SWEEPS", 4)  # 32 for so few cells
+    monkeypatch.setattr("dpbayes_cli.inference.tables._MOST_SWEEPS", 4)  # twelve for so few cells
     posterior = solve(small_network().tables)
     assert any("parameters looked at" in warning for warning in posterior.warnings)
     assert posterior.diagnostics["ess_bulk"] < 400
@@ -300,14 +300,14 @@ def test_naive_posteriors_are_conjugate() -> None:
 def test_many_networks_at_once_have_the_posteriors_of_each() -> None:
     """Means within 6 standard errors of those alone at 100 draws' worth: false-fail about 1e-7."""
     rng = np.random.default_rng(3)
-    problems = [draw_network(NETWORK, Total("known", 300), DiscreteLaplace(9.0), rng)[1] for _ in range(3)]
+    problems = [draw_network(NETWORK, Total("known", 300), DiscreteLaplace(9.0), rng)[1] for _ in range(2)]
     draws = draw_many(problems, "noise-aware", 400, rng)
-    assert draws.shape == (3, 400, 17)
+    assert draws.shape == (2, 400, 17)
     for i, problem in enumerate(problems):
         alone = solve(problem.tables)
         for k, marginal in enumerate(alone.marginals):
             assert abs(draws[i, :, k].mean() - marginal.mean) < 6 * marginal.sd / np.sqrt(100)
-    assert draw_many(problems, "naive", 7, rng).shape == (3, 7, 17)
+    assert draw_many(problems, "naive", 7, rng).shape == (2, 7, 17)
 
 
 def test_tiny_concentrations_leave_proper_rows() -> None:
