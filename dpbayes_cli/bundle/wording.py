@@ -142,7 +142,8 @@ def records_text(document: ReleaseDocument) -> str:
 def released_text(document: ReleaseDocument) -> str:
     """Return what kind of thing was released, in sentences."""
     if document.draws:
-        found = ", ".join(f"{name} {value}" for name, value in document.parameters.items())
+        plain = {name: value for name, value in document.parameters.items() if not isinstance(value, dict)}
+        found = ", ".join(f"{name} {value}" for name, value in plain.items())
         if are_estimates(document):
             return (
                 f"{len(document.draws)} private estimate{'s' * (len(document.draws) > 1)} of the mode of the posterior "

@@ -57,14 +57,14 @@ class Ops(Mechanism):
         n = request.complete_records(model)
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, request)
+        sampler: Sampler
         if isinstance(model, DiscreteNetwork):
             sampler, charged, described = by_table(model, request, partial(self._row, n_records=n))
             parameters = {**described, "temper": request.temper}
         else:
             shares = expect(model, SharesPosterior)
-            row, found, cover = self._row(shares.concentration, request, Decimal(1), n_records=n)
-            sampler, charged = row, found.charged
-            parameters = {**found.described(request, request.temper), **cover}
+            sampler, found, cover = self._row(shares.concentration, request, Decimal(1), n_records=n)
+            charged, parameters = found.charged, {**found.described(request, request.temper), **cover}
         guarantee = BoundedRange(charged, request.draws)
         step = Step(self.statistic(model, request.policy), sampler, guarantee, request.draws)
         return Plan((step,), guarantee, parameters)
