@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,9 @@ from dpbayes_cli.tempering import DOWN, Tempering
 
 ROWS_TOUCHED = 2
 """A replaced record leaves one row of a table and joins another: finite precision adds to both."""
+
+_ROUNDED = Context(prec=15, rounding=ROUND_CEILING)
+"""Shares are rounded down; what they add up to is charged as the number that was asked for."""
 
 OneRow = Callable[[tuple[float, ...], Request, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
 """Returns the sampler of a row, from its concentrations, what its table may cost, and in how many rows at most a record
@@ -89,4 +92,5 @@ def by_table(
         "draws": request.draws,
         "tables": tables,
     }
-    return NetworkSampler(tuple(laws), rows, network.sizes), min(epsilon, exact_sum(prices)), parameters
+    charged = min(epsilon, _ROUNDED.create_decimal(exact_sum(prices)))
+    return NetworkSampler(tuple(laws), rows, network.sizes), charged, parameters

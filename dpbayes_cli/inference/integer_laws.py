@@ -66,25 +66,49 @@ def suffixes_of(factors: Sequence[Law], floor: float = _TRIM) -> list[Law]:
 
 
 def backward(factors: Sequence[Law], suffixes: Sequence[Law], totals: Integers, rng: np.random.Generator) -> Integers:
-    """Draw the counts in turn, each given what is left of the total; rows with equal remainders share a table."""
+    """Draw the counts in turn, each given what is left of the total."""
     counts = np.empty((len(totals), len(factors)), dtype=np.int64)
     rest = totals.astype(np.int64)
     for k, factor in enumerate(factors[:-1]):
-        remainders, row = np.unique(rest, return_inverse=True)
         uniform = rng.random(len(rest))
-        step = max(1, _CHUNK // len(factor.mass))
-        for start in range(0, len(remainders), step):
-            chunk = remainders[start : start + step]
-            cumulative = np.cumsum(conditional(factor, suffixes[k + 1], chunk), axis=1)
-            cumulative /= cumulative[:, -1:]
-            inside = (row >= start) & (row < start + step)
-            local = row[inside] - start
-            flat = (cumulative + np.arange(len(chunk))[:, None]).ravel()
-            found = np.searchsorted(flat, local + uniform[inside], side="right") - local * len(factor.mass)
-            counts[inside, k] = factor.low + np.clip(found, 0, len(factor.mass) - 1)
+        alone = int(rest.max() - rest.min()) >= len(rest)
+        drawn = (
+            _each_row(factor, suffixes[k + 1], rest, uniform)
+            if alone
+            else _rows_shared(factor, suffixes[k + 1], rest, uniform)
+        )
+        counts[:, k] = factor.low + np.clip(drawn, 0, len(factor.mass) - 1)
         rest = rest - counts[:, k]
     counts[:, -1] = rest
     return counts
+
+
+def _each_row(factor: Law, after: Law, rest: Integers, uniform: Floats) -> Integers:
+    """Return the index of each count, by a table of one row a draw."""
+    found = np.empty(len(rest), dtype=np.int64)
+    step = max(1, _CHUNK // len(factor.mass))
+    for start in range(0, len(rest), step):
+        part = slice(start, start + step)
+        cumulative = conditional(factor, after, rest[part])
+        np.cumsum(cumulative, axis=1, out=cumulative)
+        found[part] = np.count_nonzero(cumulative <= (uniform[part] * cumulative[:, -1])[:, None], axis=1)
+    return found
+
+
+def _rows_shared(factor: Law, after: Law, rest: Integers, uniform: Floats) -> Integers:
+    """Return the index of each count, by a table whose rows draws with equal remainders share."""
+    found = np.empty(len(rest), dtype=np.int64)
+    remainders, row = np.unique(rest, return_inverse=True)
+    step = max(1, _CHUNK // len(factor.mass))
+    for start in range(0, len(remainders), step):
+        chunk = remainders[start : start + step]
+        cumulative = np.cumsum(conditional(factor, after, chunk), axis=1)
+        cumulative /= cumulative[:, -1:]
+        inside = (row >= start) & (row < start + step)
+        local = row[inside] - start
+        flat = (cumulative + np.arange(len(chunk))[:, None]).ravel()
+        found[inside] = np.searchsorted(flat, local + uniform[inside], side="right") - local * len(factor.mass)
+    return found
 
 
 def conditional(factor: Law, after: Law, remainders: Integers) -> Floats:

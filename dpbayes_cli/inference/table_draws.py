@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
     from dpbayes_cli.problems import NoisyTable
 
-_FINENESS = 8.0
+_FINENESS = 7.0
 """A lattice step is at most this part of the noise's standard deviation, and at least half of that."""
 _POINTS = 256
 """A lattice has so many steps up to a known total, however wide the noise."""
-_NATS = 25.0
+_NATS = 22.0
 _WIDENINGS = (1.0, 3.0, 9.0)
 _FLOOR = 1e-20
 _EDGE = 1e-9
