@@ -94,13 +94,9 @@ def _counts(problem: Problem) -> tuple[Floats | None, str]:
     noisy = [table.observed for table in problem.tables]
     if problem.scope is None:
         return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as they were drawn"
-    from dpbayes_cli.inference.consistent_tables import nearest_consistent
+    from dpbayes_cli.inference.tables import consistent_tables
 
-    scope = problem.scope
-    shaped = [
-        table.reshape([scope.sizes[v] for v in family]) for table, family in zip(noisy, scope.families, strict=True)
-    ]
-    found = nearest_consistent(scope.sizes, scope.families, shaped, scope.total)
+    found = consistent_tables(problem, problem.scope)
     return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.inference.consistent_tables import ConsistentTables, nearest_consistent
 from dpbayes_cli.inference.diagnostics import converged, diagnose
 from dpbayes_cli.inference.naive import project_on_simplex
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Method, Posterior
@@ -20,7 +21,7 @@ from dpbayes_cli.inference.table_chain import TableChain
 from dpbayes_cli.inference.table_draws import draw_table
 from dpbayes_cli.inference.table_layout import TableLayout
 from dpbayes_cli.inference.trace import Trace
-from dpbayes_cli.problems import NoisyTables
+from dpbayes_cli.problems import NoisyTables, Scope
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -134,29 +135,6 @@ def _by_chain(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.Generat
     )
 
 
-def draw_tables(problems: Sequence[NoisyTables], n_draws: int, rng: np.random.Generator, thinning: int = 4) -> Floats:
-    """Draw from the posteriors of networks of one shape, all at once, shape (n_problems, n_draws, n_cells).
-
-    Tables are independent of each other, so that those of all problems are the tables of one network.
-
-    Args:
-        problems: one a trial, all with as many cells.
-        n_draws: how many draws a problem.
-        rng: the generator.
-        thinning: how many sweeps between two draws of a chain.
-    """
-    chain = TableChain([table for problem in problems for table in problem.tables], CHAINS, rng)
-    for _ in range(_WARM_UP):
-        chain.sweep()
-    found = []
-    for _ in range(-(-n_draws // CHAINS)):
-        for _ in range(thinning):
-            chain.sweep()
-        theta = draw_rows(chain.counts, chain.layout, rng)
-        found.append(theta.reshape(CHAINS, len(problems), -1))
-    return np.asarray(np.concatenate(found).transpose(1, 0, 2)[:, :n_draws])
-
-
 def draw_rows(counts: Floats, layout: TableLayout, rng: np.random.Generator) -> Floats:
     """Draw theta given counts, Dirichlet(a_j + c_j) for every row, shape (n, n_cells).
 
@@ -266,12 +244,28 @@ def naive_counts(table: NoisyTable) -> Floats:
     return np.asarray(counts)
 
 
+def _possible(problem: NoisyTables) -> list[Floats]:
+    """Return possible counts near the observed ones: table by table, or tables that agree where they can be made to."""
+    if problem.scope is None:
+        return [naive_counts(table) for table in problem.tables]
+    return list(consistent_tables(problem, problem.scope).tables)
+
+
+def consistent_tables(problem: NoisyTables, scope: Scope) -> ConsistentTables:
+    """Return the nearest tables that agree with each other, each in the shape that its scope says."""
+    shaped = [
+        table.observed.reshape([scope.sizes[v] for v in family])
+        for table, family in zip(problem.tables, scope.families, strict=True)
+    ]
+    return nearest_consistent(scope.sizes, scope.families, shaped, scope.total)
+
+
 def _naive(problem: NoisyTables, n_draws: int, rng: np.random.Generator) -> Posterior:
     """Return the conjugate posteriors of the projected counts."""
     from scipy.special import betaincinv
 
     layout = TableLayout(problem.tables)
-    counts = np.concatenate([naive_counts(table).ravel() for table in problem.tables])[None]
+    counts = np.concatenate([table.ravel() for table in _possible(problem)])[None]
     mean, variance = layout.conditional_moments(counts)
     shape = counts[0] + layout.concentration
     rest = (layout.row_totals(counts) + layout.row_sums)[0, layout.row] - shape
@@ -281,7 +275,7 @@ def _naive(problem: NoisyTables, n_draws: int, rng: np.random.Generator) -> Post
     return Posterior(
         _listed(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
         draw_rows(np.repeat(counts, kept, axis=0), layout, rng),
-        "the conjugate posterior of the projected counts",
+        f"the conjugate posterior of {'the nearest consistent' if problem.scope else 'the projected'} counts",
         exact=False,
         warnings=("the naive posterior ignores the noise and is too narrow",),
     )
