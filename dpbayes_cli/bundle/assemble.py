@@ -95,6 +95,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         width={} if parts.draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named},
         posterior_predictive=analysis.predictive,
         inference=inference_report(spec, analysis),
+        tables=analysis.counted or UNSET,
         assumptions=_assumptions(parts),
         corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
         ledger=LedgerReference(sequence=parts.ledger_sequence, hash=parts.ledger_hash),

@@ -177,6 +177,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     width: dict[str, Width]
     posterior_predictive: dict[str, float]
     inference: InferenceReport
+    tables: Annotated[
+        str | msgspec.UnsetType,
+        Meta(description="what the counts in tables.csv are; absent where the model is no network"),
+    ] = msgspec.UNSET
     assumptions: list[str]
     corrections: list[str]
     ledger: LedgerReference

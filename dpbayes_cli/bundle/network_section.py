@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from dpbayes_cli.bundle.files import spec_of
-from dpbayes_cli.bundle.markup import figure
+from dpbayes_cli.bundle.markup import figure, paragraph, prose, section
 from dpbayes_cli.bundle.network_plot import network_plot, parents_first
 from dpbayes_cli.bundle.table_plot import table_plot
 from dpbayes_cli.discrete_network import DiscreteNetwork
@@ -21,6 +23,34 @@ def network_of(document: ReleaseDocument) -> DiscreteNetwork | None:
     """Return the network that a release is about, None where it is about another model."""
     model = spec_of(document).build_model()
     return model if isinstance(model, DiscreteNetwork) else None
+
+
+def network_section(identifier: str, document: ReleaseDocument) -> str:
+    """Return the picture of a network and its tables; nothing where the model is none.
+
+    Args:
+        identifier: the name by which the section is linked to.
+        document: the release.
+    """
+    model = network_of(document)
+    if model is None:
+        return ""
+    drawn, count = len(drawn_tables(model)), len(model.network)
+    counted = tables_text(document)
+    parts = [
+        *network_figures(document, model),
+        paragraph(f"{drawn} of {count} tables are drawn.", "quiet") if drawn < count else "",
+        paragraph(prose(counted)) if counted else "",
+    ]
+    return section(identifier, "The network", parts)
+
+
+def tables_text(document: ReleaseDocument) -> str:
+    """Return what the table of all cells holds, a sentence; nothing where there is none."""
+    counted = document.tables
+    if isinstance(counted, msgspec.UnsetType):
+        return ""
+    return f"`tables.csv` holds every cell; its counts are {counted}."
 
 
 def network_figures(document: ReleaseDocument, model: DiscreteNetwork) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, section, share_bar, table, terms, text
-from dpbayes_cli.bundle.network_section import drawn_tables, network_figures, network_of
+from dpbayes_cli.bundle.network_section import network_of, network_section
 from dpbayes_cli.bundle.page_figures import chain_figures, density_figures, interval_figure
 from dpbayes_cli.bundle.wording import (
     ESTIMATE_HEADING,
@@ -165,21 +165,6 @@ def posterior(document: ReleaseDocument, analysis: Analysis) -> str:
     )
 
 
-def network(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return the picture of a network and its tables; nothing where the model is none."""
-    model = network_of(document)
-    if model is None:
-        return ""
-    drawn, count = len(drawn_tables(model)), len(model.network)
-    counted = f"`tables.csv` holds every cell; its counts are {analysis.counted}." if analysis.counted else ""
-    return _section(
-        "The network",
-        *network_figures(document, model),
-        paragraph(f"{drawn} of {count} tables are drawn.", "quiet") if drawn < count else "",
-        paragraph(prose(counted)) if counted else "",
-    )
-
-
 def estimate(document: ReleaseDocument, analysis: Analysis) -> str:
     """Return the estimates of the mode, their mean where there are several; nothing for other releases."""
     if not are_estimates(document):
@@ -281,7 +266,7 @@ SECTIONS: dict[str, Part] = {
     "What was released": released,
     "The posterior": posterior,
     ESTIMATE_HEADING: estimate,
-    "The network": network,
+    "The network": lambda document, _: network_section(identifier_of("The network"), document),
     "How wide, and why": width,
     "How it was computed": computed,
     "Diagnostics": diagnostics,

@@ -80,14 +80,16 @@ def test_a_thousand_nodes_and_a_million_rows(wide: Path) -> None:
 def test_growth_in_rows(wide: Path) -> None:
     sizes = [100_000, 200_000, 400_000, 800_000]
     seconds = [measure(release(wide, n, 200), runs=1)[0] for n in sizes]
-    fixed = measure(release(wide, 1_000, 200), runs=1)[0]
-    print("\nrows, 200 nodes:", ", ".join(f"{n} {s:.2f} s" for n, s in zip(sizes, seconds, strict=True)),
-          f"; without 1,000 rows' {fixed:.2f} s the slope is {slope(sizes, [s - fixed for s in seconds]):.2f}")  # fmt: skip
+    show_growth("rows, 200 nodes", sizes, seconds, measure(release(wide, 1_000, 200), runs=1)[0])
 
 
 def test_growth_in_nodes(wide: Path) -> None:
     sizes = [125, 250, 500, 1000]
     seconds = [measure(release(wide, 100_000, n), runs=1)[0] for n in sizes]
-    fixed = measure(release(wide, 1_000, 3), runs=1)[0]
-    print("\nnodes, 1e5 rows:", ", ".join(f"{n} {s:.2f} s" for n, s in zip(sizes, seconds, strict=True)),
-          f"; without {fixed:.2f} s for 3 nodes the slope is {slope(sizes, [s - fixed for s in seconds]):.2f}")  # fmt: skip
+    show_growth("nodes, 1e5 rows", sizes, seconds, measure(release(wide, 1_000, 3), runs=1)[0])
+
+
+def show_growth(what: str, sizes: list[int], seconds: list[float], fixed: float) -> None:
+    measured = ", ".join(f"{size} {s:.2f} s" for size, s in zip(sizes, seconds, strict=True))
+    grown = slope(sizes, [s - fixed for s in seconds])
+    print(f"\n{what}: {measured}; without {fixed:.2f} s for next to nothing the slope is {grown:.2f}")
