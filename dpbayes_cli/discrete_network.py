@@ -20,7 +20,7 @@ from dpbayes_cli.network import Network
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.privacy.part_noise import law_of_part
+from dpbayes_cli.privacy.part_noise import laws_at
 from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
 from dpbayes_cli.statistic import (
     Column,
@@ -233,7 +233,8 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         counts = self.split(np.asarray(released, dtype=np.float64))
         total = total_of(policy, n_records)
         complete = [has_stand_in(policy, column) for column in self.variables]
-        laws = [law_of_part(noise, i) for i in range(len(counts))]
+        firsts = list(itertools.accumulate(self.network.n_cells[:-1], initial=0))
+        laws = laws_at(noise, firsts)
         margins = _Margins(self.network, counts, [law.variance for law in laws], complete)
         tables = []
         for i, count in enumerate(counts):
@@ -282,7 +283,7 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         statistic = self.statistic(policy)
         values = np.zeros(len(statistic.names), dtype=np.int64)
         for block in self.draw_records(theta, n_records, rng):
-            values += np.array(count_cells(statistic, block), dtype=np.int64)
+            values += np.array(count_cells(statistic, block, self.network.names), dtype=np.int64)
         return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
