@@ -52,7 +52,7 @@ def code_of(cell: str | None, column: Column | CutColumn, impute: str | None = N
 def codes_of(
     records: Sequence[Sequence[str | None] | None], columns: Sequence[Column | CutColumn], impute: str | None = None
 ) -> list[list[int | None]]:
-    """Return the codes of records given as cells; None stands for a malformed record, all of whose cells are missing."""
+    """Return the codes of records given as cells; None is a malformed record, all of whose cells are missing."""
     return [
         [code_of(None if record is None else record[i], column, impute) for i, column in enumerate(columns)]
         for record in records
