@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,6 +44,8 @@ MOST_CELLS = 1 << 18
 """All tables together may have so many cells: each is a number that is noised, summarized and written."""
 _BLOCK = 1 << 17
 _LARGEST_CUT = 1e100
+_MARKS = "=|,"
+"""What the names of cells are put together with."""
 
 Concentrations = Annotated[
     Positive | dict[str, Positive | dict[str, Positive]],
@@ -96,7 +99,7 @@ def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Seque
 
     Raises:
         ValueError: a parent does not exist, the variables depend on each other in a circle, or there are too many
-            cells.
+            cells, or two of one name.
     """
     names = [column.role for column in columns]
     place = {name: i for i, name in enumerate(names)}
@@ -113,6 +116,13 @@ def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Seque
             f"the tables have {cells:,} cells; allowed: {MOST_CELLS:,}; that of {names[largest]!r} is the largest, "
             f"with {network.n_cells[largest]:,}"
         )
+    if any(mark in text for texts in (network.names, *network.levels) for text in texts for mark in _MARKS):
+        named = Counter(cell_names(network, "theta"))
+        twice = next((name for name, count in named.items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"two cells would have the name {twice!r}: use fewer of the marks {_MARKS} in names, values"
+            )
     return network
 
 

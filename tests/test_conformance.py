@@ -46,7 +46,9 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
             "a": {"values": ["x", "y"], "impute": "y"},
             "b": {"values": ["1", "2", "3"], "parents": ["a"]},
         }},
-        {"variables": {v: {"values": ["0", "1"], "parents": [*p]} for v, p in {"a": "", "b": "a", "c": "ab", "d": "cb"}.items()}},
+        {"variables": {
+            v: {"values": ["0", "1"], "parents": [*p]} for v, p in {"a": "", "b": "a", "c": "ab", "d": "cb"}.items()
+        }},
     ],
     "beta-geometric": [{"upper": 3}, {"upper": 4, "out_of_bounds": "drop"}],
     "beta-bernoulli": [{}, {"success": "yes", "failure": "no"}],
