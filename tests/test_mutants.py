@@ -49,7 +49,7 @@ MUTANTS = {
     ),
     "a malformed record counts": (
         "sources/records.py",
-        'AND len(regexp_extract_all({line}, {each}, 1)) = {width} "',
+        'AND len({pieces}) = {width} "',
         '"',
         "tests/sources/test_delimited.py::test_ragged_rows_with_quotes_are_invalid_records_too",
     ),
