@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,7 +21,7 @@ from dpbayes_cli.network import Network
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.privacy.part_noise import law_of_part
+from dpbayes_cli.privacy.part_noise import laws_at
 from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
 from dpbayes_cli.statistic import (
     Column,
@@ -43,6 +44,8 @@ MOST_CELLS = 1 << 18
 """All tables together may have so many cells: each is a number that is noised, summarized and written."""
 _BLOCK = 1 << 17
 _LARGEST_CUT = 1e100
+_MARKS = "=|,"
+"""What the names of cells are put together with."""
 
 Concentrations = Annotated[
     Positive | dict[str, Positive | dict[str, Positive]],
@@ -96,7 +99,7 @@ def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Seque
 
     Raises:
         ValueError: a parent does not exist, the variables depend on each other in a circle, or there are too many
-            cells.
+            cells, or two of one name.
     """
     names = [column.role for column in columns]
     place = {name: i for i, name in enumerate(names)}
@@ -113,6 +116,13 @@ def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Seque
             f"the tables have {cells:,} cells; allowed: {MOST_CELLS:,}; that of {names[largest]!r} is the largest, "
             f"with {network.n_cells[largest]:,}"
         )
+    if any(mark in text for texts in (network.names, *network.levels) for text in texts for mark in _MARKS):
+        named = Counter(cell_names(network, "theta"))
+        twice = next((name for name, count in named.items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f"two cells would have the name {twice!r}: use fewer of the marks {_MARKS} in names, values"
+            )
     return network
 
 
@@ -233,7 +243,8 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         counts = self.split(np.asarray(released, dtype=np.float64))
         total = total_of(policy, n_records)
         complete = [has_stand_in(policy, column) for column in self.variables]
-        laws = [law_of_part(noise, i) for i in range(len(counts))]
+        firsts = list(itertools.accumulate(self.network.n_cells[:-1], initial=0))
+        laws = laws_at(noise, firsts)
         margins = _Margins(self.network, counts, [law.variance for law in laws], complete)
         tables = []
         for i, count in enumerate(counts):
@@ -276,13 +287,18 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the tables from the prior and the exact counts; see ``NoisyStatistics``."""
+        return self.simulated_statistic(self.statistic(policy), n_records, rng)
+
+    def simulated_statistic(
+        self, statistic: Statistic, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the tables from the prior and the exact value of a statistic of theirs, all records valid."""
         import numpy as np
 
         theta = self.draw_tables(rng)
-        statistic = self.statistic(policy)
         values = np.zeros(len(statistic.names), dtype=np.int64)
         for block in self.draw_records(theta, n_records, rng):
-            values += np.array(count_cells(statistic, block), dtype=np.int64)
+            values += np.array(count_cells(statistic, block, self.network.names), dtype=np.int64)
         return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:

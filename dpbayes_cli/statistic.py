@@ -360,20 +360,21 @@ def has_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
     return dropping or not policy.complete or policy.neighbors is not Neighbors.REPLACE_ONE
 
 
-def count_cells(statistic: Statistic, codes: Integers) -> tuple[int, ...]:
+def count_cells(statistic: Statistic, codes: Integers, roles: Sequence[str]) -> tuple[int, ...]:
     """Evaluate a statistic of tables, without an engine: for simulations, and as a reference.
 
     Args:
         statistic: contingency tables, perhaps transformed.
-        codes: one row a record, one column a role in their first order of appearance, -1 for an invalid cell.
+        codes: one row a record, one column a role, -1 for an invalid cell.
+        roles: the roles of these columns.
     """
     import numpy as np
 
-    roles = list(dict.fromkeys(role for table in statistic.tables for role in table.roles))
+    place = {role: i for i, role in enumerate(roles)}
     whole = (codes >= 0).all(axis=1)
     tables = []
     for table in statistic.tables:
-        found = codes[:, [roles.index(role) for role in table.roles]]
+        found = codes[:, [place[role] for role in table.roles]]
         valid = whole if statistic.whole_records else (found >= 0).all(axis=1)
         flat = np.ravel_multi_index(tuple(found[valid].T), table.shape)
         tables.append(np.bincount(flat, minlength=table.size).reshape(table.shape))

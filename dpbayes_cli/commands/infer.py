@@ -71,7 +71,7 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
             write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
             form = spec.inference.format
             write_samples(directory / report.samples_file, analysis, form, sample_labels(document, report))
-        say(f"wrote {spec.inference.samples} samples to {out}")
+        say(f"wrote {report.samples} samples to {out}")
     if as_json:
         emit_json(result)
         return

@@ -23,7 +23,6 @@ from dpbayes_cli.inference.family_blocks import Blocks, Family, n_cells, plan_bl
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
-    from dpbayes_cli.problems import NoisyTables
 
 How = Literal["full", "junction-tree", "local", "independent"]
 
@@ -94,22 +93,6 @@ def nearest_consistent(
         how, tables = "independent", _of_total(_independent(sizes, families, targets), total)
         disagreement = _disagreement(families, tables)
     return ConsistentTables(tables, how, disagreement)
-
-
-def nearest_possible(problem: NoisyTables) -> ConsistentTables:
-    """Return the nearest consistent tables of a problem whose tables were rebuilt from the same numbers.
-
-    Raises:
-        ValueError: its tables stand alone.
-    """
-    scope = problem.scope
-    if scope is None:
-        raise ValueError("the tables stand alone")
-    shaped = [
-        np.reshape(table.observed, [scope.sizes[v] for v in family])
-        for table, family in zip(problem.tables, scope.families, strict=True)
-    ]
-    return nearest_consistent(scope.sizes, scope.families, shaped, scope.total)
 
 
 def _of_total(shares: Sequence[Floats], total: float) -> tuple[Floats, ...]:

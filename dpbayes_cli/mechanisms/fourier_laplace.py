@@ -194,7 +194,11 @@ def _sensitivity(parities: Parities, neighbors: Neighbors, complete: bool) -> Pa
 
 @lru_cache(maxsize=8)
 def _names(network: Network, complete: bool) -> tuple[str, ...]:
-    """Return the names of the components: the variables of a pattern, each with its bits where it has several."""
+    """Return the names of the components: the variables of a pattern, each with its bits where it has several.
+
+    Raises:
+        SpecError: two components would have one name.
+    """
     import numpy as np
 
     parities = _parities(network)
@@ -205,6 +209,8 @@ def _names(network: Network, complete: bool) -> tuple[str, ...]:
         for codes in zip(*np.unravel_index(members, parities.padded_shape(i)), strict=True):
             parts = [_bits_text(network, j, int(code)) for j, code in zip(family, codes, strict=True) if code]
             names.append(f"{kind}[{','.join(parts)}]")
+    if len(set(names)) < len(names):
+        raise SpecError("two parities would have one name: use no ',' or '&' in the names", where="domain.variables")
     return tuple(names)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -132,9 +133,16 @@ def noise_by_parts(
     return PartNoise(tuple(laws), tuple(sizes))
 
 
-def law_of_part(noise: NoiseLaw, part: int) -> NoiseLaw:
-    """Return the law of the noise on the components of a part."""
-    return noise.laws[part] if isinstance(noise, PartNoise) else noise
+def laws_at(noise: NoiseLaw, components: Sequence[int]) -> list[NoiseLaw]:
+    """Return the law of the noise on each of some components.
+
+    By component and not by part: a law that was stored and read again knows its scales, and not where parts of equal
+    scale meet.
+    """
+    if not isinstance(noise, PartNoise):
+        return [noise] * len(components)
+    ends = list(itertools.accumulate(noise.sizes))
+    return [noise.laws[bisect.bisect_right(ends, component)] for component in components]
 
 
 def scales_of(noise: NoiseLaw, size: int) -> tuple[float, ...]:

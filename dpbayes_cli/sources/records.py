@@ -99,13 +99,15 @@ def _quoted_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
     """Return the expression for a cell of a line that holds a quote."""
     field, d = dialect.field_pattern, re.escape(dialect.delimiter)
     whole = literal(f"(?:{field})(?:{d}(?:{field}))*")
-    each = literal(f"(?:^|{d})({field})")
+    each = literal(f"{d}({field})")
     q = literal(dialect.quote)
-    piece = f"regexp_extract_all({line}, {each}, 1)[{index + 1}]"
+    # Every field behind a delimiter: after an empty match at the start the engine would go on a character further.
+    pieces = f"regexp_extract_all({literal(dialect.delimiter)} || {line}, {each}, 1)"
+    piece = f"{pieces}[{index + 1}]"
     trimmed = f"trim({piece}, {literal(BLANKS)})"
     inner = f"replace(substr({trimmed}, 2, length({trimmed}) - 2), {q} || {q}, {q})"
     return (
-        f"CASE WHEN regexp_full_match({line}, {whole}) AND len(regexp_extract_all({line}, {each}, 1)) = {width} "
+        f"CASE WHEN regexp_full_match({line}, {whole}) AND len({pieces}) = {width} "
         f"THEN CASE WHEN contains({trimmed}, {q}) THEN {inner} ELSE {piece} END END"
     )
 

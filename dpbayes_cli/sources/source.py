@@ -10,7 +10,7 @@ from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.statistic import AnyColumn, CutColumn, NumericColumn, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.statistic import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, Statistic, Statistics
 
 if TYPE_CHECKING:
     import duckdb
@@ -152,7 +152,11 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
     if isinstance(column, CutColumn):
         number = parse_number(stated)
         if number is None:
-            raise SpecError(f"{stated!r} is no number, as {column.role} is", where="on_invalid")
+            raise SpecError(
+                f"{stated!r} is no number, as {column.role} is",
+                where=_place_of_impute(column),
+                hint="impute any number: it counts in the interval that holds it",
+            )
         return column.code(number)
     if isinstance(column, NumericColumn):
         number = parse_number(stated, integers=column.integers)
@@ -170,7 +174,12 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
     if normal_cell(stated) not in normal:
         raise SpecError(
             f"{stated!r} is not in the domain of the {column.role}",
-            where="on_invalid",
+            where=_place_of_impute(column),
             hint=f"impute one of: {', '.join(column.levels[:20])}",
         )
     return normal.index(normal_cell(stated))
+
+
+def _place_of_impute(column: Column | CutColumn) -> str:
+    """Return where a spec states what an invalid cell counts as."""
+    return "on_invalid" if column.impute is None else f"domain.variables.{column.role}.impute"

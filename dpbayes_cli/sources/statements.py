@@ -37,6 +37,9 @@ Monomial = tuple[int, ...]
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 """Common spellings of a missing value: invalid like any other text that is no level, but known at the first look."""
 
+_INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,18}")
+"""What the text of an integer of 64 bits looks like."""
+
 _MOST_FILTERS = 16
 """Up to this many levels a chain of comparisons and one filter a count is the fastest; beyond, an enum and groups."""
 
@@ -171,8 +174,9 @@ def code_expression(cell: str, column: Column, *, integers: bool) -> str:
     """
     normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
     if integers:
-        whole = {level: code for level, code in normal.items() if re.fullmatch("-?[0-9]{1,18}", level)}
-        return f"CASE {cell} {' '.join(f'WHEN {level} THEN {code}' for level, code in whole.items())} END"
+        whole = {level: code for level, code in normal.items() if _INTEGER_TEXT.fullmatch(level)}  # "-0" is no text
+        arms = " ".join(f"WHEN {level} THEN {code}" for level, code in whole.items())
+        return f"CASE {cell} {arms} END" if whole else "CAST(NULL AS BIGINT)"
     usual = {**dict(zip(column.levels, normal.values(), strict=True)), **normal}
     stripped = f"trim({cell}, {literal(BLANKS)})"
     rest = _cast(f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})", normal)

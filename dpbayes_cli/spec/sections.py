@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Annotated, Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -19,6 +20,8 @@ Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]
 """A decimal number that is kept exactly."""
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_SOME_KEY = "[...]"
+_STEP = re.compile(r"\[\.\.\.\]|\[\d+\]|[^.\[]+")
 _REQUIRED = re.compile(r"Object missing required field `(.*)`")
 
 
@@ -56,15 +59,17 @@ def convert_section(
     try:
         return msgspec.convert(document, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _problem(str(error), kind, place, how_to_state) from None
+        raise _problem(str(error), document, kind, place, how_to_state) from None
 
 
-def _problem(text: str, kind: type[Section], place: str, how_to_state: Callable[[str], str] | None) -> SpecError:
+def _problem(
+    text: str, document: Any, kind: type[Section], place: str, how_to_state: Callable[[str], str] | None
+) -> SpecError:
     """Turn a finding of msgspec into an error; an unknown key names the nearest allowed one."""
     message, _, found = text.partition(" - at `$")
-    inside = found.rstrip("`").strip(".")
+    inside, expected = _resolved(found.rstrip("`"), document, kind)
     if match := _UNKNOWN.fullmatch(message):
-        hint = nearest(match[1], _keys(kind, [part for part in inside.split(".") if part]))
+        hint = nearest(match[1], _fields(expected))
         return SpecError("unknown key", where=_joined(place, inside, match[1]), hint=hint)
     if match := _REQUIRED.fullmatch(message):
         where = _joined(place, inside, match[1])
@@ -76,11 +81,51 @@ def _joined(*parts: str) -> str:
     return ".".join(part for part in parts if part)
 
 
-def _keys(kind: Any, path: list[str]) -> list[str]:
-    """Return the keys that are allowed at a place."""
-    for part in path:
-        found = {item.name: item.type for item in msgspec.structs.fields(kind)}
-        kind = found.get(part)
-        if not (isinstance(kind, type) and issubclass(kind, Section)):
-            return []
-    return [item.name for item in msgspec.structs.fields(kind)]
+def _resolved(path: str, document: Any, kind: Any) -> tuple[str, Any]:
+    """Follow a path to what is wrong, in which ``[...]`` stands for some key of a mapping.
+
+    Returns:
+        The path with that key, and the type that is expected there, None where it is no section or mapping.
+    """
+    places: list[str] = []
+    for part in _STEP.findall(path):
+        if part == _SOME_KEY:
+            kind = _type_of_values(kind)
+            key = _wrong_key(document, kind)
+            if key is None:
+                return path.strip("."), None
+            document = document[key]
+            places.append(key)
+        elif part.startswith("["):
+            document = kind = None
+            places[-1] += part
+        else:
+            document = document.get(part) if isinstance(document, dict) else None
+            kind = _fields(kind).get(part)
+            places.append(part)
+    return ".".join(places), kind
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """Return the types of a section's keys, nothing for any other type."""
+    section = isinstance(kind, type) and issubclass(kind, Section)
+    return {item.name: item.type for item in msgspec.structs.fields(kind)} if section else {}
+
+
+def _type_of_values(kind: Any) -> Any:
+    """Return the type of a mapping's values, None where the type allows no mapping."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) in {Union, UnionType}:
+        return next((_type_of_values(each) for each in get_args(kind) if get_origin(each) is dict), None)
+    return get_args(kind)[1] if get_origin(kind) is dict else None
+
+
+def _wrong_key(document: Any, kind: Any) -> str | None:
+    """Return the first key of a mapping whose value is not of a type."""
+    for key, value in document.items() if isinstance(document, dict) and kind is not None else ():
+        try:
+            msgspec.convert(value, kind, strict=False)
+        except msgspec.ValidationError:
+            return str(key)
+    return None

@@ -20,6 +20,17 @@ _EXAMPLES = {
     "upper": "100",
     "variance": "1",
 }
+_EXAMPLES_OF = {
+    "bayes-net": {
+        "variables": "\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no], parents: [age]}\n"
+        "ill: {values: [yes, no], parents: [age, smoker]}"
+    },
+    "naive-bayes": {
+        "target": "ill",
+        "variables": "\nill: {values: [yes, no]}\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no]}",
+    },
+}
+"""A value of several lines begins with an empty one."""
 _ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "columns", "data", "lower", "upper", "variance"}
 
 
@@ -30,7 +41,7 @@ def template(model: str) -> str:
         SpecError: there is no such model.
     """
     lines = [f"# A question for dpbayes: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
-    examples = {**_EXAMPLES, "model": model}
+    examples = {**_EXAMPLES, **_EXAMPLES_OF.get(model, {}), "model": model}
     for item in msgspec.structs.fields(spec_type(model)):
         if item.type in {None, types.NoneType}:  # a key that this model does not take
             continue
@@ -57,7 +68,8 @@ def _key(
     default = "{}" if item.default_factory is dict else _shown(item.default)
     value = default if off else examples.get(item.name, default)
     note = f"  # {description}" if description else ""
-    return [f"{mark}{pad}{item.name}: {value}{note}"]
+    first, *rest = value.split("\n")
+    return [f"{mark}{pad}{item.name}: {first}{note}", *(f"{mark}{pad}  {line}" for line in rest)]
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.records import Dialect, split_record
+from dpbayes_cli.statistic import Column, CutColumn
 
 
 def physical_lines(content: bytes) -> list[bytes]:
@@ -15,19 +19,54 @@ def physical_lines(content: bytes) -> list[bytes]:
     return lines if lines[-1] else lines[:-1]
 
 
-def level_of(line: bytes, dialect: Dialect, index: int, width: int, levels: Sequence[str]) -> int | None:
-    """Return the code of the cell's level, or None where the record is invalid."""
+def cells_of(line: bytes, dialect: Dialect, width: int) -> list[str] | None:
+    """Return the cells of a line, or None where the record is malformed."""
     if len(line) > LONGEST_RECORD:
         return None
     text = line.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r").decode("utf-8", "replace")
     if any((ord(c) < 32 and c != "\t") or c in "\x7f\ufeff" for c in text):
         text = "".join("\x02" if (ord(c) < 32 and c != "\t") or c in "\x7f\ufeff" else c for c in text)
     fields = split_record(text, dialect)
-    if fields is None or len(fields) != width:
-        return None
-    normal = [normal_cell(level) for level in levels]
-    cell = normal_cell(fields[index])
-    return normal.index(cell) if cell in normal else None
+    return None if fields is None or len(fields) != width else fields
+
+
+def level_of(line: bytes, dialect: Dialect, index: int, width: int, levels: Sequence[str]) -> int | None:
+    """Return the code of the cell's level, or None where the record is invalid."""
+    cells = cells_of(line, dialect, width)
+    return None if cells is None else code_of(cells[index], Column("", tuple(levels)))
+
+
+def code_of(cell: str | None, column: Column | CutColumn, impute: str | None = None) -> int | None:
+    """Return the code of a cell, or of what stands for it; None where it is invalid and nothing does."""
+    code: int | None = None
+    if cell is not None and isinstance(column, CutColumn):
+        number = parse_number(cell)
+        code = None if number is None else sum(cut <= number for cut in column.cuts)
+    elif cell is not None and isinstance(column, Column):
+        normal = [normal_cell(level) for level in column.levels]
+        code = normal.index(normal_cell(cell)) if normal_cell(cell) in normal else None
+    stands_in = column.impute if column.impute is not None else impute
+    return code_of(stands_in, replace(column, impute=None)) if code is None and stands_in is not None else code
+
+
+def codes_of(
+    records: Sequence[Sequence[str | None] | None], columns: Sequence[Column | CutColumn], impute: str | None = None
+) -> list[list[int | None]]:
+    """Return the codes of records given as cells; None is a malformed record, all of whose cells are missing."""
+    return [
+        [code_of(None if record is None else record[i], column, impute) for i, column in enumerate(columns)]
+        for record in records
+    ]
+
+
+def table(codes: Sequence[Sequence[int | None]], axes: Sequence[int], shape: Sequence[int], whole: bool) -> list[int]:
+    """Return the counts of a table's cells in C order, one record after another."""
+    found = Counter(
+        tuple(record[axis] for axis in axes)
+        for record in codes
+        if None not in (record if whole else [record[axis] for axis in axes])
+    )
+    return [found[cell] for cell in itertools.product(*map(range, shape))]
 
 
 def count(content: bytes, dialect: Dialect, index: int, width: int, levels: Sequence[str]) -> tuple[list[int], int]:

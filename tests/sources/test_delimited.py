@@ -131,6 +131,12 @@ def test_ragged_rows_with_quotes_are_invalid_records_too(row: str, place: Path) 
     assert got == Statistics((1, 0), 2)
 
 
+def test_an_empty_first_cell_before_quotes_is_a_cell_like_any_other(place: Path) -> None:
+    path = write(place / "f.csv", 'x,y,z\n,1,"a"\n,"0",\n"",1,b\n,,"1"\n')
+    assert read(path, ("1", "0"), "y") == Statistics((2, 1), 4)
+    assert read(path, ("1", "0"), "z") == Statistics((1, 0), 4)
+
+
 def test_imputed_values_count_as_the_stated_level(place: Path) -> None:
     path = write(place / "f.csv", "x\n1\n\nNA\nmaybe\n0\n")
     policy = RecordPolicy(Neighbors.REPLACE_ONE, "0")

@@ -15,9 +15,8 @@ from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.records import POLICY, Records
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, least_entry, table_temperature
 from dpbayes_cli.inference.batch import draw_many
-from dpbayes_cli.inference.consistent_tables import nearest_possible
 from dpbayes_cli.inference.table_layout import TableLayout
-from dpbayes_cli.inference.tables import draw_rows, naive_counts
+from dpbayes_cli.inference.tables import draw_rows, possible_tables
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.problems import NoisyTables, Total
@@ -125,17 +124,8 @@ def _naive(cell: ClassificationCell, model: DiscreteNetwork, records: Records, r
     """Take the nearest possible counts for the truth: each table's own, or those that agree where tables can."""
     problems = _released(cell, model, records)
     released = np.array([np.concatenate([np.ravel(table.observed) for table in each.tables]) for each in problems])
-    taken = np.array([_possible(problem) for problem in problems])
+    taken = np.array([np.concatenate([np.ravel(table) for table in possible_tables(each)]) for each in problems])
     return Posteriors(conjugate_draws(model, taken, cell.draws, rng), released, taken)
-
-
-def _possible(problem: NoisyTables) -> Floats:
-    """Return the nearest possible counts of all cells."""
-    if problem.scope is None:
-        tables = [naive_counts(table) for table in problem.tables]
-    else:
-        tables = list(nearest_possible(problem).tables)
-    return np.concatenate([np.ravel(table) for table in tables])
 
 
 def _drawn(cell: ClassificationCell, model: DiscreteNetwork, records: Records, rng: np.random.Generator) -> Posteriors:

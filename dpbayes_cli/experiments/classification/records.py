@@ -89,9 +89,7 @@ def _simulated(
 
 def counts_of(model: DiscreteNetwork, codes: Integers) -> tuple[int, ...]:
     """Return the exact counts of all tables of coded records, in the order of the network's variables."""
-    statistic = model.statistic(POLICY)
-    roles = dict.fromkeys(role for table in statistic.tables for role in table.roles)
-    return count_cells(statistic, codes[:, [model.network.names.index(role) for role in roles]])
+    return count_cells(model.statistic(POLICY), codes, model.network.names)
 
 
 def unlabelled(codes: Integers, target: int) -> tuple[Integers, Integers]:

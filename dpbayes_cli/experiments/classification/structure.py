@@ -41,8 +41,8 @@ class Structure:
         overlap = "one variable at most" if self.shared == 1 else f"up to {self.shared} variables"
         parts = [
             f"Its tables share {overlap}. {self.cells} cells with noise of scale {self.cell_noise:g} / epsilon stand "
-            f"against {self.parities} parities with noise of scale {self.parity_noise:g} / epsilon: the noise of a cell "
-            f"that is rebuilt from parities has {self.ratio:.2f} times the standard deviation of that of a noised cell."
+            f"against {self.parities} parities with noise of scale {self.parity_noise:g} / epsilon: the noise of a "
+            f"cell that is rebuilt from parities has {self.ratio:.2f} times the standard deviation of a noised one's."
         ]
         if self.shared == 1:
             parts.append(

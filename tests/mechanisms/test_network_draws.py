@@ -1,0 +1,144 @@
+"""Draws of networks, table by table: all neighbouring data sets of a tiny one, on the very laws that are drawn from."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbayes_cli.contracts import Request, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.lattice_posterior import LatticePosterior
+from dpbayes_cli.mechanisms.map import Map, SharesEstimate
+from dpbayes_cli.mechanisms.ops import Ops
+from dpbayes_cli.network_posterior import NetworkSampler
+from dpbayes_cli.privacy.grid import EXACT
+from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.statistic import count_cells
+
+N = 2
+
+
+def build(weight: float = 1.0, values: int = 2) -> DiscreteNetwork:
+    variables: dict[str, Any] = {
+        "c": {"values": ["0", "1"], "weight": str(weight)},
+        "x": {"values": [str(k) for k in range(values)], "parents": ["c"]},
+        "y": {"values": ["0", "1"], "parents": ["c", "x"]},
+    }
+    spec = build_spec({"model": "bayes-net", "domain": {"variables": variables}, "on_invalid": "impute:0"})
+    return expect(spec.build_model(), DiscreteNetwork)
+
+
+def request(epsilon: str, draws: int = 1) -> Request:
+    spec = build_spec({"model": "bayes-net", "domain": {"variables": {"c": {"values": ["0", "1"]}}}})
+    policy = replace(spec.policy, impute="0")
+    return Request(policy, Decimal(epsilon), n_records=N, draws=draws)
+
+
+@lru_cache(maxsize=4096)
+def row_law(law: LatticePosterior, counts: tuple[int, ...]) -> tuple[Fraction, ...]:
+    lattice, cover = law.lattice(counts), law.cover
+    return tuple(lattice.probability([k + cover.least for k in point]) for point in cover.points().tolist())
+
+
+def laws_of(sampler: NetworkSampler, values: tuple[int, ...]) -> list[tuple[Fraction, ...]]:
+    found, first = [], 0
+    for law, rows, width in zip(sampler.laws, sampler.rows, sampler.widths, strict=True):
+        row = law.law if isinstance(law, SharesEstimate) else expect(law, LatticePosterior)
+        for _ in range(rows):
+            found.append(row_law(row, values[first : first + width]))
+            first += width
+    return found
+
+
+@lru_cache(maxsize=4096)
+def extremes(left: tuple[Fraction, ...], right: tuple[Fraction, ...]) -> tuple[Decimal, Decimal]:
+    """The ends of the log ratio of two laws, in 60 digits."""
+    ratios = [a / b for a, b in zip(left, right, strict=True)]
+    low, high = (
+        EXACT.ln(EXACT.divide(Decimal(r.numerator), Decimal(r.denominator))) for r in (min(ratios), max(ratios))
+    )
+    return low, high
+
+
+def worst(model: DiscreteNetwork, sampler: NetworkSampler) -> tuple[Decimal, Decimal]:
+    """The largest log ratio and the largest range over all neighbouring data sets of N records."""
+    statistic = model.statistic(request("1").policy)
+    records = list(itertools.product(*(range(size) for size in model.network.sizes)))
+    largest = widest = Decimal(0)
+    for others in itertools.combinations_with_replacement(records, N - 1):
+        found = {
+            record: laws_of(sampler, count_cells(statistic, np.array([*others, record]), model.network.names))
+            for record in records
+        }
+        for one, other in itertools.permutations(records, 2):
+            ends = [extremes(a, b) for a, b in zip(found[one], found[other], strict=True) if a != b]
+            low, high = (sum(side, Decimal(0)) for side in zip(*ends, strict=True))  # rows are independent
+            largest, widest = max(largest, high, -low), max(widest, high - low)
+    return largest, widest
+
+
+@pytest.mark.parametrize("epsilon", ["0.3", "6"])
+@pytest.mark.parametrize("weight", [1.0, 3.0])
+@pytest.mark.parametrize("mechanism", [Ops, Map])
+def test_no_neighbours_are_told_apart_by_more_than_the_charge(mechanism: Any, weight: float, epsilon: str) -> None:
+    model = build(weight)
+    plan = mechanism().plan(model, request(epsilon))
+    sampler = expect(plan.answer.law, NetworkSampler)
+    largest, widest = worst(model, sampler)
+    charged = plan.guarantee.epsilon
+    assert charged <= Decimal(epsilon)
+    assert max(largest, widest) <= charged
+    assert widest >= charged * Decimal("0.999"), "the charge is attained"
+
+
+def test_a_table_charged_alone_would_not_be_enough() -> None:
+    """Planted: each table at the whole epsilon, as if their draws were of different people."""
+    model = build()
+    plan = Ops().plan(model, request("3"))
+    sampler = expect(plan.answer.law, NetworkSampler)
+    assert worst(model, sampler)[1] > plan.guarantee.epsilon * Decimal("1.5") / len(model.network)
+
+
+def test_the_guarantee_is_that_of_the_selection() -> None:
+    model = build()
+    assert isinstance(Map().plan(model, request("1")).guarantee, BoundedRange)
+    flip = replace(request("1"), selection="permute-and-flip")
+    assert isinstance(Map().plan(model, flip).guarantee, PureDP)
+
+
+def test_draws_follow_the_laws_row_by_row() -> None:
+    """The mean of each of seven rows, at 1e-6: a false failure of a run has probability below 1e-5."""
+    model = build()
+    sampler = expect(Ops().plan(model, request("6")).answer.law, NetworkSampler)
+    statistic = model.statistic(request("1").policy)
+    values = count_cells(statistic, np.array([[0, 1, 1], [1, 1, 0]]), model.network.names)
+    drawn = np.array(sampler.draw(values, 4000))
+    assert drawn.shape == (4000, sum(model.network.n_cells))
+    for row, law in enumerate(laws_of(sampler, values)):
+        mass = np.array([float(p) for p in law])
+        assert np.abs(drawn[:, 2 * row : 2 * row + 2].sum(axis=1) - 1.0).max() < 1e-12
+        grid = np.arange(len(mass))
+        mean, sd = float(mass @ grid), float(np.sqrt(mass @ (grid - mass @ grid) ** 2))
+        cover = expect(sampler.laws[0], LatticePosterior).cover
+        found = drawn[:, 2 * row] * cover.resolution - cover.least
+        assert stats.norm.sf(abs(found.mean() - mean) / (sd / np.sqrt(4000))) > 1e-6
+
+
+def test_a_support_of_all_tables_is_refused() -> None:
+    with pytest.raises(SpecError, match="support of its own"):
+        Ops().plan(build(), replace(request("1"), support=(0.1, 0.9)))
+
+
+def test_more_values_than_are_drawn_exactly_are_refused() -> None:
+    with pytest.raises(SpecError, match="shares"):
+        Ops().plan(build(values=65), request("1"))

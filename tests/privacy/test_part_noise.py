@@ -1,0 +1,221 @@
+"""Noise by parts: shares of a budget, OpenDP's own price of each, and the law that a bundle gives back."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.files import released_of
+from dpbayes_cli.contracts import Payload, Request, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.privacy.part_noise import (
+    Law,
+    PartNoise,
+    laws_at,
+    noise_by_parts,
+    noise_of_scales,
+    scales_of,
+)
+from dpbayes_cli.problems import NoisyTables
+from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.statistic import RecordPolicy, Statistics
+from tests.conftest import Cli
+from tests.statistical import assert_follows, assert_means
+
+DROP = RecordPolicy(Neighbors.REPLACE_ONE)
+SPENT: dict[str, dict[str, Any]] = {"laplace": {"epsilon": Decimal("0.7")}, "gaussian": {"rho": Decimal("0.03")}}
+WEIGHTS = ["1", "1", "3", "2", "2"]
+
+
+def network(weights: list[str], **changes: Any) -> DiscreteNetwork:
+    """A chain of variables of two and three values."""
+    variables = {
+        f"v{i}": {
+            "values": ["a", "b", "c"][: 2 + i % 2],
+            "weight": weight,
+            "parents": [f"v{i - 1}"] if i else [],
+            **changes,
+        }
+        for i, weight in enumerate(weights)
+    }
+    document = {"model": "bayes-net", "privacy": {"epsilon": "1"}, "domain": {"variables": variables}}
+    return expect(build_spec(document).build_model(), DiscreteNetwork)
+
+
+def planned(mechanism: str, weights: list[str], policy: RecordPolicy = DROP) -> tuple[PartNoise, Any]:
+    plan = mechanism_type(mechanism)().plan(network(weights), Request(policy, **SPENT[mechanism]))
+    (step,) = plan.steps
+    return expect(step.noise, PartNoise), plan
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    total=st.decimals("1e-9", "100", allow_nan=False, places=15).filter(lambda total: total > 0),
+    weights=st.lists(st.fractions(Fraction(1, 1000), 1000, max_denominator=1009), min_size=1, max_size=12),
+)
+def test_shares_add_up_to_at_most_the_total_exactly(total: Decimal, weights: list[Fraction]) -> None:
+    """In rationals, for every budget and every weights; and little of the budget is lost."""
+    shares: list[Fraction] = []
+
+    def keep(i: int, share: Decimal) -> DiscreteLaplace:
+        assert i == len(shares)
+        shares.append(Fraction(share))
+        return DiscreteLaplace(1.0)
+
+    noise_by_parts(total, [1] * len(weights), weights, keep)
+    exact = [Fraction(total) * weight / sum(weights) for weight in weights]
+    assert all(share <= part for share, part in zip(shares, exact, strict=True))
+    assert Fraction(total) * (1 - Fraction(1, 10**28)) <= sum(shares) <= Fraction(total)
+
+
+@pytest.mark.parametrize("relation", list(Neighbors))
+@pytest.mark.parametrize("mechanism", SPENT)
+def test_opendp_prices_of_the_parts_add_up_to_what_is_charged(mechanism: str, relation: Neighbors) -> None:
+    """A record moves every part at once: what OpenDP proves for each part's own sensitivity must add up."""
+    noise, plan = planned(mechanism, WEIGHTS, RecordPolicy(relation))
+    spent = Fraction(next(iter(SPENT[mechanism].values())))
+    parts = plan.steps[0].statistic.parts
+    proved = [
+        law.epsilon_of(part.sensitivity_l1)
+        if isinstance(law, DiscreteLaplace)
+        else law.rho_of(part.sensitivity_l2_squared)
+        for law, part in zip(noise.laws, parts, strict=True)
+    ]
+    assert spent * (1 - Fraction(1, 10**6)) < sum(proved) <= spent
+    whole = sum(part.weight for part in parts)
+    for price, part in zip(proved, parts, strict=True):
+        assert price <= spent * part.weight / whole
+    assert plan.steps[0].guarantee == plan.guarantee
+
+
+def test_weights_set_the_ratio_of_scales() -> None:
+    laplace, gaussian = planned("laplace", ["1", "3"])[0], planned("gaussian", ["1", "3"])[0]
+    assert laplace.laws[0].scale / laplace.laws[1].scale == pytest.approx(3.0, rel=1e-12)
+    assert gaussian.laws[0].scale / gaussian.laws[1].scale == pytest.approx(3.0**0.5, rel=1e-9)
+    assert laplace.scales == (laplace.laws[0].scale,) * 2 + (laplace.laws[1].scale,) * 6
+    assert laplace.laws[1].scale == pytest.approx(2 / (0.7 * 0.75), rel=1e-12)
+
+
+def test_equal_weights_are_one_law() -> None:
+    plan = mechanism_type("laplace")().plan(network(["2", "2", "2"]), Request(DROP, Decimal(1)))
+    assert plan.steps[0].noise == DiscreteLaplace.calibrate(6, Decimal(1))
+
+
+def test_a_share_too_small_to_be_noised_is_refused_before_a_charge() -> None:
+    with pytest.raises(SpecError, match="noise of scale"):
+        mechanism_type("laplace")().plan(network(["0.001"] + ["1000"] * 9), Request(DROP, Decimal("1e-9")))
+
+
+@pytest.mark.parametrize("law", [DiscreteLaplace, DiscreteGaussian])
+def test_every_part_is_noised_by_its_own_law(law: type[Law]) -> None:
+    """False-fail rate 1e-9 for each assertion; a scale of another part would shift a variance by a factor of 4."""
+    noise = PartNoise((law(1.5), law(6.0), law(3.0)), (1, 2, 1))
+    released = np.array([noise.release([100, 200, 300, 400]) for _ in range(2000)]) - [100, 200, 300, 400]
+    simulated = noise.simulate(np.random.default_rng(0), (2000, 4))
+    support = np.arange(-40, 41)
+    for drawn in (released, simulated):
+        for k, own in enumerate((1.5, 6.0, 6.0, 3.0)):
+            assert_follows(drawn[:, k], support, np.exp(law(own).log_pmf(support)))
+        assert_means(drawn[:, :-1] * drawn[:, 1:], [0.0, 0.0, 0.0])  # independent, parts of one law, too
+    assert noise.simulate(np.random.default_rng(0), 4).shape == (4,)
+
+
+def test_densities_go_part_by_part() -> None:
+    laws = (DiscreteLaplace(1.5), DiscreteLaplace(6.0))
+    noise = PartNoise(laws, (1, 2))
+    z = np.arange(12).reshape(4, 3)
+    expected = np.concatenate([laws[0].log_pmf(z[:, :1]), laws[1].log_pmf(z[:, 1:])], axis=1)
+    assert np.array_equal(noise.log_pmf(z), expected)
+    u = z / 12
+    expected = np.concatenate([laws[0].characteristic(u[:, :1]), laws[1].characteristic(u[:, 1:])], axis=1)
+    assert np.array_equal(noise.characteristic(u), expected)
+    assert (noise.scale, noise.variance, noise.radius(5.0)) == (6.0, laws[1].variance, laws[1].radius(5.0))
+
+
+def test_a_statistic_of_another_length_is_refused() -> None:
+    noise = PartNoise((DiscreteLaplace(1.0), DiscreteLaplace(2.0)), (1, 2))
+    for length in (2, 4):
+        with pytest.raises(ValueError, match="another number of components"):
+            noise.release([0] * length)
+    with pytest.raises(ValueError, match="all of one kind"):
+        PartNoise((DiscreteLaplace(1.0), DiscreteGaussian(2.0)), (1, 2))
+    with pytest.raises(ValueError, match="one law each"):
+        PartNoise((DiscreteLaplace(1.0),), (1, 2))
+
+
+@pytest.mark.parametrize("weights", [["1", "1", "3", "2", "2"], ["3", "1", "1"], ["1", "2", "1"], ["5", "5", "1"]])
+@pytest.mark.parametrize("mechanism", SPENT)
+def test_a_law_read_again_is_the_same_for_every_component(mechanism: str, weights: list[str]) -> None:
+    """Neighbouring parts of equal weight have one scale, so that a stored law has fewer parts than the planned one."""
+    noise, plan = planned(mechanism, weights)
+    sizes = [part.size for part in plan.steps[0].statistic.parts]
+    again = noise_of_scales(None, noise.kind, scales_of(noise, sum(sizes)))
+    assert scales_of(again, sum(sizes)) == noise.scales
+    components = range(sum(sizes))
+    assert laws_at(again, components) == laws_at(noise, components)
+    z = np.arange(sum(sizes))
+    assert np.array_equal(again.log_pmf(z), noise.log_pmf(z))
+    firsts = [first for first, _ in pairwise(accumulate(sizes, initial=0))]
+    assert laws_at(again, firsts) == list(noise.laws)
+    with pytest.raises(ValueError, match="unknown noise law"):
+        noise_of_scales(None, "uniform", [1.0, 2.0])
+
+
+@pytest.mark.parametrize("mechanism", SPENT)
+def test_the_problem_of_what_was_stored_is_the_problem_of_what_was_released(mechanism: str) -> None:
+    model, (noise, plan) = network(WEIGHTS), planned(mechanism, WEIGHTS)
+    statistic = plan.steps[0].statistic
+    payload = mechanism_type(mechanism)().release(plan, Statistics(tuple(range(len(statistic.names))), 40))
+    assert isinstance(payload, Payload)
+    stored = noise_of_scales(None, noise.kind, scales_of(noise, len(payload.values)))
+    first = model.problem(DROP, payload.values, noise, 40)
+    again = model.problem(DROP, payload.values, stored, 40)
+    assert [table.noise for table in first.tables] == list(noise.laws)
+    assert describe(first) == describe(again)
+
+
+def describe(problem: NoisyTables) -> list[Any]:
+    return [
+        (table.noise, table.observed.tolist(), None if table.margin is None else table.margin.tolist())
+        for table in problem.tables
+    ]
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
+def test_a_bundle_with_weights_gives_the_same_law_back(mechanism: str, place: Path, dpbayes: Cli) -> None:
+    (place / "data.csv").write_text("a,b,c\n" + "x,p,1\ny,q,9\nx,q,\n" * 100, encoding="utf-8")
+    spending = "{epsilon: 2}" if mechanism == "laplace" else "{rho: 0.1}"
+    (place / "s.yaml").write_text(
+        f"model: bayes-net\ndata: data.csv\nmechanism: {mechanism}\nprivacy: {spending}\ndomain:\n  variables:\n"
+        "    a: {values: [x, y]}\n    b: {values: [p, q], parents: [a]}\n    c: {cuts: [5], parents: [b], weight: 3}\n",
+        encoding="utf-8",
+    )
+    assert dpbayes("budget", "open", "data", *(["--eps", "9"] if mechanism == "laplace" else ["--rho", "1"])).code == 0
+    released = dpbayes("release", "--spec", "s.yaml", "--out", "bundle", "--json")
+    assert released.code == 0, released.err
+    content = json.loads((place / "bundle" / "release.json").read_text())
+    document = msgspec.convert(content, ReleaseDocument)
+    assert content["noise"]["scale"] is None
+    payload = released_of(document)
+    stated = [statistic["noise_scale"] for statistic in content["statistics"]]
+    assert list(scales_of(payload.noise, len(stated))) == stated
+    ratio = 3.0 if mechanism == "laplace" else 3.0**0.5
+    assert stated[0] / stated[-1] == pytest.approx(ratio)
+    assert stated[0] == stated[2]
+    assert payload.described() == content["statistics"]
+    assert dpbayes("infer", "bundle", "--json").code == 0
