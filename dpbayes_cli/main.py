@@ -32,7 +32,7 @@ COMMANDS = {
     "report": "Show a bundle as a page or as text, with plots.",
     "budget": "Open, show, check and amend privacy budgets.",
     "spec": "Write, check and describe spec files.",
-    "experiment": "Run a study of many simulated releases: calibration, or predictions.",
+    "experiment": "Run a study of many simulated releases.",
     "models": "List the models.",
     "mechanisms": "List the mechanisms.",
     "explain": "Explain a model or a mechanism.",

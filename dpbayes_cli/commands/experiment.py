@@ -1,4 +1,4 @@
-"""``dpbayes experiment``: simulation studies of what releases tell."""
+"""``dpbayes experiment``: studies of what releases tell."""
 
 from __future__ import annotations
 
@@ -35,13 +35,16 @@ def command(
     cases: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run the simulation study in FILE; its results are NOT PRIVATE, for nothing in it is a release.
+    """Run the study in FILE; its results are NOT PRIVATE, for nothing in it is a release.
 
     \b
     dpbayes experiment configs/experiments/calibration.yaml --jobs 2
+    dpbayes experiment configs/experiments/naive-bayes.yaml --jobs 2
 
-    Parameters are drawn from the prior, records from the model, noise from its law. The directory keeps every finished
-    cell: the same command finishes a killed run, and a changed study recomputes the cells that changed.
+    study: calibration asks whether posteriors hold the truth as often as they say, study: classification how well new
+    records are predicted. Parameters are drawn from the prior, records from the model (or read from files), noise from
+    its law. The directory keeps every finished cell: the same command finishes a killed run, and a changed study
+    recomputes the cells that changed.
     """
     from dpbayes_cli.experiments.runner import run_study, single_threaded
 

@@ -52,8 +52,10 @@ def stamped_panels(
     height = -(-len(keys) // columns)
     figure = new_figure(max(5.0, panel * columns), panel * height + 0.9)
     axes = figure.subplots(height, columns, squeeze=False, sharey=share_y)
-    for place, key in zip(axes.flat, keys, strict=True):
+    for place, key in zip(axes.flat, keys, strict=False):
         draw(place, *key)
+    for place in axes.flat[len(keys) :]:
+        place.set_visible(False)
     shown = _legend(axes.flat)
     if shown:
         where: Any = {"loc": "outside lower center", "ncols": min(len(shown), 6), "fontsize": 9, "frameon": False}

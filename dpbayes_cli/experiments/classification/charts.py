@@ -27,7 +27,7 @@ _PANEL = 4.2
 def charts(study: ClassificationStudy, results: Results) -> dict[str, bytes]:
     """Return the figures by their file names."""
     panels = [(name,) for name in study.cases]
-    wide = min(len(panels), 2)
+    wide = min(len(panels), 2 if len(panels) <= 4 else 3)
 
     def accuracy(axes: Axes, name: str) -> None:
         _lines(axes, name, results, "accuracy")

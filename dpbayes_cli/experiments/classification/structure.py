@@ -42,13 +42,13 @@ class Structure:
         parts = [
             f"Its tables share {overlap}. {self.cells} cells with noise of scale {self.cell_noise:g} / epsilon stand "
             f"against {self.parities} parities with noise of scale {self.parity_noise:g} / epsilon: the noise of a "
-            f"cell that is rebuilt from parities has {self.ratio:.2f} times the standard deviation of a noised one's."
+            f"cell that is rebuilt from parities has {self.ratio:.2f} times the standard deviation of a noised one's. "
+            "(As a sum of many noises it is off by up to 0.80 of that in the mean, a single one by 0.71.)"
         ]
         if self.shared == 1:
             parts.append(
-                "Tables that share one variable have hardly a parity in common, so that there is little to be noised "
-                "once in place of several times; and the totals that plain Laplace tells repeatedly are put together "
-                "by the noise-aware posterior."
+                "Only the parities of single variables are noised once in place of several times; plain Laplace tells "
+                "these variables' totals in several tables, and the noise-aware posterior puts them together."
             )
         if self.parities > self.cells:
             parts.append("Values that are coded by several bits take more parities than there are cells.")
@@ -66,14 +66,14 @@ def structure_of(model: DiscreteNetwork, policy: RecordPolicy) -> Structure:
     Source: Barak et al. 2007; the inverse Walsh-Hadamard transform of the numbers of odd records.
     """
     network = model.network
-    components, scales = [], []
-    for name in ("laplace", "fourier-laplace"):
-        (step,) = mechanism_type(name)().plan(model, Request(policy, parse_decimal("1"))).steps
-        components.append(len(step.statistic.names))
-        scales.append(step.noise.scale)
+    (cells, cell_noise), (parities, parity_noise) = (
+        (len(step.statistic.names), step.noise.scale)
+        for name in ("laplace", "fourier-laplace")
+        for step in mechanism_type(name)().plan(model, Request(policy, parse_decimal("1"))).steps
+    )
     entries = [1 << sum(n_bits(network.sizes[v]) for v in family) for family in network.families]
     spread = [2.0 / size * math.sqrt(size - 1.0) for size in entries]
-    mean = math.fsum(s * n for s, n in zip(spread, network.n_cells, strict=True)) / components[0]
+    mean = math.fsum(s * n for s, n in zip(spread, network.n_cells, strict=True)) / cells
     families = [set(family) for family in network.families]
     shared = max((len(a & b) for a, b in itertools.combinations(families, 2)), default=0)
-    return Structure(*components, shared, *scales, mean * scales[1] / scales[0])
+    return Structure(cells, parities, shared, cell_noise, parity_noise, mean * parity_noise / cell_noise)
