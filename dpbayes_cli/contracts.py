@@ -158,6 +158,7 @@ class LatentCounts(NoisyStatistics):
 
 
 Temper = Literal["likelihood", "joint"]
+Selection = Literal["exponential", "permute-and-flip"]
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,7 @@ class Request:
         draws: how many posterior draws.
         temper: what a temperature acts on.
         support: the public range of the parameter, or None for the model's own.
+        selection: how a point of a public cover is chosen by its score.
     """
 
     policy: RecordPolicy
@@ -183,6 +185,7 @@ class Request:
     draws: int = 1
     temper: Temper = "likelihood"
     support: tuple[float, float] | None = None
+    selection: Selection = "exponential"
 
     def stated_epsilon(self) -> Decimal:
         """Return the epsilon.
@@ -222,7 +225,7 @@ class Request:
 
 
 class Sampler(ABC):
-    """A calibrated law of posterior draws, as a plan holds it."""
+    """A calibrated law of posterior draws, or of point estimates, as a plan holds it."""
 
     @abstractmethod
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
@@ -283,7 +286,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Draws:
-    """What a mechanism lets out of the data: posterior draws, each of them paid for.
+    """What a mechanism lets out of the data: posterior draws or point estimates, each of them paid for.
 
     Attributes:
         values: the draws, one value a parameter of the model each.
@@ -327,6 +330,8 @@ class Mechanism(ABC):
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
     """Whether prior and inference come after privacy, so that changing them is free."""
+    estimates: ClassVar[bool] = False
+    """Whether what is drawn are point estimates, whose spread says nothing about the width of a posterior."""
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read from the data."""

@@ -287,13 +287,18 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the tables from the prior and the exact counts; see ``NoisyStatistics``."""
+        return self.simulated_statistic(self.statistic(policy), n_records, rng)
+
+    def simulated_statistic(
+        self, statistic: Statistic, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the tables from the prior and the exact value of a statistic of theirs, all records valid."""
         import numpy as np
 
         theta = self.draw_tables(rng)
-        statistic = self.statistic(policy)
         values = np.zeros(len(statistic.names), dtype=np.int64)
         for block in self.draw_records(theta, n_records, rng):
-            values += np.array(count_cells(statistic, block, self.network.names), dtype=np.int64)
+            values += np.array(count_cells(statistic, self.network.names, block), dtype=np.int64)
         return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:

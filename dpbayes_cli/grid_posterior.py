@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.capabilities import DECIMALS, OneParameterFamily, floats
-from dpbayes_cli.contracts import Sampler, Temper
+from dpbayes_cli.contracts import Request, Sampler, Temper
+from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.conjugate import slack
-from dpbayes_cli.privacy.grid import EXACT, CellWeights, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
 from dpbayes_cli.privacy.renyi import round_up
+from dpbayes_cli.tempering import UP, Tempering, support_of, tempered
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -73,6 +76,8 @@ class GridPosterior(Sampler):
             for x in (theta, theta * (1.0 - 2.0**-40))
         )
         a, b, prior = (np.abs(at) + 2.0**40 * np.abs(at - near)).max(axis=1)
+        if self.temper == "joint":  # a mode may be sharpened, and the prior with it
+            prior *= max(1.0, power)
         return float(2.0 * (power * self.n_records * (widest * a + b) + prior))
 
     def log_density(self, theta: Any, total: Any, *, exact: bool) -> Any:
@@ -83,21 +88,36 @@ class GridPosterior(Sampler):
         prior = self.model.log_prior(theta, arithmetic)
         return prior * (power if self.temper == "joint" else 1) + (a * total + b * self.n_records) * power
 
-    def weights(self, values: Sequence[int]) -> CellWeights:
-        """Return the integer weights of the cells that exact integer statistics determine."""
+    @property
+    def cells(self) -> Floats:
+        """The middles of the cells in floats, shape (n_cells,)."""
+        import numpy as np
+
+        return np.asarray(self.support[0] + float(self._width) * (np.arange(self.n_cells) + 0.5))
+
+    def logs(self, values: Sequence[int]) -> Floats:
+        """Return the unnormalized log densities of the cells in floats, shape (n_cells,)."""
         import numpy as np
 
         total = self.model.total(values, self.n_records)
-        low, width = Decimal(self.support[0]), self._width
+        return np.asarray(self.log_density(self.cells, float(total), exact=False))
+
+    def exact_log(self, values: Sequence[int]) -> Callable[[int], Decimal]:
+        """Return the unnormalized log density of a cell in ``EXACT`` arithmetic, as a function of the cell."""
+        total = self.model.total(values, self.n_records)
         exact_total = EXACT.divide(Decimal(total.numerator), Decimal(total.denominator))
-        theta = self.support[0] + float(width) * (np.arange(self.n_cells) + 0.5)
+        low, width = Decimal(self.support[0]), self._width
 
         def exact(cell: int) -> Decimal:
-            middle = EXACT.add(low, EXACT.multiply(width, Decimal(cell) + Decimal("0.5")))
-            return Decimal(self.log_density(middle, exact_total, exact=True))
+            with localcontext(EXACT):
+                middle = low + width * (Decimal(cell) + Decimal("0.5"))
+                return Decimal(self.log_density(middle, exact_total, exact=True))
 
-        with localcontext(EXACT):
-            return cell_weights(self.log_density(theta, float(total), exact=False), exact)
+        return exact
+
+    def weights(self, values: Sequence[int]) -> CellWeights:
+        """Return the integer weights of the cells that exact integer statistics determine."""
+        return cell_weights(self.logs(values), self.exact_log(values))
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw cells exactly, and spread each draw over its cell."""
@@ -108,12 +128,44 @@ class GridPosterior(Sampler):
         """Return the moments of the law on the cells."""
         import numpy as np
 
-        theta = self.support[0] + float(self._width) * (np.arange(self.n_cells) + 0.5)
-        logs = self.log_density(theta, float(self.model.total(values, self.n_records)), exact=False)
+        theta, logs = self.cells, self.logs(values)
         masses = np.exp(logs - logs.max())
         masses /= masses.sum()
         mean = float(masses @ theta)
         return mean, float(np.sqrt(masses @ (theta - mean) ** 2))
+
+
+def grid_posterior(
+    model: OneParameterFamily, request: Request, temper: Temper, most: Decimal | None
+) -> tuple[GridPosterior, Tempering]:
+    """Return the tempered posterior of a family on a public grid, and what a draw from it costs.
+
+    Args:
+        model: the family.
+        request: what was asked for; its records are complete.
+        temper: whether the prior is tempered too.
+        most: the largest temperature of use, None for any.
+
+    Raises:
+        SpecError: the support is missing or wrong, epsilon too small, or floats cannot screen the cells.
+    """
+    n = request.complete_records(model)
+    low, high = support = support_of(model, request)
+    _, width, steps = model.grid
+    with localcontext(EXACT):
+        (a_low, _), (a_high, _) = (model.natural(Decimal(end), DECIMALS) for end in (low, high))
+        exact = abs(a_high - a_low) * width.numerator * steps / width.denominator
+    spread = UP.multiply(exact, Decimal("1") + Decimal("1e-25"))
+    found = tempered(request, spread, SLACK, most)
+    n_cells = min(1 << 20, max(1 << 10, 1 << math.ceil(math.log2(64.0 * math.sqrt(n)))))
+    sampler = GridPosterior(model, n, found.temperature, temper, support, n_cells)
+    if not sampler.magnitude <= LARGEST_LOG:
+        raise SpecError(
+            "the log density is too large on this support for the grid to be screened in floats",
+            where="sampling.support",
+            hint="state bounds, a prior and a support that are not far from zero, in units of the bounds' width",
+        )
+    return sampler, found
 
 
 @lru_cache(maxsize=64)

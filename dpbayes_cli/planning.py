@@ -11,6 +11,7 @@ import msgspec
 
 from dpbayes_cli.capabilities import BoundedNumber, ConjugatePosterior
 from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 _SUMMARY_DRAWS = 2000
+_ENOUGH_PARAMETERS, _LEAST_TRIALS = 4000, 3
+"""Releases of a network are simulated until so many parameters have been looked at."""
 _ESS = 200.0
 _METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
 
@@ -34,15 +37,22 @@ _METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
 class Expectation:
     """What simulated releases of one question look like, data and parameters drawn from the model and its prior.
 
+    A posterior draw tells about the posterior, whose width it widens. A point estimate has no posterior, and the spread
+    of its law vanishes with much epsilon, however few the records: what is stated for it is its distance from the true
+    parameter, which then tends to the posterior's width.
+
     Attributes:
         n_records: the number of records, all of them valid.
         trials: how many releases were simulated.
         noise_scale: the scale of the noise in counts, None where nothing is noised; the largest, where it depends on
             bounds that are found privately.
-        posterior_sd: the root mean square of the posterior's standard deviation (of the law that is drawn from).
+        posterior_sd: the root mean square of the posterior's standard deviation (of the law that is drawn from), of
+            the first parameter, or of a network over all; for point estimates that of the distance of one estimate from
+            the true parameter.
         nonprivate_sd: the same for the posterior without privacy.
         inflation: their ratio.
         coverage: by inference method, how often the 90 % interval holds the parameter; None where nothing is inferred.
+        sd_of: whether ``posterior_sd`` is of the posterior, or the error of an estimate.
     """
 
     n_records: int
@@ -52,6 +62,7 @@ class Expectation:
     nonprivate_sd: float
     inflation: float
     coverage: dict[str, float] | None
+    sd_of: Literal["posterior", "estimate"] = "posterior"
 
 
 @dataclass(frozen=True)
@@ -107,14 +118,22 @@ def simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trial
 
     step = plan.answer
     rng = np.random.default_rng(seed)
+    if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at
+        trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))
     if not isinstance(step.law, Sampler):
         return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, rng)
     conjugate = expect(model, ConjugatePosterior)
     data = [conjugate.simulate(n_records, rng) for _ in range(trials)]
     family = conjugate.family(n_records)
     plain = [family.moments(conjugate.sums(values, n_records), 1.0, 1.0)[1] for _, values in data]
-    private, free = (_root_mean_square(found) for found in ([step.law.moments(v)[1] for _, v in data], plain))
-    return Expectation(n_records, trials, None, private, free, private / free, None)
+    estimates = mechanism_type(spec.mechanism).estimates
+    spreads = []
+    for theta, values in data:
+        mean, sd = step.law.moments(values)
+        spreads.append(math.hypot(sd, mean - theta[0]) if estimates else sd)
+    private, free = _root_mean_square(spreads), _root_mean_square(plain)
+    sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
+    return Expectation(n_records, trials, None, private, free, private / free, None, sd_of)
 
 
 def _noisy(
@@ -124,9 +143,10 @@ def _noisy(
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
-    law = plan.steps[0].law
+    law, mechanism = plan.steps[0].law, mechanism_type(spec.mechanism)()
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
     first = model.components[0]
+    chosen = model.components if isinstance(model, DiscreteNetwork) else (first,)
     private: list[float] = []
     plain: list[float] = []
     held = {"noise-aware": 0, "naive": 0}
@@ -134,17 +154,30 @@ def _noisy(
         if isinstance(law, PrivateBounds):
             theta, problem = simulated_between(spec, law, n_records, rng)
         else:
-            theta, values = model.simulated(spec.policy, n_records, rng)
-            problem = model.problem(spec.policy, _noised(values, plan, rng), plan.answer.noise, public)
+            theta, values = _simulated_statistic(spec, model, plan, n_records, rng)
+            released = _noised(values, plan, rng)
+            problem = mechanism.problem(model, spec.policy, released, plan.answer.noise, public)
         for method in _METHODS:
-            marginal = infer(problem, method, 1, rng, Effort(_SUMMARY_DRAWS, _ESS)).marginals[first]
-            held[method] += marginal.quantiles["q05"] <= theta[0] <= marginal.quantiles["q95"]
+            found = infer(problem, method, 1, rng, Effort(_SUMMARY_DRAWS, _ESS)).marginals
+            marginals = [found[k] for k in chosen]
+            inside = (m.quantiles["q05"] <= t <= m.quantiles["q95"] for m, t in zip(marginals, theta, strict=False))
+            held[method] += sum(inside)
             if method == "noise-aware":
-                private.append(marginal.sd)
-                plain.append(marginal.sd_data)
+                private += [marginal.sd for marginal in marginals]
+                plain += [marginal.sd_data for marginal in marginals]
     sd, free = _root_mean_square(private), _root_mean_square(plain)
-    coverage = {method: count / trials for method, count in held.items()}
+    coverage = {method: count / (trials * len(chosen)) for method, count in held.items()}
     return Expectation(n_records, trials, plan.answer.noise.scale, sd, free, sd / free, coverage)
+
+
+def _simulated_statistic(
+    spec: ReleaseSpec, model: NoisyStatistics, plan: Plan, n_records: int, rng: np.random.Generator
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Draw the parameters from the prior and the exact statistic that the mechanism releases."""
+    statistic = plan.answer.statistic
+    if isinstance(model, DiscreteNetwork):
+        return model.simulated_statistic(statistic, n_records, rng)
+    return model.simulated(spec.policy, n_records, rng)
 
 
 def simulated_between(

@@ -169,6 +169,7 @@ def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
         draws=sampling.draws,
         temper=sampling.temper,
         support=sampling.support,
+        selection=sampling.selection,
     )
 
 

@@ -33,6 +33,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "fourier-laplace": "dpbayes_cli.mechanisms.fourier_laplace:FourierLaplace",
         "gaussian": "dpbayes_cli.mechanisms.gaussian:Gaussian",
         "laplace": "dpbayes_cli.mechanisms.laplace:Laplace",
+        "map": "dpbayes_cli.mechanisms.map:Map",
         "ops": "dpbayes_cli.mechanisms.ops:Ops",
         "rdp-concentrated": "dpbayes_cli.mechanisms.rdp_concentrated:RdpConcentrated",
         "rdp-diffuse": "dpbayes_cli.mechanisms.rdp_diffuse:RdpDiffuse",

@@ -360,13 +360,13 @@ def has_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
     return dropping or not policy.complete or policy.neighbors is not Neighbors.REPLACE_ONE
 
 
-def count_cells(statistic: Statistic, codes: Integers, roles: Sequence[str]) -> tuple[int, ...]:
+def count_cells(statistic: Statistic, roles: Sequence[str], codes: Integers) -> tuple[int, ...]:
     """Evaluate a statistic of tables, without an engine: for simulations, and as a reference.
 
     Args:
         statistic: contingency tables, perhaps transformed.
-        codes: one row a record, one column a role, -1 for an invalid cell.
-        roles: the roles of these columns.
+        roles: the role of each column.
+        codes: one row a record, -1 for an invalid cell, shape (n_records, n_roles).
     """
     import numpy as np
 

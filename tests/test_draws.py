@@ -43,7 +43,7 @@ def test_another_prior_is_another_question(dpbayes: Cli, coin: Path) -> None:
     assert other["remaining"] == {"epsilon": "1"}
 
 
-@pytest.mark.parametrize("mechanism", ["ops", "rdp-diffuse", "rdp-direct", "rdp-concentrated"])
+@pytest.mark.parametrize("mechanism", ["map", "ops", "rdp-diffuse", "rdp-direct", "rdp-concentrated"])
 def test_incomplete_records_are_refused_with_advice(
     dpbayes: Cli, coin: Path, mechanism: str, ledger_path: Path
 ) -> None:
@@ -124,3 +124,43 @@ def test_a_reservation_is_not_drawn_from_at_another_price(dpbayes: Cli) -> None:
     assert dpbayes("budget", "show", "d", "--json").json["accounts"][0]["spent"] == charged
     paid = dpbayes(*question, "--records", "40", "--fresh", "--json", stdin=data)
     assert paid.code == 0, paid.err
+
+
+@pytest.mark.parametrize("how", [[], ["--selection", "permute-and-flip"], ["--draws", "3"]])
+def test_an_estimate_is_not_called_a_posterior(dpbayes: Cli, coin: Path, how: list[str]) -> None:
+    """It has no width, no interval and no predictive law, and every text calls it an estimate."""
+    question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "map", "--on-invalid", "impute:0"]
+    assert "of the posterior's mode" in dpbayes(*question, "--eps", "1", *how, "--dry-run").out
+    shown = dpbayes(*question, "--eps", "1", *how, "--out", "out")
+    assert shown.code == 0, shown.err
+    assert "estimate" in shown.out
+    document = json.loads(Path("out/release.json").read_text())
+    draws = 3 if "--draws" in how else 1
+    assert len(document["draws"]) == draws
+    assert document["guarantee"]["kind"] == ("pure" if "--selection" in how else "bounded-range")
+    assert document["inference"]["method"] == "estimates"
+    assert document["posterior_predictive"] == {}
+    theta = document["posterior"]["theta"]
+    assert theta.pop("mean") == pytest.approx(sum(draw[0] for draw in document["draws"]) / draws)
+    assert set(theta.values()) == {None}
+    report = Path("out/report.md").read_text()
+    assert "## The estimate of the posterior's mode" in report
+    assert "no posterior" in report
+    assert "draws from a private posterior" not in report
+    assert "posterior sample" not in report.split("## Corrections")[0]
+    assert dpbayes("report", "out", "--format", "html", "--out", "page.html").code == 0
+    page = Path("page.html").read_text()
+    assert "The posterior<" not in page
+    assert "Posterior of each parameter" not in page
+    assert dpbayes("infer", "out", "--samples", "10").code == 3
+
+
+def test_a_plan_of_an_estimate_states_its_error(dpbayes: Cli) -> None:
+    """With much epsilon the distance from the truth tends to the posterior's width, and not to zero."""
+    question = ["plan", "--model", "beta-bernoulli", "--records", "100", "--on-invalid", "impute:0", "--trials", "400"]
+    question += ["--prior", "alpha=20,beta=20", "--mechanism", "map"]
+    planned = dpbayes(*question, "--eps", "500", "--json").json["expected"]
+    assert planned["sd_of"] == "estimate"
+    assert planned["inflation"] == pytest.approx(1.0, abs=0.25)
+    assert dpbayes(*question, "--eps", "0.1", "--json").json["expected"]["inflation"] > 1.5
+    assert "distance from the true parameter" in dpbayes(*question, "--eps", "1").out

@@ -91,10 +91,40 @@ MUTANTS = {
         "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "temperature doubled on the lattice": (
-        "mechanisms/ops.py",
-        "EXACT.add(prior, EXACT.multiply(self.temperature, Decimal(count)))",
-        "EXACT.add(prior, EXACT.multiply(2 * self.temperature, Decimal(count)))",
+        "lattice_posterior.py",
+        "EXACT.fma(self.temperature, Decimal(count)",
+        "EXACT.fma(2 * self.temperature, Decimal(count)",
         "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice",
+    ),
+    "temperature of a mode doubled": (
+        "tempering.py",
+        "temperature = DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "temperature = 2 * DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "tests/mechanisms/test_map.py::test_no_pair_of_neighbors_exceeds_the_charge",
+    ),
+    "a coin that is compared with another cell's weight": (
+        "privacy/permute_and_flip.py",
+        "weights.weight(cell):",
+        "weights.weight(place):",
+        "tests/mechanisms/test_map.py::test_permute_and_flip_draws_follow_the_exact_law",
+    ),
+    "coins whose largest weight forgets the constant": (
+        "privacy/permute_and_flip.py",
+        "return FLOOR + SCALE",
+        "return 2 * SCALE",
+        "tests/mechanisms/test_map.py::test_the_best_cell_wins_every_coin",
+    ),
+    "slack forgotten": (
+        "tempering.py",
+        "DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "DOWN.divide(each, spread)",
+        "tests/mechanisms/test_map.py::test_the_slack_is_taken_off_before_the_temperature",
+    ),
+    "the curve of another law charged": (
+        "mechanisms/map.py",
+        "guarantee: BoundedRange | PureDP = PureDP(found.charged)",
+        "guarantee: BoundedRange | PureDP = BoundedRange(found.charged)",
+        "tests/mechanisms/test_map.py::test_only_the_exponential_choice_is_of_bounded_range",
     ),
     "r applied twice": (
         "renyi_posterior.py",

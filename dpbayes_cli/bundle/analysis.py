@@ -26,6 +26,7 @@ class Analysis:
         predictive: the posterior predictive probability of each level.
         posterior: the posterior of all components, with how it was computed.
         drawn: whether the samples are what was released, so that there are no more of them.
+        estimates: whether they are point estimates, no samples of a posterior.
         chains: every sample by its Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None where the
             samples are independent.
         counts: of a network, what was released of each cell, shape (n_parameters,): noisy counts, or consistent ones
@@ -39,6 +40,7 @@ class Analysis:
     predictive: dict[str, float]
     posterior: Posterior
     drawn: bool = False
+    estimates: bool = False
     chains: Floats | None = None
     counts: Floats | None = None
     counted: str = ""
@@ -92,18 +94,16 @@ def _counts(problem: Problem) -> tuple[Floats | None, str]:
     noisy = [table.observed for table in problem.tables]
     if problem.scope is None:
         return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as they were drawn"
-    from dpbayes_cli.inference.consistent_tables import nearest_consistent
+    from dpbayes_cli.inference.tables import consistent_tables
 
-    scope = problem.scope
-    shaped = [
-        table.reshape([scope.sizes[v] for v in family]) for table, family in zip(noisy, scope.families, strict=True)
-    ]
-    found = nearest_consistent(scope.sizes, scope.families, shaped, scope.total)
+    found = consistent_tables(problem, problem.scope)
     return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]
 
 
 def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:
-    """Summarize posterior draws that were released; nothing is inferred.
+    """Summarize posterior draws or point estimates that were released; nothing is inferred.
+
+    Estimates have a mean, and neither width nor predictive law: how far they lie apart is the price of privacy alone.
 
     Args:
         spec: the question.
@@ -113,7 +113,8 @@ def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:
 
     model = spec.build_model()
     samples = np.asarray(draws, dtype=np.float64)
-    several = len(samples) > 1
+    estimates = mechanism_type(spec.mechanism).estimates
+    several = len(samples) > 1 and not estimates
     means = samples.mean(axis=0)
     sds = samples.std(axis=0, ddof=1) if several else np.full_like(means, np.nan)
     quantiles = np.quantile(samples, list(QUANTILES.values()), axis=0) if several else np.full((3, len(means)), np.nan)
@@ -123,6 +124,11 @@ def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:
         )
         for k in range(len(means))
     )
-    how = f"{len(samples)} private posterior draws; the summary is theirs, not the posterior's"
+    how = (
+        f"{len(samples)} private estimate{'s' * (len(samples) > 1)} of the posterior's mode, whose width is not known"
+        if estimates
+        else f"{len(samples)} private posterior draws; the summary is theirs, not the posterior's"
+    )
     posterior = Posterior(marginals, samples, how, exact=True)
-    return Analysis(model.parameters, marginals, samples, model.predictive(means.tolist()), posterior, drawn=True)
+    predictive = {} if estimates else model.predictive(means.tolist())
+    return Analysis(model.parameters, marginals, samples, predictive, posterior, drawn=True, estimates=estimates)

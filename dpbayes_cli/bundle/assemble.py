@@ -36,6 +36,8 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.statistic import NumericColumn
 
+_LISTED = 20
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -147,7 +149,7 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
     posterior = analysis.posterior
     finite = {name: value if abs(value) != float("inf") else None for name, value in posterior.diagnostics.items()}
     return InferenceReport(
-        method="posterior-draws" if analysis.drawn else spec.inference.method,
+        method="estimates" if analysis.estimates else "posterior-draws" if analysis.drawn else spec.inference.method,
         how=posterior.method,
         exact=posterior.exact,
         monte_carlo_error=posterior.monte_carlo,
@@ -169,16 +171,7 @@ def _assumptions(parts: Parts) -> list[str]:
         Neighbors.ADD_REMOVE: f"Neighbouring data sets differ by one {unit} more or fewer; the number of "
         "records is private, and nothing in this bundle depends on it but through the noisy statistics.",
     }[neighbors]
-    if spec.policy.complete:
-        invalid = (
-            f"Missing, malformed and undeclared values counted as {spec.policy.impute!r}. The custodian promises that "
-            "this is a fair stand-in; where many values are missing it biases the posterior."
-        )
-    else:
-        invalid = (
-            "Missing, malformed and undeclared values contributed nothing; how many there were is private. The "
-            "posterior averages over the number of valid records, uniform a priori."
-        )
+    invalid = _about_invalid(parts)
     lines = ["A line ends at a line feed; what follows the last one is a record unless it is empty."]
     return [
         relation,
@@ -198,6 +191,34 @@ def _assumptions(parts: Parts) -> list[str]:
         "machine, its memory or the time that the computation takes.",
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
     ]
+
+
+def _about_invalid(parts: Parts) -> str:
+    """Return what invalid values counted as."""
+    policy = parts.spec.policy
+    stated = {
+        column.role: column.impute
+        for column in parts.model.columns
+        if not isinstance(column, NumericColumn) and column.impute is not None
+    }
+    if policy.complete and not stated:
+        return (
+            f"Missing, malformed and undeclared values counted as {policy.impute!r}. The custodian promises that "
+            "this is a fair stand-in; where many values are missing it biases the posterior."
+        )
+    if not stated:
+        return (
+            "Missing, malformed and undeclared values contributed nothing; how many there were is private. The "
+            "posterior averages over the number of valid records, uniform a priori."
+        )
+    listed = ", ".join(f"{role}: {value!r}" for role, value in list(stated.items())[:_LISTED])
+    more = f" and {len(stated) - _LISTED} more, see the spec" if len(stated) > _LISTED else ""
+    rest = f"{policy.impute!r}" if policy.complete else "nothing; how many of these there were is private"
+    others = "" if len(stated) == len(parts.model.columns) else f" Those of other columns counted as {rest}."
+    return (
+        f"Missing, malformed and undeclared values counted as public ones ({listed}{more}). The custodian promises "
+        f"that these are fair stand-ins; where many values are missing they bias the posterior.{others}"
+    )
 
 
 def _about_outside(parts: Parts) -> list[str]:

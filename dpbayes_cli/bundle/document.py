@@ -96,7 +96,7 @@ class Width(_Part, frozen=True, kw_only=True):
 class InferenceReport(_Part, frozen=True, kw_only=True):
     """How the posterior was computed from the statistics."""
 
-    method: Literal["noise-aware", "chain", "naive", "posterior-draws"]
+    method: Literal["noise-aware", "chain", "naive", "posterior-draws", "estimates"]
     how: str
     exact: bool
     monte_carlo_error: Annotated[float, Meta(description="standard error of the reported means, in units of their sd")]
@@ -155,10 +155,17 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0, le=2**62)] | None,
         Meta(description="the public number of records; null where it is private"),
     ]
-    statistics: Annotated[list[ReleasedStatistic], Meta(description="empty where posterior draws were released")]
-    meanings: Annotated[dict[str, str], Meta(description="statistic: what each record adds to it, before the noise")]
-    noise: Annotated[Noise | None, Meta(description="null where posterior draws were released")]
-    draws: Annotated[list[list[float]], Meta(description="posterior draws that were paid for, one list each")]
+    statistics: Annotated[
+        list[ReleasedStatistic], Meta(description="empty where posterior draws or estimates were released")
+    ]
+    meanings: Annotated[
+        dict[str, str],
+        Meta(description="statistic, or table of statistics: what a record adds to it, before the noise"),
+    ]
+    noise: Annotated[Noise | None, Meta(description="null where posterior draws or estimates were released")]
+    draws: Annotated[
+        list[list[float]], Meta(description="posterior draws or estimates that were paid for, one list each")
+    ]
     parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]
     sensitivity_l1: int
     bounds: Annotated[

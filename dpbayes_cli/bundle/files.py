@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from typing import Any
 
 import msgspec
 
@@ -38,7 +39,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):
         raise VerificationError("release.json does not hold the bounds that its spec asks for")
-    if canonical_json(spec.stated_in_full) != canonical_json(document.spec):
+    if not _holds(msgspec.json.decode(canonical_json(spec.stated_in_full)), document.spec):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
     if not (drawn or names == list(asked)) or public != (document.n_records is not None):
@@ -51,15 +52,22 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     return spec
 
 
+def _holds(full: Any, stated: Any) -> bool:
+    """Return whether a stated spec is the full one, but for defaults that its time did not know."""
+    if isinstance(full, dict) and isinstance(stated, dict):
+        return all(key in full and _holds(full[key], value) for key, value in stated.items())
+    return bool(canonical_json(full) == canonical_json(stated))
+
+
 def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
     """Return the privatized statistics of a release.
 
     Raises:
-        SpecError: it released posterior draws.
+        SpecError: it released posterior draws or estimates.
     """
     if document.noise is None:
         raise SpecError(
-            "the bundle holds posterior draws, and no statistic from which more could be drawn",
+            "the bundle holds draws that were paid for, and no statistic from which more could be drawn",
             hint="each draw was paid for: ask for more with dpbayes release --draws K, at their own price",
         )
     return Payload(

@@ -13,11 +13,15 @@ from typing import Any
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, section, share_bar, table, terms, text
+from dpbayes_cli.bundle.network_section import drawn_tables, network_figures, network_of
 from dpbayes_cli.bundle.page_figures import chain_figures, density_figures, interval_figure
 from dpbayes_cli.bundle.wording import (
+    ESTIMATE_HEADING,
     REUSE_COMMAND,
+    are_estimates,
     bounds_text,
     computed_text,
+    draws_word,
     guarantee_meaning,
     guarantee_text,
     ledger_note,
@@ -26,6 +30,7 @@ from dpbayes_cli.bundle.wording import (
     records_text,
     released_text,
     reuse_texts,
+    table_meanings,
     width_text,
 )
 from dpbayes_cli.registry import model_type
@@ -125,7 +130,7 @@ def released(document: ReleaseDocument, analysis: Analysis) -> str:
     if document.draws:
         names = list(document.posterior)[:_MANY]
         rows = [[str(i), *(f"{x:.6g}" for x in draw[:_MANY])] for i, draw in enumerate(document.draws[:_MANY], 1)]
-        shown = table("The released draws", ["draw", *names], rows)
+        shown = table(f"The released {draws_word(document)}", [draws_word(document)[:-1], *names], rows)
         more = _more(len(document.draws), document.inference.samples_file)
     else:
         rows = [
@@ -134,24 +139,58 @@ def released(document: ReleaseDocument, analysis: Analysis) -> str:
         ]
         heads = ["statistic", "released value", "noise scale", "what a record adds"]
         shown = table("The released statistics", heads, rows)
-        more = _more(len(document.statistics), "statistics.csv")
+        more = _more(len(document.statistics), "statistics.csv") + _of_tables(document)
     return _section("What was released", paragraph(prose(released_text(document))), shown, more)
 
 
 def posterior(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return the posterior as a table and as plots."""
+    """Return the posterior as a table and as plots; nothing for estimates, which have none."""
+    if are_estimates(document):
+        return ""
     rows = [_summary(name, summary) for name, summary in list(document.posterior.items())[:_MANY]]
+    listed_ones = table("Posterior of each parameter", ["parameter", "mean", "sd", "5 %", "median", "95 %"], rows)
+    if network_of(document) is not None:
+        return _section("The posterior", listed_ones, _more(len(document.posterior), "release.json"))
     densities = density_figures(document, analysis)
     drawn = len(densities)
     return _section(
         "The posterior",
-        table("Posterior of each parameter", ["parameter", "mean", "sd", "5 %", "median", "95 %"], rows),
+        listed_ones,
         _more(len(document.posterior), "release.json"),
         interval_figure(document, _MANY),
         gallery(densities),
         paragraph(f"The first {drawn} of {len(document.posterior)} parameters are drawn.", "quiet")
         if drawn < len(document.posterior)
         else "",
+    )
+
+
+def network(document: ReleaseDocument, analysis: Analysis) -> str:
+    """Return the picture of a network and its tables; nothing where the model is none."""
+    model = network_of(document)
+    if model is None:
+        return ""
+    drawn, count = len(drawn_tables(model)), len(model.network)
+    counted = f"`tables.csv` holds every cell; its counts are {analysis.counted}." if analysis.counted else ""
+    return _section(
+        "The network",
+        *network_figures(document, model),
+        paragraph(f"{drawn} of {count} tables are drawn.", "quiet") if drawn < count else "",
+        paragraph(prose(counted)) if counted else "",
+    )
+
+
+def estimate(document: ReleaseDocument, analysis: Analysis) -> str:
+    """Return the estimates of the mode, their mean where there are several; nothing for other releases."""
+    if not are_estimates(document):
+        return ""
+    rows = [[name, f"{summary.mean:.6g}"] for name, summary in list(document.posterior.items())[:_MANY]]
+    several = len(document.draws) > 1
+    return _section(
+        ESTIMATE_HEADING,
+        table("The estimates", ["parameter", "mean of the estimates" if several else "estimate"], rows),
+        _more(len(document.posterior), "release.json"),
+        gallery(density_figures(document, analysis)) if several else "",
     )
 
 
@@ -241,6 +280,8 @@ SECTIONS: dict[str, Part] = {
     "The guarantee": guarantee,
     "What was released": released,
     "The posterior": posterior,
+    ESTIMATE_HEADING: estimate,
+    "The network": network,
     "How wide, and why": width,
     "How it was computed": computed,
     "Diagnostics": diagnostics,
@@ -250,6 +291,17 @@ SECTIONS: dict[str, Part] = {
     "Going on": going_on,
 }
 """The sections of the page, in their order."""
+
+
+def _of_tables(document: ReleaseDocument) -> str:
+    """Return what a record adds to each table, where statistics are the cells of tables."""
+    of_tables = list(table_meanings(document).items())
+    if not of_tables:
+        return ""
+    rows = [[name, meaning] for name, meaning in of_tables[:_MANY]]
+    return table("What a record adds to a table", ["table", "what a record adds"], rows) + _more(
+        len(of_tables), "release.json"
+    )
 
 
 def _section(title: str, *parts: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.markup import figure, gallery, text
 from dpbayes_cli.bundle.plots import density_plot, interval_plot, rank_plot, trace_plot
+from dpbayes_cli.bundle.wording import draws_word
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
@@ -20,13 +21,12 @@ _TRACES = 4
 def density_figures(document: ReleaseDocument, analysis: Analysis) -> list[str]:
     """Return the posterior densities of the first parameters."""
     shown = list(document.posterior.items())[:_DENSITIES]
-    what = "Released draws" if document.draws else "Posterior density"
+    what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
     figures = []
     for place, (name, summary) in enumerate(shown):
-        words = _draws_in_words(name, analysis.samples[:, place]) if document.draws else _in_words(name, summary)
-        svg = density_plot(
-            analysis.samples[:, place], summary, f"density-{place}", f"{what} of {words}", alone=len(shown) == 1
-        )
+        samples = analysis.samples[:, place]
+        words = _draws_in_words(name, samples, draws_word(document)) if document.draws else _in_words(name, summary)
+        svg = density_plot(samples, summary, f"density-{place}", f"{what} of {words}", alone=len(shown) == 1)
         figures.append(figure(svg, words))
     return figures
 
@@ -42,7 +42,11 @@ def interval_figure(document: ReleaseDocument, most: int) -> str:
     if len(shown) < 2:
         return ""
     which = f"the first {len(shown)} of {len(document.posterior)}" if len(document.posterior) > most else "all"
-    what = "Medians and 90 % intervals" if all(p.q05 is not None for p in shown.values()) else "The draw"
+    what = (
+        "Medians and 90 % intervals"
+        if all(p.q05 is not None for p in shown.values())
+        else f"The {draws_word(document)[:-1]}"
+    )
     caption = f"{what} of {which} parameters"
     return figure(interval_plot(shown, "intervals", f"{caption}; the numbers are in the table above"), caption)
 
@@ -68,7 +72,7 @@ def _in_words(name: str, summary: ParameterSummary) -> str:
     return f"{name}: median {summary.q50:.4g}, 90 % between {summary.q05:.4g} and {summary.q95:.4g}"
 
 
-def _draws_in_words(name: str, draws: Floats) -> str:
+def _draws_in_words(name: str, draws: Floats, word: str) -> str:
     if len(draws) == 1:
-        return f"{name}: one draw, {draws[0]:.4g}"
-    return f"{name}: {len(draws)} draws from {draws.min():.4g} to {draws.max():.4g}"
+        return f"{name}: one {word[:-1]}, {draws[0]:.4g}"
+    return f"{name}: {len(draws)} {word} from {draws.min():.4g} to {draws.max():.4g}"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.wording import (
+    ESTIMATE_HEADING,
     REUSE_COMMAND,
+    are_estimates,
     bounds_text,
     computed_text,
+    draws_word,
     guarantee_meaning,
     guarantee_text,
     ledger_note,
@@ -14,6 +17,7 @@ from dpbayes_cli.bundle.wording import (
     records_text,
     released_text,
     reuse_texts,
+    table_meanings,
     width_text,
 )
 
@@ -64,7 +68,12 @@ def _draws(document: ReleaseDocument) -> str:
     rows = [
         f"| {i} | " + " | ".join(f"{x:.6g}" for x in draw[:_MANY]) + " |" for i, draw in enumerate(document.draws, 1)
     ]
-    head = "| draw | " + " | ".join(_cell(name) for name in names[:_MANY]) + " |\n|---:|" + "---:|" * len(names[:_MANY])
+    head = (
+        f"| {draws_word(document)[:-1]} | "
+        + " | ".join(_cell(name) for name in names[:_MANY])
+        + " |\n|---:|"
+        + "---:|" * len(names[:_MANY])
+    )
     return (
         f"## What was released\n\n{released_text(document)}\n\n{head}\n"
         + "\n".join(rows)
@@ -83,10 +92,29 @@ def _statistics(document: ReleaseDocument) -> str:
         "| statistic | released value | noise scale | what a record adds |\n|---|---:|---:|---|\n"
         + "\n".join(rows)
         + _more(len(document.statistics), "statistics.csv")
+        + _of_tables(document)
     )
 
 
+def _of_tables(document: ReleaseDocument) -> str:
+    """Return what a record adds to each table, where statistics are the cells of tables."""
+    found = list(table_meanings(document).items())
+    if not found:
+        return ""
+    rows = "\n".join(f"| {_cell(name)} | {_cell(meaning)} |" for name, meaning in found[:_MANY])
+    return f"\n\n| table | what a record adds |\n|---|---|\n{rows}" + _more(len(found), "release.json")
+
+
 def _posterior(document: ReleaseDocument) -> str:
+    if are_estimates(document):
+        what = "mean of the estimates" if len(document.draws) > 1 else "estimate"
+        rows = [f"| {_cell(name)} | {p.mean:.6g} |" for name, p in list(document.posterior.items())[:_MANY]]
+        return (
+            f"## {ESTIMATE_HEADING}\n\n| parameter | {what} |\n|---|---:|\n"
+            + "\n".join(rows)
+            + _more(len(document.posterior), "release.json")
+            + f"\n\n{computed_text(document)}"
+        )
     rows = [
         f"| {_cell(name)} | {p.mean:.6g} | {_number(p.sd)} | {_number(p.q05)} | {_number(p.q50)} | {_number(p.q95)} |"
         for name, p in list(document.posterior.items())[:_MANY]

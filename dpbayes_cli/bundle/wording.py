@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from dpbayes_cli.statistic import (
     Statistic,
     TableCounts,
     has_null,
+    has_stand_in,
 )
 
 REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
@@ -81,7 +82,8 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
     if statistic.transform is not None:
         return {}
     if statistic.tables:
-        return dict(map(_table_meaning, statistic.tables))
+        open_ones = {column.role for column in columns if not has_stand_in(policy, column)}
+        return dict(_table_meaning(table, open_ones) for table in statistic.tables)
     by_role = {column.role: column for column in columns}
     numbers = [column for column in columns if isinstance(column, NumericColumn)]
     otherwise = "; 0 if the record is not valid" if has_null(policy, *numbers) else ""
@@ -89,11 +91,19 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
     return {name: _meaning(expression, by_role, otherwise) for name, expression in parts}
 
 
-def _table_meaning(table: TableCounts) -> tuple[str, str]:
+def table_meanings(document: ReleaseDocument) -> dict[str, str]:
+    """Return the meanings of whole tables, whose components are their cells."""
+    names = {item.name for item in document.statistics}
+    return {name: meaning for name, meaning in document.meanings.items() if name not in names}
+
+
+def _table_meaning(table: TableCounts, droppable: Container[str]) -> tuple[str, str]:
     """Return the name of a table and what a record adds to its cells."""
     *parents, child = table.roles
     name = f"count[{child}{'|' if parents else ''}{','.join(parents)}]"
-    return name, f"1 to the cell of the record's own {', '.join(table.roles)}; nothing where one of these is not valid"
+    dropped = [role for role in table.roles if role in droppable]
+    otherwise = f"; nothing where {' or '.join(dropped)} is not valid" if dropped else ""
+    return name, f"1 to the cell of the record's own {', '.join(table.roles)}{otherwise}"
 
 
 def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise: str) -> str:
@@ -132,7 +142,14 @@ def records_text(document: ReleaseDocument) -> str:
 def released_text(document: ReleaseDocument) -> str:
     """Return what kind of thing was released, in sentences."""
     if document.draws:
-        found = ", ".join(f"{name} {value}" for name, value in document.parameters.items())
+        plain = {name: value for name, value in document.parameters.items() if not isinstance(value, dict)}
+        found = ", ".join(f"{name} {value}" for name, value in plain.items())
+        if are_estimates(document):
+            return (
+                f"{len(document.draws)} private estimate{'s' * (len(document.draws) > 1)} of the mode of the posterior "
+                f"({found}), and nothing else: no statistic, no summary of the data, and no posterior. How uncertain "
+                "the parameter is cannot be told from an estimate, nor from how far several lie apart."
+            )
         return (
             f"{len(document.draws)} draws from a private posterior ({found}), and nothing else: no statistic, and no "
             "summary of the data."
@@ -148,6 +165,19 @@ def released_text(document: ReleaseDocument) -> str:
         f"{before}Exact integer statistics plus independent {noise} noise. A value may be negative or too large; it is "
         "published as drawn, because cutting it would bias what follows."
     )
+
+
+ESTIMATE_HEADING = "The estimate of the posterior's mode"
+
+
+def are_estimates(document: ReleaseDocument) -> bool:
+    """Return whether point estimates were released, which are no samples of a posterior."""
+    return document.inference.method == "estimates"
+
+
+def draws_word(document: ReleaseDocument) -> str:
+    """Return what the released draws are called."""
+    return "estimates" if are_estimates(document) else "draws"
 
 
 def bounds_text(document: ReleaseDocument) -> str:
@@ -196,8 +226,8 @@ def reuse_texts(document: ReleaseDocument) -> list[str]:
     samples = document.inference.samples_file
     if document.draws:
         return [
-            "Whatever is computed from these draws costs nothing more, but there are no more of them for free: each "
-            f"was paid for. `{samples}` holds them."
+            f"Whatever is computed from these {draws_word(document)} costs nothing more, but there are no more of them "
+            f"for free: each was paid for. `{samples}` holds them."
         ]
     return [
         "Everything in this bundle is public, and whatever is computed from it costs nothing more:",

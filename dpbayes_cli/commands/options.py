@@ -21,9 +21,19 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "privacy.delta": (("--delta",), {"metavar": "D", "help": "gaussian: the delta beside epsilon."}),
     "privacy.rho": (("--rho",), {"metavar": "R", "help": "gaussian: the rho of zCDP to spend."}),
     "privacy.order": (("--order",), {"metavar": "L", "help": "rdp mechanisms: the order of epsilon [2]."}),
-    "sampling.draws": (("--draws",), {"metavar": "K", "help": "ops, rdp: posterior draws to release [1]."}),
+    "sampling.draws": (
+        ("--draws",),
+        {"metavar": "K", "help": "ops, rdp: posterior draws to release, map: estimates [1]."},
+    ),
     "sampling.temper": (("--temper",), {"metavar": "WHAT", "help": "ops: likelihood [default] or joint."}),
-    "sampling.support": (("--support",), {"metavar": "LOW,HIGH", "help": "ops: the public range of the parameter."}),
+    "sampling.support": (
+        ("--support",),
+        {"metavar": "LOW,HIGH", "help": "ops, map: the public range of the parameter."},
+    ),
+    "sampling.selection": (
+        ("--selection",),
+        {"metavar": "HOW", "help": "map: exponential [default] or permute-and-flip."},
+    ),
     "privacy.neighbors": (
         ("--neighbors",),
         {"metavar": "RELATION", "help": "replace-one [default] or add-remove."},

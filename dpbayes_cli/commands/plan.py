@@ -119,7 +119,10 @@ def _show(spec: ReleaseSpec, planned: Offer, delta: Decimal, *, as_json: bool) -
     if expected is not None:
         for name in ("n_records", "noise_scale", "posterior_sd", "nonprivate_sd", "inflation"):
             if expected[name] is not None:
-                emit(f"{name:18} {expected[name]:.6g}")
+                of_estimate = name == "posterior_sd" and expected["sd_of"] == "estimate"
+                emit(f"{'estimate_error' if of_estimate else name:18} {expected[name]:.6g}")
+        if expected["sd_of"] == "estimate":
+            emit(f"{'':18} {_ESTIMATE}")
         for method, share in (expected["coverage"] or {}).items():
             emit(f"{'coverage':18} {share:.3f} of 90 % intervals, {method}")
 
@@ -148,6 +151,10 @@ def _compare(spec: ReleaseSpec, planned: list[Offer], delta: Decimal, *, as_json
             ]
         )
     emit_table(["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "parameters"], rows)
+    for each in described:
+        if (each.get("expected") or {}).get("sd_of") == "estimate":
+            emit(f"{each['mechanism']}: {_ESTIMATE}")
 
 
+_ESTIMATE = "a point estimate has no posterior: its sd is the root mean square distance from the true parameter"
 _SHOWN = ("scale", "sigma", "rho", "temperature", "r", "m")

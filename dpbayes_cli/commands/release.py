@@ -166,7 +166,8 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
     if private is not None and preview.known is None:
         emit(f"of which the bounds {price_text(private.guarantee)}; noise scales are those of the widest bounds")
     if step.draws:
-        emit(f"{step.draws} posterior draws: {_components(question.plan.parameters)}")
+        what = "estimates of the posterior's mode" if question.mechanism.estimates else "posterior draws"
+        emit(f"{step.draws} {what}: {_components(question.plan.parameters)}")
     else:
         emit(f"noise scale {step.noise.scale:.6g} counts on {len(step.statistic.names)} statistics")
     emit(f"would remain: {_components(document['remaining'])}")
@@ -195,7 +196,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 def _show(outcome: Outcome) -> None:
     """Print the result for a person."""
-    from dpbayes_cli.bundle.wording import bounds_text, guarantee_text
+    from dpbayes_cli.bundle.wording import are_estimates, bounds_text, guarantee_text
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import texts
 
@@ -206,7 +207,8 @@ def _show(outcome: Outcome) -> None:
     emit(f"guarantee {guarantee_text(guarantee)}, {guarantee.neighbors} ({guarantee.kind})")
     if bounds := bounds_text(document):
         emit(f"bounds    {bounds}")
-    for line in posterior_lines(document.posterior, document.inference.warnings):
+    head = "estimate" if are_estimates(document) else "posterior"
+    for line in posterior_lines(document.posterior, document.inference.warnings, head):
         emit(line)
     emit(f"remaining {_components(texts(outcome.remaining))} in account {document.account}")
     emit(f"receipt   entry {outcome.sequence}, head {outcome.head}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpbayes_cli.contracts import Sampler
 from dpbayes_cli.grid_posterior import GridPosterior
-from dpbayes_cli.mechanisms.ops import LatticePosterior
+from dpbayes_cli.lattice_posterior import LatticePosterior, centred_tables
 from dpbayes_cli.numeric import normalized
 from dpbayes_cli.privacy.conjugate import (
     ConjugateFamily,
@@ -95,39 +95,18 @@ def _grid(sampler: GridPosterior, values: Sequence[int], size: int, rng: np.rand
 
 def _lattice(sampler: LatticePosterior, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     """Draw lattice points coordinate by coordinate, each given what is left of the total."""
-    power = float(sampler.temperature)
-    prior = power if sampler.temper == "joint" else 1.0
-    log_share = np.log(np.arange(sampler.least, sampler.most + 1) / sampler.resolution)
-    exponents = [prior * (a - 1.0) + power * count for a, count in zip(sampler.concentration, values, strict=True)]
-    tilt = _tilt(exponents, sampler.least / sampler.resolution, sampler.most / sampler.resolution)
-    logs = [exponent * log_share - tilt * np.exp(log_share) for exponent in exponents]
-    tables = [np.exp(log - log.max()) for log in logs]
+    cover = sampler.cover
+    shares, tables = centred_tables(cover, list(map(float, sampler.exponents(values))))
     suffixes = [tables[-1]]
     for table in reversed(tables[1:-1]):
-        suffixes.insert(0, np.convolve(table, suffixes[0])[: len(log_share)])
-    rest = np.full(size, len(log_share) - 1)
+        suffixes.insert(0, np.convolve(table, suffixes[0])[: len(shares)])
+    rest = np.full(size, len(shares) - 1)
     counts = np.empty((size, len(tables)), dtype=np.int64)
     for k, suffix in enumerate(suffixes):
         counts[:, k] = _split(tables[k], suffix, rest, rng)
         rest = rest - counts[:, k]
     counts[:, -1] = rest
-    return np.asarray((counts + sampler.least) / sampler.resolution)
-
-
-def _tilt(exponents: Sequence[float], least: float, most: float) -> float:
-    """Return the tilt under which the likeliest shares of the coordinates add up to one.
-
-    A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one; it keeps what is
-    drawn away from the underflow of the tables.
-    """
-    if sum(exponents) <= 0.0:
-        return 0.0
-    low, high = 0.0, sum(max(0.0, exponent) for exponent in exponents) / least
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        shares = sum(min(max(exponent / middle, least), most) for exponent in exponents)
-        low, high = (middle, high) if shares > 1.0 else (low, middle)
-    return high
+    return np.asarray((counts + cover.least) / cover.resolution)
 
 
 def _split(table: Floats, suffix: Floats, rest: Integers, rng: np.random.Generator) -> Integers:

@@ -19,14 +19,12 @@ _MOST_COUNTS = 1 << 13
 _CHAINS = 8
 _MOST_ENTRIES = 1 << 12
 """Problems times the entries of their covariances: so many at once stay in the processor's cache."""
-_MOST_CELLS = 1 << 14
 
 
 def draw_many(problems: Sequence[Problem], method: Method, n_draws: int, rng: np.random.Generator) -> Floats:
     """Draw from the posterior of each problem, shape (n_problems, n_draws, n_components).
 
-    Problems that differ in their observations alone are solved together, and so are networks with as many cells;
-    others one by one.
+    Problems that differ in their observations alone are solved together, others one by one.
 
     Args:
         problems: one a trial.
@@ -35,9 +33,6 @@ def draw_many(problems: Sequence[Problem], method: Method, n_draws: int, rng: np
         rng: the generator.
     """
     first = problems[0]
-    networks = [problem for problem in problems if isinstance(problem, NoisyTables)]
-    if networks and method != "naive":
-        return _networks(networks, n_draws, rng)
     if method == "noise-aware" and all(_alike(problem, first) for problem in problems):
         observed = np.array([problem.observed for problem in problems if not isinstance(problem, NoisyTables)], float)
         if isinstance(first, NoisySums):
@@ -45,16 +40,6 @@ def draw_many(problems: Sequence[Problem], method: Method, n_draws: int, rng: np
         if isinstance(first, NoisyCounts) and _is_small_mixture(first):
             return _mixtures(first, observed[:, 0], n_draws, rng)
     return np.stack([infer(problem, method, n_draws, rng, Effort(summary_draws=n_draws)).draws for problem in problems])
-
-
-def _networks(problems: Sequence[NoisyTables], n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draw from chains that the tables of many networks share, so many networks at once as a sweep does well."""
-    from dpbayes_cli.inference.tables import draw_tables
-
-    n_cells = sum(np.size(table.observed) for table in problems[0].tables)
-    at_once = max(_MOST_CELLS // n_cells, 1)
-    found = [draw_tables(problems[i : i + at_once], n_draws, rng) for i in range(0, len(problems), at_once)]
-    return np.concatenate(found)
 
 
 def _alike(problem: Problem, first: Problem) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.inference.integer_laws import Law, backward, suffixes_of, tilted
 from dpbayes_cli.inference.windows import at_edges, largest_total, observation_term, prior_term, total_term, windows
 from dpbayes_cli.numeric import normalized
 from dpbayes_cli.problems import NoisyCounts
@@ -27,25 +28,11 @@ if TYPE_CHECKING:
 
 _BUDGET = 1 << 29
 """Elements of conditional tables that a call may compute: five to ten seconds."""
-_DIRECT = 1 << 22
-_CHUNK = 1 << 22
-_TRIM = 1e-30
-_ROUNDING = 1e-15
-"""Errors of a fast convolution stay below this part of its largest value."""
 _MIDDLE = 1e-8
 """A tilt answers for the totals whose tilted probability is at least this part of the largest."""
 _NATS = 25.0
 """Totals of relative probability below exp(-25) are left out."""
 _MOST_LAYERS = 256
-
-
-@dataclass(frozen=True)
-class _Law:
-    """A measure on consecutive integers, exp(log_scale) * mass[i] at low + i; the largest mass is one."""
-
-    low: int
-    mass: Floats
-    log_scale: float
 
 
 @dataclass(frozen=True)
@@ -59,8 +46,8 @@ class _Layer:
         log_mass: the log mass of first, first + 1, ... with the tilt taken out.
     """
 
-    factors: list[_Law]
-    suffixes: list[_Law]
+    factors: list[Law]
+    suffixes: list[Law]
     first: int
     log_mass: Floats
 
@@ -116,7 +103,7 @@ def _draw_within(
         log_factors.append(prior_term(k, support, problem) + observation_term(k, support, problem))
     if problem.total.kind == "known":
         layer = _layer(log_factors, low, problem.total.n)
-        return _backward(layer, np.full(n_draws, problem.total.n), rng)
+        return backward(layer.factors, layer.suffixes, np.full(n_draws, problem.total.n), rng)
     guess = sum(max(0, observed or 0) for observed in problem.observed)
     layers = _layers(log_factors, low, (least, min(max(guess, least), most), most), problem)
     if layers is None:
@@ -130,7 +117,7 @@ def _draw_within(
     for layer in layers:
         mine = (drawn >= layer.first) & (drawn <= layer.last)
         if mine.any():
-            counts[mine] = _backward(layer, drawn[mine], rng)
+            counts[mine] = backward(layer.factors, layer.suffixes, drawn[mine], rng)
     return counts
 
 
@@ -172,11 +159,8 @@ def _clipped(layer: _Layer, least: int, most: int) -> _Layer:
 def _layer(log_factors: list[Floats], low: Integers, target: int) -> _Layer:
     """Convolve under the tilt that puts the expected total at the target."""
     tilt = _tilt(log_factors, low, target)
-    factors = [_tilted(log_factor, int(low[k]), tilt) for k, log_factor in enumerate(log_factors)]
-    suffixes = [factors[-1]]
-    for factor in reversed(factors[:-1]):
-        suffixes.append(_convolved(factor, suffixes[-1]))
-    suffixes.reverse()
+    factors = [tilted(log_factor, int(low[k]), tilt) for k, log_factor in enumerate(log_factors)]
+    suffixes = suffixes_of(factors)
     whole = suffixes[0]
     middle = target - whole.low
     good = whole.mass >= _MIDDLE
@@ -209,57 +193,3 @@ def _tilt(log_factors: list[Floats], low: Integers, target: int) -> float:
         bottom, top = (middle, top) if expected < target else (bottom, middle)
         middle = (bottom + top) / 2.0
     return middle
-
-
-def _tilted(log_factor: Floats, low: int, tilt: float) -> _Law:
-    log_mass = log_factor + tilt * (low + np.arange(len(log_factor)))
-    return _trimmed(low, np.exp(log_mass - log_mass.max()), float(log_mass.max()), _TRIM)
-
-
-def _trimmed(low: int, mass: Floats, log_scale: float, floor: float) -> _Law:
-    """Cut off and zero what is below a part of the largest mass, and scale the largest to one."""
-    largest = float(mass.max())
-    (kept,) = np.nonzero(mass > floor * largest)
-    first, last = int(kept[0]), int(kept[-1])
-    mass = np.where(mass > floor * largest, mass / largest, 0.0)[first : last + 1]
-    return _Law(low + first, mass, log_scale + math.log(largest))
-
-
-def _convolved(left: _Law, right: _Law) -> _Law:
-    low, log_scale = left.low + right.low, left.log_scale + right.log_scale
-    if len(left.mass) * len(right.mass) <= _DIRECT:
-        return _trimmed(low, np.convolve(left.mass, right.mass), log_scale, _TRIM)
-    size = len(left.mass) + len(right.mass) - 1
-    padded = 1 << (size - 1).bit_length()
-    spectrum = np.fft.rfft(left.mass, padded) * np.fft.rfft(right.mass, padded)
-    return _trimmed(low, np.fft.irfft(spectrum, padded)[:size], log_scale, _ROUNDING)
-
-
-def _backward(layer: _Layer, totals: Integers, rng: np.random.Generator) -> Integers:
-    """Draw the counts in turn, each given what is left of the total; rows with equal remainders share a table."""
-    factors, suffixes = layer.factors, layer.suffixes
-    counts = np.empty((len(totals), len(factors)), dtype=np.int64)
-    rest = totals.astype(np.int64)
-    for k, factor in enumerate(factors[:-1]):
-        remainders, row = np.unique(rest, return_inverse=True)
-        uniform = rng.random(len(rest))
-        step = max(1, _CHUNK // len(factor.mass))
-        for start in range(0, len(remainders), step):
-            chunk = remainders[start : start + step]
-            cumulative = np.cumsum(_conditional(factor, suffixes[k + 1], chunk), axis=1)
-            cumulative /= cumulative[:, -1:]
-            inside = (row >= start) & (row < start + step)
-            local = row[inside] - start
-            flat = (cumulative + np.arange(len(chunk))[:, None]).ravel()
-            found = np.searchsorted(flat, local + uniform[inside], side="right") - local * len(factor.mass)
-            counts[inside, k] = factor.low + np.clip(found, 0, len(factor.mass) - 1)
-        rest = rest - counts[:, k]
-    counts[:, -1] = rest
-    return counts
-
-
-def _conditional(factor: _Law, after: _Law, remainders: Integers) -> Floats:
-    """Return the unnormalized law of one count given what it and all later counts add up to, one row a remainder."""
-    position = remainders[:, None] - factor.low - np.arange(len(factor.mass)) - after.low
-    inside = (position >= 0) & (position < len(after.mass))
-    return np.asarray(factor.mass * np.where(inside, after.mass[np.clip(position, 0, len(after.mass) - 1)], 0.0))

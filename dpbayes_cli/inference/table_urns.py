@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _LARGEST_COUNT = 5e8
 """numpy draws hypergeometric numbers out of fewer than 1e9."""
 _SMALLEST_SHARE = 1e-9
+_OCTAVES = 3.01
+"""Rows of up to 8 cells are handled together, of up to 64, and so on."""
 
 
 class TableUrns:
@@ -49,17 +51,22 @@ class TableUrns:
             return counts
         counts = counts.copy()
         first, second = first[coupled], second[coupled]
-        for size in np.unique(layout.row_size[first]):
-            chosen = layout.row_size[first] == size
-            self._exchange_alike(counts, first[chosen], second[chosen], int(size))
+        kind = np.log2(layout.row_size[first]) // _OCTAVES  # rows of one kind fill their arrays well
+        for each in np.unique(kind):
+            chosen = kind == each
+            self._exchange_alike(counts, first[chosen], second[chosen])
         return counts
 
-    def _exchange_alike(self, counts: Floats, first: Integers, second: Integers, size: int) -> None:
-        """Exchange between rows of one size, in place."""
+    def _exchange_alike(self, counts: Floats, first: Integers, second: Integers) -> None:
+        """Exchange between rows of similar sizes, in place; arrays have shape (chains, pairs, cells of a row)."""
         layout, rng = self._layout, self._rng
-        ranks = np.arange(size)
+        longest_first = np.argsort(-layout.row_size[first], kind="stable")
+        first, second = first[longest_first], second[longest_first]
+        sizes = layout.row_size[first]
+        ranks = np.minimum(np.arange(sizes[0]), sizes[:, None] - 1)
+        real = np.arange(sizes[0]) < sizes[:, None]
         left, right = (layout.row_start[rows][:, None] + ranks for rows in (first, second))
-        here, there = counts[:, left], counts[:, right]
+        here, there = counts[:, left] * real, counts[:, right] * real
         totals, others = here.sum(axis=2), there.sum(axis=2)
         both = totals + others
         forward = rng.random(both.shape) < 0.5
@@ -70,8 +77,8 @@ class TableUrns:
         possible = moved <= source.sum(axis=2)
         moved = np.where(possible, moved, 0.0)
         concentration = layout.concentration
-        prior = np.where(forward[..., None], concentration[right], concentration[left])
-        taken, added = _take(source, moved, rng), _add(target + prior, moved, rng)
+        prior = np.where(forward[..., None], concentration[right], concentration[left]) * real
+        taken, added = _take(source, moved, sizes, rng), _add(target + prior, moved, sizes, rng)
         change = np.where(forward[..., None], -taken, added), np.where(forward[..., None], added, -taken)
         log_ratio = np.zeros(both.shape)
         for rows, cells, before, total, step in (
@@ -79,10 +86,11 @@ class TableUrns:
             (second, right, there, others, change[1]),
         ):
             log_ratio += layout.log_urns(total + step.sum(axis=2), rows) - layout.log_urns(total, rows)
-            log_ratio += (layout.log_noise(before + step, cells) - layout.log_noise(before, cells)).sum(axis=2)
+            noise = layout.log_noise(before + step, cells) - layout.log_noise(before, cells)
+            log_ratio += (noise * real).sum(axis=2)
         accepted = (log_ratio > -rng.standard_exponential(both.shape))[..., None]
-        counts[:, left] += change[0] * accepted
-        counts[:, right] += change[1] * accepted
+        counts[:, left[real]] += (change[0] * accepted)[:, real]
+        counts[:, right[real]] += (change[1] * accepted)[:, real]
 
     def scale(self, counts: Floats) -> Floats:
         """Thin all counts of tables whose total is not known, or add to all of them what thinning would undo.
@@ -125,29 +133,36 @@ class TableUrns:
         return np.asarray(share / (1.0 - share) * (totals + 1.0) / (self._sums + totals))
 
 
-def _take(source: Floats, number: Floats, rng: np.random.Generator) -> Floats:
-    """Return how many records of each cell are among ``number`` taken at random; the last axis is the cells."""
-    taken = np.empty(source.shape)
-    left, rest = number.astype(np.int64), source.sum(axis=-1).astype(np.int64)
-    for k in range(source.shape[-1] - 1):
-        here = source[..., k].astype(np.int64)
-        rest = rest - here
-        drawn = rng.hypergeometric(here, rest, left)
-        taken[..., k] = drawn
-        left = left - drawn
-    taken[..., -1] = left
+def _take(source: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
+    """Return how many records of each cell are among ``number`` taken at random.
+
+    Args:
+        source: shape (chains, rows, cells).
+        number: shape (chains, rows).
+        sizes: the number of cells of each row, descending.
+        rng: the generator.
+    """
+    whole, taken = source.astype(np.int64), np.zeros(source.shape)
+    left, rest = number.astype(np.int64), whole.sum(axis=2)
+    for k in range(sizes[0] - 1):
+        n = int(np.searchsorted(-sizes, -k - 1))  # so many rows have a cell after this one
+        rest[:, :n] -= whole[:, :n, k]
+        drawn = rng.hypergeometric(whole[:, :n, k], rest[:, :n], left[:, :n])
+        taken[:, :n, k] = drawn
+        left[:, :n] -= drawn
+    taken[:, np.arange(len(sizes)), sizes - 1] = left
     return taken
 
 
-def _add(shape: Floats, number: Floats, rng: np.random.Generator) -> Floats:
-    """Return how many of ``number`` new records fall into each cell by the urn; the last axis is the cells."""
-    weights = rng.standard_gamma(shape)
-    added = np.empty(shape.shape)
-    left, rest = number.astype(np.int64), np.cumsum(weights[..., ::-1], axis=-1)[..., ::-1]
-    for k in range(shape.shape[-1] - 1):
-        share = weights[..., k] / np.maximum(rest[..., k], 1e-300)
-        drawn = rng.binomial(left, np.clip(share, 0.0, 1.0))
-        added[..., k] = drawn
-        left = left - drawn
-    added[..., -1] = left
+def _add(shape: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
+    """Return how many of ``number`` new records fall into each cell by the urn; arguments as of ``_take``."""
+    weights, added = rng.standard_gamma(shape), np.zeros(shape.shape)
+    left, rest = number.astype(np.int64), np.cumsum(weights[..., ::-1], axis=2)[..., ::-1]
+    shares = np.minimum(weights / np.maximum(rest, 1e-300), 1.0)
+    for k in range(sizes[0] - 1):
+        n = int(np.searchsorted(-sizes, -k - 1))
+        drawn = rng.binomial(left[:, :n], shares[:, :n, k])
+        added[:, :n, k] = drawn
+        left[:, :n] -= drawn
+    added[:, np.arange(len(sizes)), sizes - 1] = left
     return added

@@ -13,25 +13,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.inference.consistent_tables import ConsistentTables, nearest_consistent
 from dpbayes_cli.inference.diagnostics import converged, diagnose
 from dpbayes_cli.inference.naive import project_on_simplex
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Method, Posterior
 from dpbayes_cli.inference.table_chain import TableChain
+from dpbayes_cli.inference.table_draws import draw_table
 from dpbayes_cli.inference.table_layout import TableLayout
 from dpbayes_cli.inference.trace import Trace
-from dpbayes_cli.problems import NoisyTables
+from dpbayes_cli.problems import NoisyTables, Scope
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
     from dpbayes_cli.problems import NoisyTable
 
 CHAINS = 4
-_WARM_UP = 200
-_FIRST_SWEEPS, _MOST_SWEEPS = 500, 1500
+_WARM_UP = 150
+_FIRST_SWEEPS, _MOST_SWEEPS = 400, 800
+"""Of networks with 1,000 cells or more; the fewer cells, the cheaper are sweeps, and the more are made at most."""
 _MONITORED = 256
 _STORED = 1 << 23
 """Counts kept, and so many theta: chains times draws times cells."""
 _RETURNED = 1 << 22
+_SUMMARY, _KEPT, _FEWEST = 4000, 1 << 23, 250
+"""Independent draws of the counts: so many where nothing else is asked, fewer where there are many cells."""
 _AT_ONCE = 1 << 20
 _LOST = 1.05
 """Chains of a larger R-hat have not even found the same place."""
@@ -50,18 +55,72 @@ def infer_tables(
     """
     if method == "naive":
         return _naive(problem, n_draws, rng)
-    chain = TableChain(problem.tables, CHAINS, rng)
+    if method == "chain":
+        return _by_chain(problem.tables, n_draws, rng, effort)
+    n_cells = sum(table.concentration.size for table in problem.tables)
+    wanted = min(max(n_draws, min(effort.summary_draws, _SUMMARY)), max(_KEPT // n_cells, _FEWEST))
+    found = [draw_table(table, wanted, rng) for table in problem.tables]
+    drawn = [None if each is None else each.counts for each in found]
+    coarsest = max((each.step for each in found if each is not None), default=1)
+    left = [table for table, counts in zip(problem.tables, drawn, strict=True) if counts is None]
+    diagnostics: dict[str, float] = {}
+    warnings: tuple[str, ...] = ()
+    described = f"{wanted} independent draws of the counts of all cells (convolution)"
+    if coarsest > 1:
+        described += f", on lattices of up to {coarsest} counts where the noise is wide"
+    if left:
+        chain = TableChain(left, CHAINS, rng)
+        kept, diagnostics, warnings = _run(chain, wanted, effort.ess)
+        flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])
+        again = flat[np.resize(np.arange(len(flat)), wanted)]
+        sizes = np.cumsum([table.concentration.size for table in left])[:-1]
+        others = iter(np.split(again, sizes, axis=1))
+        drawn = [next(others) if counts is None else counts for counts in drawn]
+        described += f", of {len(left)} tables by {CHAINS} Markov chains"
+    counts = np.concatenate([each for each in drawn if each is not None], axis=1)
+    layout = TableLayout(problem.tables)
+    theta = draw_rows(counts, layout, rng)
+    draws, described = _returned(theta, counts, layout, n_draws, described, rng)
+    mean, data, noise = _moments(counts, layout)
+    sd = np.sqrt(data + noise)
+    ess = diagnostics.get("ess_bulk", float(wanted))
+    error = float(np.max(np.sqrt(noise) / np.maximum(sd, 1e-300)) / math.sqrt(min(ess, wanted)))
+    return Posterior(
+        _marginals(mean, data, noise, theta),
+        draws,
+        described,
+        exact=not left and coarsest == 1,
+        monte_carlo=error,
+        diagnostics=diagnostics,
+        warnings=warnings,
+    )
+
+
+def _returned(
+    theta: Floats, counts: Floats, layout: TableLayout, n_draws: int, described: str, rng: np.random.Generator
+) -> tuple[Floats, str]:
+    """Return as many theta as asked for, or as can be returned; draws of the counts may be used again."""
+    most = max(_RETURNED // counts.shape[1], 1)
+    if n_draws > most:
+        described += f"; {most} samples are returned, the most for {counts.shape[1]} cells"
+    elif n_draws > len(counts):
+        described += ", used repeatedly"
+    more = min(n_draws, most) - len(counts)
+    if more <= 0:
+        return theta[: min(n_draws, most)], described
+    again = draw_rows(counts[np.resize(np.arange(len(counts)), more)], layout, rng)
+    return np.concatenate([theta, again]), described
+
+
+def _by_chain(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
+    """Run Markov chains on all tables at once."""
+    chain = TableChain(tables, CHAINS, rng)
     kept, diagnostics, warnings = _run(chain, n_draws, effort.ess)
     flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])  # by turns, so that every prefix mixes all chains
+    described = f"{CHAINS} Markov chains on the counts of all cells, {len(flat)} draws"
     theta = draw_rows(flat, chain.layout, rng)
+    draws, described = _returned(theta, flat, chain.layout, n_draws, described, rng)
     mean, data, noise = _moments(flat, chain.layout)
-    draws, described = theta[:n_draws], f"{CHAINS} Markov chains on the counts of all cells, {len(flat)} draws"
-    if n_draws > len(flat):
-        if n_draws * flat.shape[1] <= _RETURNED:  # every draw of the counts is used again, with another theta
-            draws = draw_rows(flat[np.resize(np.arange(len(flat)), n_draws)], chain.layout, rng)
-            described += ", used repeatedly"
-        else:
-            described += f"; {n_draws} of {flat.shape[1]} cells were too many to return"
     sd = np.sqrt(data + noise)
     error = float(np.max(np.sqrt(noise) / np.maximum(sd, 1e-300)) / math.sqrt(diagnostics["ess_bulk"]))
     return Posterior(
@@ -74,29 +133,6 @@ def infer_tables(
         warnings=warnings,
         chains=theta.reshape(kept.shape[1], CHAINS, -1).transpose(1, 0, 2),
     )
-
-
-def draw_tables(problems: Sequence[NoisyTables], n_draws: int, rng: np.random.Generator, thinning: int = 4) -> Floats:
-    """Draw from the posteriors of networks of one shape, all at once, shape (n_problems, n_draws, n_cells).
-
-    Tables are independent of each other, so that those of all problems are the tables of one network.
-
-    Args:
-        problems: one a trial, all with as many cells.
-        n_draws: how many draws a problem.
-        rng: the generator.
-        thinning: how many sweeps between two draws of a chain.
-    """
-    chain = TableChain([table for problem in problems for table in problem.tables], CHAINS, rng)
-    for _ in range(_WARM_UP):
-        chain.sweep()
-    found = []
-    for _ in range(-(-n_draws // CHAINS)):
-        for _ in range(thinning):
-            chain.sweep()
-        theta = draw_rows(chain.counts, chain.layout, rng)
-        found.append(theta.reshape(CHAINS, len(problems), -1))
-    return np.asarray(np.concatenate(found).transpose(1, 0, 2)[:, :n_draws])
 
 
 def draw_rows(counts: Floats, layout: TableLayout, rng: np.random.Generator) -> Floats:
@@ -128,7 +164,7 @@ def _run(chain: TableChain, n_draws: int, least_ess: float) -> tuple[Floats, dic
     length = max(250, -(-n_draws // CHAINS), math.ceil(1.5 * least_ess / CHAINS))
     kept = Trace(min(2 * length, max(_STORED // (CHAINS * n_cells), 16)))
     watched = Trace(4 * max(_FIRST_SWEEPS, math.ceil(least_ess)))
-    most = int(_MOST_SWEEPS * min(max(1000 / n_cells, 1.0), 16.0) * min(max(20_000 / n_cells, 0.3), 1.0))
+    most = int(_MOST_SWEEPS * min(max(1000 / n_cells, 1.0), 3.0) * min(max(20_000 / n_cells, 0.5), 1.0))
     for _ in range(_WARM_UP):
         chain.sweep()
     sweeps, until = 0, min(_FIRST_SWEEPS, most)
@@ -208,12 +244,28 @@ def naive_counts(table: NoisyTable) -> Floats:
     return np.asarray(counts)
 
 
+def _possible(problem: NoisyTables) -> list[Floats]:
+    """Return possible counts near the observed ones: table by table, or tables that agree where they can be made to."""
+    if problem.scope is None:
+        return [naive_counts(table) for table in problem.tables]
+    return list(consistent_tables(problem, problem.scope).tables)
+
+
+def consistent_tables(problem: NoisyTables, scope: Scope) -> ConsistentTables:
+    """Return the nearest tables that agree with each other, each in the shape that its scope says."""
+    shaped = [
+        table.observed.reshape([scope.sizes[v] for v in family])
+        for table, family in zip(problem.tables, scope.families, strict=True)
+    ]
+    return nearest_consistent(scope.sizes, scope.families, shaped, scope.total)
+
+
 def _naive(problem: NoisyTables, n_draws: int, rng: np.random.Generator) -> Posterior:
     """Return the conjugate posteriors of the projected counts."""
     from scipy.special import betaincinv
 
     layout = TableLayout(problem.tables)
-    counts = np.concatenate([naive_counts(table).ravel() for table in problem.tables])[None]
+    counts = np.concatenate([table.ravel() for table in _possible(problem)])[None]
     mean, variance = layout.conditional_moments(counts)
     shape = counts[0] + layout.concentration
     rest = (layout.row_totals(counts) + layout.row_sums)[0, layout.row] - shape
@@ -223,7 +275,7 @@ def _naive(problem: NoisyTables, n_draws: int, rng: np.random.Generator) -> Post
     return Posterior(
         _listed(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
         draw_rows(np.repeat(counts, kept, axis=0), layout, rng),
-        "the conjugate posterior of the projected counts",
+        f"the conjugate posterior of {'the nearest consistent' if problem.scope else 'the projected'} counts",
         exact=False,
         warnings=("the naive posterior ignores the noise and is too narrow",),
     )

@@ -27,7 +27,7 @@ SLACK = Decimal("1e-17")
 """More than what integers and decimals can add to a log ratio of two outcomes' probabilities.
 
 Flooring moves a log ratio by at most eta = -ln(1 - 1 / FLOOR) < 8.7e-19 a side, a relative error d of a mass by 4 d.
-Exponents stay below 1e12 in size, so that 60 digits leave d < 1e-40, and cells that are left out of the sum below
+Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40, and cells that are left out of the sum below
 make it wrong by a part of less than 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
 """
 

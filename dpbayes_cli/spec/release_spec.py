@@ -10,7 +10,7 @@ from msgspec import Meta, field
 
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.capabilities import BoundedNumber
-from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
+from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section, Selection
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
@@ -76,15 +76,20 @@ class PrivacySection(Section, frozen=True, kw_only=True):
 
 
 class SamplingSection(Section, frozen=True, kw_only=True):
-    """How a mechanism that releases posterior draws draws them."""
+    """How a mechanism that releases posterior draws or estimates draws them."""
 
-    draws: Annotated[int, Meta(ge=1, le=10_000, description="posterior draws to release; each is paid for")] = 1
+    draws: Annotated[
+        int, Meta(ge=1, le=10_000, description="posterior draws, or estimates, to release; each is paid for")
+    ] = 1
     temper: Annotated[Literal["likelihood", "joint"], Meta(description="with ops: what the temperature acts on")] = (
         "likelihood"
     )
     support: Annotated[
-        tuple[float, float] | None, Meta(description="with ops: the public range of the parameter, [low, high]")
+        tuple[float, float] | None, Meta(description="with ops and map: the public range of the parameter, [low, high]")
     ] = None
+    selection: Annotated[
+        Selection, Meta(description="with map: exponential (composes better) or permute-and-flip (pure epsilon only)")
+    ] = "exponential"
 
 
 class InferenceSection(Section, frozen=True, kw_only=True):

@@ -82,7 +82,7 @@ def test_what_cannot_be_simulated_is_refused_before_it_is(path_and_value: tuple[
     [
         (("cases", "coin", "support", ["0.9", "0.1"]), "cases.coin.support: the support is [0.9, 0.1]"),
         (("cases", "dice", "support", ["0.4", "0.8"]), "cases.dice.support: "),
-        (("epsilon", ["1e-12"]), "cases.dice: epsilon is 1e-12 for 20 draws"),
+        (("cases", "dice", "domain", "categories", list(map(str, range(65)))), "cases.dice: at most 64 shares"),
     ],
 )
 def test_what_cannot_be_priced_is_refused_at_the_start(path_and_value: tuple[Any, ...], where: str) -> None:

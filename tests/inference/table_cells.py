@@ -17,6 +17,7 @@ Array = NDArray[np.float64]
 SQUARE = (np.array([[0.5, 2.0], [1.0, 3.0]]), np.array([1.0, 0.7]), np.array([[3.0, 1.0], [-1.0, 2.5]]))
 ROW = (np.array([[0.5, 2.0, 1.0]]), np.array([1.3]), np.array([[3.0, 1.0, -2.0]]))
 LAPLACE, GAUSSIAN = DiscreteLaplace(1.5), DiscreteGaussian(2.0)
+NOISES: tuple[NoiseLaw, ...] = (LAPLACE, GAUSSIAN)
 TOTALS = (Total("known", 7), Total("at-most", 8), Total("unbounded"))
 UNBOUNDED_MOST = 30
 """Of larger totals the noise is exp(-15) times as probable at most: they are left out."""
@@ -25,7 +26,7 @@ UNBOUNDED_MOST = 30
 def tiny_tables() -> list[NoisyTable]:
     """Return 2x2 and 1x3 tables: all totals, both laws of noise, with margins and without."""
     tables = []
-    for total, noise, seen in itertools.product(TOTALS, (LAPLACE, GAUSSIAN), (False, True)):
+    for total, noise, seen in itertools.product(TOTALS, NOISES, (False, True)):
         for (concentration, rows, observed), margin, variance in (
             (SQUARE, np.array([3.0, 2.0]), np.array([2.0, np.inf])),
             (ROW, np.array([3.0]), np.array([1.5])),
@@ -48,7 +49,7 @@ def log_weights(counts: Array, table: NoisyTable) -> Array:
     value += (gammaln(b + rows) - gammaln(rows + 1)).sum(axis=1)
     value += (gammaln(rows + 1) - gammaln(a.sum(axis=1) + rows)).sum(axis=1)  # and the counts of each
     value += (gammaln(a + counts) - gammaln(counts + 1)).sum(axis=(1, 2))
-    value += table.noise.log_pmf(np.asarray(table.observed - counts)).sum(axis=(1, 2))  # type: ignore[arg-type]
+    value += table.noise.log_pmf(np.asarray(table.observed - counts)).sum(axis=(1, 2))
     if table.margin is not None and table.margin_variance is not None:
         value -= ((rows - table.margin) ** 2 / table.margin_variance).sum(axis=1) / 2.0
     return np.asarray(value)

@@ -18,7 +18,8 @@ from dpbayes_cli.capabilities import OneParameterFamily
 from dpbayes_cli.contracts import Request, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grid_posterior import GridPosterior, exact_curve
-from dpbayes_cli.mechanisms.ops import LatticePosterior, Ops
+from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover
+from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.gamma_exponential import GammaExponential
@@ -51,14 +52,14 @@ def sums(model: OneParameterFamily, n: int) -> list[int]:
     return sorted({sum(records) for records in itertools.combinations_with_replacement(codes, n)})
 
 
-def largest_log_ratio(laws: dict[Any, list[int]], neighbors: list[tuple[Any, Any]]) -> Any:
+def largest_log_ratio(laws: dict[Any, Any], neighbors: list[tuple[Any, Any]]) -> Any:
     """The largest log ratio of two neighbours' probabilities of a cell, as an interval that encloses it."""
     mpmath.iv.dps = 60
     worst = mpmath.iv.mpf(0)
     totals = {key: sum(weights) for key, weights in laws.items()}
     for one, other in neighbors:
-        ratio = max(Fraction(a, b) for a, b in zip(laws[one], laws[other], strict=True))
-        ratio *= Fraction(totals[other], totals[one])
+        ratio = max(Fraction(a) / b for a, b in zip(laws[one], laws[other], strict=True))
+        ratio *= Fraction(totals[other]) / totals[one]
         log = mpmath.iv.log(mpmath.iv.mpf(ratio.numerator) / mpmath.iv.mpf(ratio.denominator))
         worst = max(worst, log, key=lambda interval: interval.b)
     return worst
@@ -92,15 +93,16 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(k: int, epsilon:
     for n in (1, 3):
         plan = Ops().plan(model, Request(COMPLETE, Decimal(epsilon), n_records=n))
         law = expect(plan.steps[0].law, LatticePosterior)
-        sampler = replace(law, resolution=12, least=2)
-        spread = 2 * math.log(sampler.most / 2)
+        sampler = replace(law, cover=SharesCover(k, 12, 2))
+        spread = 2 * math.log(sampler.cover.most / 2)
         assert spread <= plan.parameters["range"] * (1 + 1e-9)  # a coarser lattice with a smaller range
         points = [p for p in itertools.product(range(2, 13), repeat=k) if sum(p) == 12]
         data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
         laws = {}
         for counts in data:
-            tables = sampler.lattice(counts).tables
-            laws[counts] = [math.prod(tables[j][x - 2] for j, x in enumerate(point)) for point in points]
+            lattice = sampler.lattice(counts)
+            laws[counts] = [lattice.probability(point) for point in points]
+            assert sum(laws[counts]) == 1
         pairs = [(a, b) for a in data for b in data if sum(abs(x - y) for x, y in zip(a, b, strict=True)) == 2]
         assert largest_log_ratio(laws, pairs).b <= mpmath.iv.mpf(str(plan.guarantee.epsilon)).a
 
@@ -147,7 +149,7 @@ def test_a_beta_posterior_is_what_it_is_called() -> None:
 def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> None:
     model = DirichletCategorical(("a", "b", "c"), (1.0, 2.0, 0.7))
     plan = Ops().plan(model, Request(COMPLETE, Decimal(5), n_records=10))
-    sampler = replace(expect(plan.steps[0].law, LatticePosterior), resolution=20, least=2)
+    sampler = replace(expect(plan.steps[0].law, LatticePosterior), cover=SharesCover(3, 20, 2))
     points = [(i, j, 20 - i - j) for i in range(2, 17) for j in range(2, 19 - i) if 20 - i - j >= 2]
     power = float(sampler.temperature)
     exponents = [a - 1 + power * c for a, c in zip(model.concentration, counts, strict=True)]
@@ -259,3 +261,35 @@ def test_shares_whose_support_holds_no_lattice_point_are_refused() -> None:
     model = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
     with pytest.raises(SpecError, match="no point"):
         Ops().plan(model, Request(COMPLETE, Decimal(1), n_records=10, support=(0.333, 1 - 2 * 0.333)))
+
+
+def test_the_moments_of_a_lattice_are_those_of_its_law_where_shares_are_cut() -> None:
+    """Many records and categories rarer than the least share: the mode is far from that of each coordinate alone."""
+    for counts in [(9_000, 600, 400), (4_800, 4_800, 400), (5, 3, 0)]:
+        sampler = LatticePosterior(SharesCover(3, 20, 2), (1.0, 2.0, 0.5), Decimal("0.7"), "likelihood")
+        lattice = sampler.lattice(counts)
+        points = [(i, j, 20 - i - j) for i in range(2, 17) for j in range(2, 19 - i)]
+        law = np.array([float(lattice.probability(point)) for point in points])
+        shares = np.array([point[0] / 20 for point in points])
+        mean = float(law @ shares)
+        assert law.sum() == pytest.approx(1.0)
+        assert sampler.moments(counts)[0] == pytest.approx(mean, abs=1e-9)
+        assert sampler.moments(counts)[1] == pytest.approx(math.sqrt(law @ (shares - mean) ** 2), abs=1e-9)
+
+
+def test_sixty_four_shares_are_drawn_in_their_proportion() -> None:
+    """The largest vector: exact to 30 digits by symmetry, its first share by its marginal law (false-fail 1e-9)."""
+    counts = (40, *range(20), *([10] * 43))
+    model = DirichletCategorical(tuple(map(str, range(64))), (1.0,) * 64)
+    plan = Ops().plan(model, Request(COMPLETE, Decimal(3), n_records=sum(counts)))
+    sampler = expect(plan.steps[0].law, LatticePosterior)
+    drawn = sampler.lattice(counts).draw(100)
+    assert {sum(point) for point in drawn} == {sampler.cover.resolution}
+    assert min(map(min, drawn)) >= sampler.cover.least
+    mean, sd = sampler.moments(counts)
+    first = np.array(drawn)[:, 0] / sampler.cover.resolution
+    assert abs(first.mean() - mean) <= stats.norm.isf(FALSE_FAIL / 2) * sd / 10
+    with pytest.raises(SpecError, match="at most 64"):
+        Ops().plan(
+            DirichletCategorical(tuple(map(str, range(65))), (1.0,) * 65), Request(COMPLETE, Decimal(1), n_records=9)
+        )

@@ -107,7 +107,7 @@ def check_file(
         found = counted(path, columns, families, whole=whole, dialect=dialect)
         assert found == expected(codes, columns, families, whole=whole)
         numbered = np.array(with_minus(codes), dtype=np.int64).reshape(-1, len(columns))
-        direct = count_cells(statistic(columns, families, whole=whole), numbered, [c.role for c in columns])
+        direct = count_cells(statistic(columns, families, whole=whole), [c.role for c in columns], numbered)
         assert list(direct) == found[0]
 
 
@@ -288,7 +288,7 @@ def test_more_records_than_a_block(form: str, place: Path) -> None:
     families = [("a", "b", "c"), ("c",), ("b",), ("b", "a")]
     for whole in (False, True):
         subject = statistic(columns, families, whole=whole)
-        assert counted(path, columns, families, whole=whole) == (list(count_cells(subject, codes, "abc")), n)
+        assert counted(path, columns, families, whole=whole) == (list(count_cells(subject, "abc", codes)), n)
     assert coded(path, columns) == codes.tolist()  # in their order
 
 

@@ -1,0 +1,278 @@
+"""MAP: a private estimate of the posterior's mode, chosen on a finite public cover of the parameter space."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
+from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Selection, Step, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.grid_posterior import GridPosterior, exact_curve, grid_posterior
+from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover, cover_of, log_share
+from dpbayes_cli.network_posterior import by_table
+from dpbayes_cli.privacy.grid import EXACT, SLACK
+from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
+from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
+from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.tempering import Tempering, tempered
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats, Integers
+
+_LARGEST_ERROR = 0.1
+_MOST_POINTS = 1 << 16
+"""Points of a lattice that are enumerated: for permute-and-flip, every one of them may have to be visited."""
+
+
+class ModeEstimate(Sampler):
+    """Points of a public cover, drawn with scores T log posterior; a subclass knows the cover.
+
+    Attributes:
+        selection: how they are drawn.
+    """
+
+    selection: Selection
+
+    @abstractmethod
+    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw points in proportion to exp(score), exactly."""
+
+    @abstractmethod
+    def flips(self, values: Sequence[int]) -> FlipWeights:
+        """Return the weights of the points for permute-and-flip."""
+
+    @abstractmethod
+    def point(self, index: int) -> tuple[float, ...]:
+        """Return a point of the cover."""
+
+    def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw points of the cover; the points themselves are the estimates."""
+        if self.selection == "exponential":
+            return self.chosen_exponentially(values, size)
+        weights = self.flips(values)
+        return [self.point(permute_and_flip(weights)) for _ in range(size)]
+
+
+@dataclass(frozen=True)
+class GridEstimate(ModeEstimate):
+    """A mode on the middles of the cells of a public support.
+
+    Privacy: that of ``GridPosterior`` at any temperature for the exponential choice, whose integers are drawn with;
+        that of ``permute_and_flip`` with e = T R + ``SLACK`` for the other.
+    Source: Zhang et al. 2016 Alg. 3; McKenna and Sheldon 2020.
+
+    Attributes:
+        law: the posterior, prior included, to the power T.
+        selection: how a cell is chosen.
+        error: what the floats of a score err by, for any data.
+    """
+
+    law: GridPosterior
+    selection: Selection
+    error: float
+
+    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw cells by their integer weights."""
+        return [self.point(cell) for cell in self.law.weights(values).draw(size)]
+
+    def flips(self, values: Sequence[int]) -> FlipWeights:
+        """Return the weights of the cells."""
+        return flip_weights(self.law.logs(values), self.law.exact_log(values), self.error)
+
+    def point(self, index: int) -> tuple[float, ...]:
+        """Return the middle of a cell."""
+        low, high = self.law.support
+        return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
+
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return the moments of the law on the middles of the cells."""
+        if self.selection == "exponential":
+            return self.law.moments(values)
+        return _moments(flip_law(self.law.logs(values)), self.law.cells)
+
+
+@dataclass(frozen=True)
+class SharesEstimate(ModeEstimate):
+    """A mode of a vector of shares on a public lattice.
+
+    Privacy: that of ``LatticePosterior`` at any temperature for the exponential choice; for the other that of
+        ``permute_and_flip``, e = T R + ``SLACK``: a replaced record moves the scores by T (log theta_j - log theta_i).
+    Source: Zhang et al. 2016 Alg. 3, Lemma 2; McKenna and Sheldon 2020.
+
+    Attributes:
+        law: the posterior, prior included, to the power T.
+        selection: how a point is chosen.
+        error: what the floats of a score err by, for any data.
+    """
+
+    law: LatticePosterior
+    selection: Selection
+    error: float
+
+    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw lattice points by their product weights."""
+        return self.law.draw(values, size)
+
+    def flips(self, values: Sequence[int]) -> FlipWeights:
+        """Return the weights of the enumerated points."""
+        points, cover, exponents = _points(self.law.cover), self.law.cover, self.law.exponents(values)
+        with localcontext(EXACT):
+            shares = [Decimal(k) / cover.resolution for k in range(cover.least, cover.most + 1)]
+            tables = [[exponent * log_share(share) for share in shares] for exponent in exponents]
+
+        def exact(index: int) -> Decimal:
+            with localcontext(EXACT):
+                return sum((tables[j][k] for j, k in enumerate(points[index].tolist())), Decimal(0))
+
+        return flip_weights(self._scores(values), exact, self.error)
+
+    def point(self, index: int) -> tuple[float, ...]:
+        """Return the shares of a point."""
+        cover = self.law.cover
+        return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
+
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return the moments of the first share."""
+        if self.selection == "exponential":
+            return self.law.moments(values)
+        cover = self.law.cover
+        shares = (_points(cover)[:, 0] + cover.least) / cover.resolution
+        return _moments(flip_law(self._scores(values)), shares)
+
+    def _scores(self, values: Sequence[int]) -> Floats:
+        import numpy as np
+
+        cover = self.law.cover
+        logs = np.log((_points(cover) + cover.least) / cover.resolution)
+        return np.asarray(logs @ np.array(list(map(float, self.law.exponents(values)))))
+
+
+class Map(Mechanism):
+    """Choose a point of a finite public cover of the parameter space by its posterior density.
+
+    Privacy: scores T u with u = log posterior, T = epsilon / (k R), R the range over the cover of the difference of two
+        neighbours' log likelihoods (symmetric sensitivity R / 2, see ``Tempering``). The exponential choice has bounded
+        range epsilon / k an estimate; permute-and-flip is pure epsilon / k-DP, and has no such range.
+    Source: Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; McKenna and Sheldon 2020.
+    """
+
+    name: ClassVar[str] = "map"
+    summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
+    card: ClassVar[Card] = Card(
+        releases="k estimates of the posterior's mode (MAP), each a point of a public cover of the parameter space: "
+        "the middles of a grid's cells, or a lattice of shares. An estimate is no sample of a posterior: its spread "
+        "tells nothing about how uncertain the parameter is, and nothing else is released.",
+        guarantee="sampling.selection: exponential (the default) is pure epsilon-DP with bounded range epsilon / k an "
+        "estimate, a quarter of the rho of pure epsilon; permute-and-flip is pure epsilon-DP and nothing better.",
+        assumptions="Complete records, and a number of them that is public. The operating system's random numbers are "
+        "secret. The prior was chosen without looking at the data.",
+        source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; Durfee and Rogers 2019 "
+        "(bounded range); McKenna and Sheldon 2020 (permute-and-flip).",
+        corrections="The sensitivity is R / 2, R = sup - inf of the log likelihood ratio, and not its largest absolute "
+        "value: a constant added to all utilities changes no probability, so the weight is exp(epsilon u / R). Points "
+        "are drawn exactly, in integers or in decimals of unlimited exponents. Permute-and-flip is the better estimate "
+        "at the same epsilon, never worse; but it is the exponential mechanism without replacement, and on a fine "
+        "cover cells hardly come twice: there they are alike, the exponential choice composes better and serves "
+        "lattices too large to enumerate, which is why it is the default. Of a network every table has its own share "
+        "of epsilon and its own cover, in place of one cover of all parameters together.",
+        prefer_when="One number is wanted, such as a setting or a synthetic parameter, and epsilon is large: the "
+        "estimate approaches the mode as epsilon grows, where `ops` stays a posterior sample. For intervals, or many "
+        "parameters, `laplace` tells more. Permute-and-flip where the cover is coarse and the account is one of pure "
+        "epsilon.",
+    )
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork)
+    needs_n: ClassVar[bool] = True
+    post_processing: ClassVar[bool] = False
+    estimates: ClassVar[bool] = True
+
+    def plan(self, model: Model, request: Request) -> Plan:
+        """Find the temperature, which may exceed one.
+
+        Raises:
+            SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
+        """
+        n = request.complete_records(model)
+        if isinstance(model, OneParameterFamily):
+            return self._one_parameter(model, request)
+        sampler: Sampler
+        if isinstance(model, DiscreteNetwork):
+            sampler, charged, described = by_table(model, request, partial(self._row, n_records=n))
+            parameters = {**described, "temper": "joint", "selection": request.selection}
+        else:
+            shares = expect(model, SharesPosterior)
+            sampler, found, cover = self._row(shares.concentration, request, Decimal(1), n_records=n)
+            charged, parameters = found.charged, {**_described(found, request), **cover}
+        flip = request.selection == "permute-and-flip"
+        guarantee = PureDP(charged) if flip else BoundedRange(charged, request.draws)
+        step = Step(self.statistic(model, request.policy), sampler, guarantee, request.draws)
+        return Plan((step,), guarantee, parameters)
+
+    def _one_parameter(self, model: OneParameterFamily, request: Request) -> Plan:
+        law, found = grid_posterior(model, request, "joint", None)
+        guarantee: BoundedRange | PureDP = PureDP(found.charged)
+        if request.selection == "exponential":  # the curve is that of this law, and of no other
+            points = tuple((order, value * request.draws) for order, value in exact_curve(law))
+            guarantee = BoundedRange(found.charged, request.draws, points)
+        sampler = GridEstimate(law, request.selection, 1e-12 + 2.0**-50 * law.magnitude)
+        step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
+        cover = {"support": list(law.support), "points": law.n_cells}
+        return Plan((step,), guarantee, {**_described(found, request), **cover})
+
+    @staticmethod
+    def _row(
+        concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
+    ) -> tuple[Sampler, Tempering, dict[str, Any]]:
+        """Return the sampler of one vector of shares, its price, and its cover."""
+        cover = cover_of(len(concentration), request, n_records)
+        flip = request.selection == "permute-and-flip"
+        if flip and cover.n_points > _MOST_POINTS:
+            raise SpecError(
+                f"permute-and-flip visits every point of the cover, and this lattice has more than {_MOST_POINTS}",
+                where="sampling.selection",
+                hint="--selection exponential draws from any lattice",
+            )
+        found = tempered(request, cover.spread, max(SLACK, LATTICE_SLACK) * touched, None)
+        law = LatticePosterior(cover, concentration, found.temperature, "joint")
+        error = _error(law, n_records)
+        if flip and error > _LARGEST_ERROR:
+            raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
+        return SharesEstimate(law, request.selection, error), found, cover.described()
+
+    def release(self, plan: Plan, evidence: Statistics) -> Draws:
+        """Draw the planned estimates.
+
+        Privacy: that of the plan; the estimates alone are returned.
+        Source: see the class.
+        """
+        (step,) = plan.steps
+        sampler = expect(step.law, Sampler)
+        return Draws(tuple(sampler.draw(evidence.values, step.draws)))
+
+
+def _error(law: LatticePosterior, n_records: int) -> float:
+    """Return a bound of the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
+    largest = float(law.temperature) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
+    deepest = math.log(law.cover.resolution / law.cover.least)
+    return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * deepest
+
+
+@lru_cache(maxsize=4)
+def _points(cover: SharesCover) -> Integers:
+    return cover.points()
+
+
+def _moments(law: Floats, theta: Floats) -> tuple[float, float]:
+    mean = float(law @ theta)
+    return mean, math.sqrt(float(law @ (theta - mean) ** 2))
+
+
+def _described(found: Tempering, request: Request) -> dict[str, object]:
+    return {**found.described(request, "joint"), "selection": request.selection}
