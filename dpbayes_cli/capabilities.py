@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.contracts import BoundedStatistics, LatentCounts, NoisyStatistics
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
@@ -16,7 +17,7 @@ from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums, Total
-from dpbayes_cli.statistic import NumericColumn, Outside, RecordPolicy, Statistic, evaluate, has_null, sum_statistic
+from dpbayes_cli.statistic import Statistic, evaluate, has_null, sum_statistic
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeV
 
 import msgspec
 
+from dpbayes_cli.columns import AnyColumn, Column, NumericColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -21,7 +22,7 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.part_noise import scales_of
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.problems import NoisyCounts, Problem
-from dpbayes_cli.statistic import AnyColumn, Column, NumericColumn, RecordPolicy, Statistic, Statistics, has_stand_in
+from dpbayes_cli.statistic import Statistic, Statistics
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import ConjugatePosterior, total_of
+from dpbayes_cli.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.contracts import WRITTEN_FREELY, Level, NoisyStatistics, Positive, Section
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.grammar import check_levels
@@ -23,17 +24,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.part_noise import laws_at
 from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
-from dpbayes_cli.statistic import (
-    Column,
-    CutColumn,
-    Part,
-    RecordPolicy,
-    Statistic,
-    TableCounts,
-    Witness,
-    count_cells,
-    has_stand_in,
-)
+from dpbayes_cli.statistic import Part, Statistic, TableCounts, Witness, count_cells
 
 if TYPE_CHECKING:
     import numpy as np
@@ -298,7 +289,7 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         theta = self.draw_tables(rng)
         values = np.zeros(len(statistic.names), dtype=np.int64)
         for block in self.draw_records(theta, n_records, rng):
-            values += np.array(count_cells(statistic, block, self.network.names), dtype=np.int64)
+            values += np.array(count_cells(statistic, self.network.names, block), dtype=np.int64)
         return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:

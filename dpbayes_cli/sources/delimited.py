@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
 
+from dpbayes_cli.columns import AnyColumn, Column
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
@@ -16,7 +17,6 @@ from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, line_settles, split_record
 from dpbayes_cli.sources.source import Reader, Source, column_index, unreadable
-from dpbayes_cli.statistic import AnyColumn, Column
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "

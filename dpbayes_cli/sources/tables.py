@@ -10,19 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.duck import stream
 from dpbayes_cli.sources.source import impute_code
 from dpbayes_cli.sources.statements import NOTHING, Tally, code_expression, cut_expression
-from dpbayes_cli.statistic import (
-    AnyColumn,
-    CutColumn,
-    NumericColumn,
-    RecordPolicy,
-    Statistic,
-    Statistics,
-    TableCounts,
-    released_values,
-)
+from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, released_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbayes_cli.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.errors import DpbayesError
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -27,7 +28,7 @@ from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, source_for
 from dpbayes_cli.sources.tables import CodeReader, TableTally
-from dpbayes_cli.statistic import Column, CutColumn, RecordPolicy, Statistic, TableCounts, Witness, count_cells
+from dpbayes_cli.statistic import Statistic, TableCounts, Witness, count_cells
 from tests.sources.reference import cells_of, codes_of, physical_lines, table
 
 AnyLevels = Column | CutColumn
@@ -107,7 +108,7 @@ def check_file(
         found = counted(path, columns, families, whole=whole, dialect=dialect)
         assert found == expected(codes, columns, families, whole=whole)
         numbered = np.array(with_minus(codes), dtype=np.int64).reshape(-1, len(columns))
-        direct = count_cells(statistic(columns, families, whole=whole), numbered, [c.role for c in columns])
+        direct = count_cells(statistic(columns, families, whole=whole), [c.role for c in columns], numbered)
         assert list(direct) == found[0]
 
 
@@ -288,7 +289,7 @@ def test_more_records_than_a_block(form: str, place: Path) -> None:
     families = [("a", "b", "c"), ("c",), ("b",), ("b", "a")]
     for whole in (False, True):
         subject = statistic(columns, families, whole=whole)
-        assert counted(path, columns, families, whole=whole) == (list(count_cells(subject, codes, "abc")), n)
+        assert counted(path, columns, families, whole=whole) == (list(count_cells(subject, "abc", codes)), n)
     assert coded(path, columns) == codes.tolist()  # in their order
 
 
