@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from dpbayes_cli.capabilities import LatentCounts
 from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.contracts import BoundedStatistics, LatentCounts, Mechanism, Model, NoisyStatistics, Payload, Request
+from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, NoisyStatistics, Payload, Request
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number

@@ -265,7 +265,7 @@ MUTANTS = {
         "tests/sources/test_numbers.py::test_a_code_is_on_the_grid_whatever_floats_do",
     ),
     "bounds without a grid between them": (
-        "statistic.py",
+        "columns.py",
         "_NARROWEST = 1e-100",
         "_NARROWEST = 0.0",
         "tests/commands/test_numbers.py::test_bounds_without_a_grid_between_them_are_refused_before_any_charge",

@@ -16,8 +16,9 @@ from dpbayes_cli.experiments.measures import ks_band
 from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.experiments.simulation import model_of, plan_of, simulate_cell
 from dpbayes_cli.experiments.study import CaseSection, Method, OpsSection, build_study
-from dpbayes_cli.privacy.conjugate import DirichletFamily, GammaRateFamily, GammaShapeFamily, NormalFamily
+from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 from tests.experiments.studies import SMALL
 from tests.statistical import assert_means, assert_not_uniform, assert_uniform
 

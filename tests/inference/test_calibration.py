@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from scipy.special import betainc
 
+from dpbayes_cli.capabilities import LatentCounts
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import LatentCounts, Request, expect
+from dpbayes_cli.contracts import Request, expect
 from dpbayes_cli.inference.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.posterior import Effort
