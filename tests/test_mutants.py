@@ -49,9 +49,15 @@ MUTANTS = {
     ),
     "a malformed record counts": (
         "sources/records.py",
-        'AND len({pieces}) = {width} "',
-        '"',
+        "CASE WHEN {matches} AND len({pieces}) = {width} THEN",
+        "CASE WHEN {matches} THEN",
         "tests/sources/test_delimited.py::test_ragged_rows_with_quotes_are_invalid_records_too",
+    ),
+    "a malformed record counts in tables": (
+        "sources/records.py",
+        "CASE WHEN len(split) = {width} THEN split END",
+        "split",
+        "tests/sources/test_tables.py::test_random_files_agree_with_the_reference",
     ),
     "a record is lost at the end of a block": (
         "sources/lines.py",
