@@ -9,14 +9,15 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.contracts import BoundedStatistics, LatentCounts, NoisyStatistics
+from dpbayes_cli.columns import Column, NumericColumn, Outside, RecordPolicy
+from dpbayes_cli.contracts import BoundedStatistics, NoisyStatistics
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.problems import NoisySums, Total
-from dpbayes_cli.statistic import NumericColumn, Outside, RecordPolicy, Statistic, evaluate, has_null, sum_statistic
+from dpbayes_cli.problems import NoisyCounts, NoisySums, Total
+from dpbayes_cli.statistic import Statistic, evaluate, has_null, sum_statistic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,6 +82,21 @@ class OneParameterFamily(BoundedStatistics):
         """Return t from the integer statistic of complete records."""
         least, width, _ = self.grid
         return n_records * least + width * values[0]
+
+
+class LatentCounts(NoisyStatistics):
+    """The capability of models whose data are category counts with a Dirichlet prior on their probabilities."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that the model reads, with their levels."""
+
+    @abstractmethod
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisyCounts:
+        """State the latent-count problem behind privatized statistics; see ``NoisyStatistics``."""
 
 
 class SharesPosterior(LatentCounts):

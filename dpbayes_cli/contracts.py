@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeV
 
 import msgspec
 
+from dpbayes_cli.columns import AnyColumn, NumericColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.part_noise import scales_of
 from dpbayes_cli.private_quantile import PrivateBounds
-from dpbayes_cli.problems import NoisyCounts, Problem
-from dpbayes_cli.statistic import AnyColumn, Column, NumericColumn, RecordPolicy, Statistic, Statistics, has_stand_in
+from dpbayes_cli.problems import Problem
+from dpbayes_cli.statistic import Statistic, Statistics
 
 if TYPE_CHECKING:
     import numpy as np
@@ -140,21 +141,6 @@ class NoisyStatistics(BoundedStatistics):
     def components(self) -> tuple[int, ...]:
         """For each reported parameter, the component of the problem's posterior that it is."""
         return tuple(range(len(self.parameters)))
-
-
-class LatentCounts(NoisyStatistics):
-    """The capability of models whose data are category counts with a Dirichlet prior on their probabilities."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[Column, ...]:
-        """The columns that the model reads, with their levels."""
-
-    @abstractmethod
-    def problem(
-        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
-    ) -> NoisyCounts:
-        """State the latent-count problem behind privatized statistics; see ``NoisyStatistics``."""
 
 
 Temper = Literal["likelihood", "joint"]

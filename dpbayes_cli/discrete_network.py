@@ -4,163 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any
-
-from msgspec import Meta
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.capabilities import ConjugatePosterior, total_of
-from dpbayes_cli.contracts import WRITTEN_FREELY, Level, NoisyStatistics, Positive, Section
-from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.grammar import check_levels
-from dpbayes_cli.network import Network
+from dpbayes_cli.columns import Column, CutColumn, RecordPolicy, has_stand_in
+from dpbayes_cli.contracts import NoisyStatistics
+from dpbayes_cli.network import Network, cell_names
+from dpbayes_cli.network_margins import Margins
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.part_noise import laws_at
 from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
-from dpbayes_cli.statistic import (
-    Column,
-    CutColumn,
-    Part,
-    RecordPolicy,
-    Statistic,
-    TableCounts,
-    Witness,
-    count_cells,
-    has_stand_in,
-)
+from dpbayes_cli.statistic import Part, Statistic, TableCounts, Witness, count_cells
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.numeric import Floats, Integers
 
-MOST_CELLS = 1 << 18
-"""All tables together may have so many cells: each is a number that is noised, summarized and written."""
 _BLOCK = 1 << 17
-_LARGEST_CUT = 1e100
-_MARKS = "=|,"
-"""What the names of cells are put together with."""
-
-Concentrations = Annotated[
-    Positive | dict[str, Positive | dict[str, Positive]],
-    Meta(
-        description="a number for all tables, or by variable a number or a mapping from value to number; alike in "
-        "every row of a table"
-    ),
-]
-
-
-class VariableSection(Section, frozen=True, kw_only=True):
-    """A variable: a column of the file with its public values, or a number cut at public points."""
-
-    values: Annotated[tuple[Level, ...], Meta(description="the valid texts, in order")] = ()
-    cuts: Annotated[
-        tuple[Annotated[float, Meta(ge=-_LARGEST_CUT, le=_LARGEST_CUT)], ...],
-        Meta(description="in place of values: ascending points at which a number is cut"),
-    ] = ()
-    impute: Annotated[
-        Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)] | None,
-        Meta(description="the public value that an invalid cell counts as; default: on_invalid says"),
-    ] = None
-    weight: Annotated[
-        Annotated[float, Meta(ge=1e-3, le=1e3)],
-        Meta(description="the table's share of the budget for noise, relative to other tables"),
-    ] = 1.0
-
-    def __post_init__(self) -> None:
-        if bool(self.values) == bool(self.cuts):
-            raise ValueError("a variable has values, or cuts")
-        if self.values:
-            if len(self.values) < 2:
-                raise ValueError("a variable has at least two values")
-            check_levels(self.values)
-        if any(low >= high for low, high in itertools.pairwise(self.cuts)):
-            raise ValueError("cuts must ascend")
-
-    def column(self, name: str) -> Column | CutColumn:
-        """Return the column that a variable reads."""
-        if self.values:
-            return Column(name, self.values, self.impute)
-        return CutColumn(name, self.cuts, self.impute)
-
-
-def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Sequence[str]]) -> Network:
-    """Return the graph of variables.
-
-    Args:
-        columns: the variables.
-        parents: the names of the parents of each.
-
-    Raises:
-        ValueError: a parent does not exist, the variables depend on each other in a circle, or there are too many
-            cells, or two of one name.
-    """
-    names = [column.role for column in columns]
-    place = {name: i for i, name in enumerate(names)}
-    for name, each in zip(names, parents, strict=True):
-        for parent in each:
-            if parent not in place:
-                raise ValueError(f"{name!r} has a parent {parent!r} that is no variable; {nearest(parent, names)}")
-    indices = tuple(tuple(place[parent] for parent in each) for each in parents)
-    network = Network(tuple(names), tuple(column.levels for column in columns), indices)
-    cells = sum(network.n_cells)
-    if cells > MOST_CELLS:
-        largest = max(range(len(names)), key=lambda i: network.n_cells[i])
-        raise ValueError(
-            f"the tables have {cells:,} cells; allowed: {MOST_CELLS:,}; that of {names[largest]!r} is the largest, "
-            f"with {network.n_cells[largest]:,}"
-        )
-    if any(mark in text for texts in (network.names, *network.levels) for text in texts for mark in _MARKS):
-        named = Counter(cell_names(network, "theta"))
-        twice = next((name for name, count in named.items() if count > 1), None)
-        if twice is not None:
-            raise ValueError(
-                f"two cells would have the name {twice!r}: use fewer of the marks {_MARKS} in names, values"
-            )
-    return network
-
-
-def stated_concentrations(stated: Any, network: Network) -> tuple[tuple[float, ...], ...]:
-    """Return the concentration of each value of each variable.
-
-    Raises:
-        SpecError: a variable or a value is not in the domain, or one is left out.
-    """
-    if not isinstance(stated, Mapping):
-        return tuple((float(stated),) * size for size in network.sizes)
-    _check_keys(stated, network.names, "prior.concentration", "variable")
-    found = []
-    for name, levels in zip(network.names, network.levels, strict=True):
-        own = stated[name]
-        if isinstance(own, Mapping):
-            _check_keys(own, levels, f"prior.concentration.{name}", "value")
-            found.append(tuple(float(own[level]) for level in levels))
-        else:
-            found.append((float(own),) * len(levels))
-    return tuple(found)
-
-
-def _check_keys(stated: Mapping[str, Any], allowed: Sequence[str], where: str, what: str) -> None:
-    for key in stated:
-        if key not in allowed:
-            raise SpecError(f"there is no {what} {key!r}", where=where, hint=nearest(key, allowed))
-    if missing := [key for key in allowed if key not in stated]:
-        raise SpecError(f"no concentration for {', '.join(map(repr, missing[:20]))}", where=where)
-
-
-@lru_cache(maxsize=8)
-def cell_names(network: Network, kind: str) -> tuple[str, ...]:
-    """Return the names of all cells of all tables, e.g. ``theta[child=value|parent=value]``."""
-    return tuple(
-        f"{kind}[{variable}={value}{'|' if given else ''}{','.join(f'{name}={level}' for name, level in given)}]"
-        for variable, value, given in network.cells()
-    )
 
 
 @dataclass(frozen=True)
@@ -245,7 +111,7 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         complete = [has_stand_in(policy, column) for column in self.variables]
         firsts = list(itertools.accumulate(self.network.n_cells[:-1], initial=0))
         laws = laws_at(noise, firsts)
-        margins = _Margins(self.network, counts, [law.variance for law in laws], complete)
+        margins = Margins(self.network, counts, [law.variance for law in laws], complete)
         tables = []
         for i, count in enumerate(counts):
             whole = all(complete[j] for j in self.network.families[i])
@@ -298,7 +164,7 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         theta = self.draw_tables(rng)
         values = np.zeros(len(statistic.names), dtype=np.int64)
         for block in self.draw_records(theta, n_records, rng):
-            values += np.array(count_cells(statistic, block, self.network.names), dtype=np.int64)
+            values += np.array(count_cells(statistic, self.network.names, block), dtype=np.int64)
         return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
@@ -342,54 +208,3 @@ def cell_of(column: Column | CutColumn, code: int) -> str:
     if isinstance(column, Column):
         return column.levels[code]
     return repr(column.cuts[0] - max(1.0, abs(column.cuts[0]))) if code == 0 else repr(column.cuts[code - 1])
-
-
-class _Margins:
-    """What all tables together tell about the joint counts of a set of variables: precision-weighted noisy sums."""
-
-    def __init__(
-        self, network: Network, counts: Sequence[Floats], variances: Sequence[float], complete: Sequence[bool]
-    ) -> None:
-        self._network, self._counts, self._variances = network, counts, variances
-        self._whole = [all(complete[j] for j in family) for family in network.families]
-        self._holding: dict[int, list[int]] = {}
-        for i, family in enumerate(network.families):
-            for j in family:
-                self._holding.setdefault(j, []).append(i)
-        self._found: dict[frozenset[int], tuple[Floats, float]] = {}
-
-    def of(self, i: int) -> tuple[Floats | None, Floats | None]:
-        """Return what the other tables tell about the row totals of a table, and the variance; None for nothing."""
-        import numpy as np
-
-        parents = self._network.parents[i]
-        if not parents:
-            return None, None
-        weighted, precision = self._all(frozenset(parents))
-        own, own_precision = self._one(i, sorted(parents))
-        left = precision - own_precision
-        if left <= 1e-9 * precision:
-            return None, None
-        order = np.argsort(np.argsort(parents))
-        margin = np.transpose((weighted - own * own_precision) / left, order)
-        return margin.ravel(), np.full(margin.size, 1.0 / left)
-
-    def _all(self, variables: frozenset[int]) -> tuple[Floats, float]:
-        """Return the sum over tables of precision times margin, and of precisions; axes in ascending order."""
-        if variables not in self._found:
-            axes = sorted(variables)
-            tables = [i for i in self._holding[axes[0]] if variables <= set(self._network.families[i])]
-            margins = [self._one(i, axes) for i in tables if self._whole[i]]
-            total: Any = sum(margin * precision for margin, precision in margins)
-            self._found[variables] = total, math.fsum(precision for _, precision in margins)
-        return self._found[variables]
-
-    def _one(self, i: int, axes: Sequence[int]) -> tuple[Floats, float]:
-        """Return the margin of a table on variables in ascending order, and the precision of each of its cells."""
-        import numpy as np
-
-        family = self._network.families[i]
-        summed = tuple(k for k, j in enumerate(family) if j not in axes)
-        kept = [j for j in family if j in axes]
-        margin = np.transpose(self._counts[i].sum(axis=summed), np.argsort(kept))
-        return margin, 1.0 / (self._variances[i] * self._counts[i].size / margin.size)

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
 
 
@@ -73,6 +73,15 @@ class Network:
     def order(self) -> tuple[int, ...]:
         """The variables, every one after its parents."""
         return topological(self.parents)
+
+
+@lru_cache(maxsize=8)
+def cell_names(network: Network, kind: str) -> tuple[str, ...]:
+    """Return the names of all cells of all tables, e.g. ``theta[child=value|parent=value]``."""
+    return tuple(
+        f"{kind}[{variable}={value}{'|' if given else ''}{','.join(f'{name}={level}' for name, level in given)}]"
+        for variable, value, given in network.cells()
+    )
 
 
 def topological(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.bundle.files import analysis_of, spec_of
 from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.question import source_of
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.tables import CodeReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from dpbayes_cli.statistic import Column, CutColumn, RecordPolicy
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument

@@ -14,10 +14,11 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.statistic import CodeCounts, NumericColumn, Outside, RecordPolicy, Statistic, Witness
+from dpbayes_cli.statistic import CodeCounts, Statistic, Witness
 
 if TYPE_CHECKING:
     import numpy as np

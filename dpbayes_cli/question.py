@@ -11,6 +11,7 @@ from pathlib import Path
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.capabilities import BoundedNumber
+from dpbayes_cli.columns import RecordPolicy, has_stand_in
 from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Request, Step, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SourceError, SpecError
@@ -25,7 +26,7 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
-from dpbayes_cli.statistic import ProductOf, RecordPolicy, Statistic, TableCounts, Witness, has_stand_in
+from dpbayes_cli.statistic import ProductOf, Statistic, TableCounts, Witness
 
 Say = Callable[[str], None]
 

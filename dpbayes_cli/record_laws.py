@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.problems import ScalarLaw
-from dpbayes_cli.statistic import NumericColumn
 
 if TYPE_CHECKING:
     import numpy as np

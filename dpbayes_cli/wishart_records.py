@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.problems import RecordLaw
-from dpbayes_cli.statistic import NumericColumn
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpbayes_cli.contracts import BoundedStatistics, LatentCounts, Mechanism, Model, NoisyStatistics, Payload, Request
+from dpbayes_cli.capabilities import LatentCounts
+from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in
+from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, NoisyStatistics, Payload, Request
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
@@ -22,20 +24,7 @@ from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.problems import NoisySums, NoisyTables
 from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
-from dpbayes_cli.statistic import (
-    AnyColumn,
-    Cells,
-    Column,
-    CountAt,
-    CutColumn,
-    Expression,
-    NumericColumn,
-    ProductOf,
-    RecordPolicy,
-    Statistic,
-    Statistics,
-    has_stand_in,
-)
+from dpbayes_cli.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
 
 INVALID = "no level at all"
 DOMAINS: dict[str, list[dict[str, Any]]] = {

@@ -77,9 +77,15 @@ PRICED = [
     "dpbayes_cli.private_quantile.PrivateBounds",
     "dpbayes_cli.privacy.lattice.share_table",
     "dpbayes_cli.privacy.conjugate.DirichletFamily",
-    "dpbayes_cli.privacy.conjugate.GammaShapeFamily",
-    "dpbayes_cli.privacy.conjugate.GammaRateFamily",
-    "dpbayes_cli.privacy.conjugate.NormalFamily",
+    "dpbayes_cli.privacy.real_conjugate.GammaShapeFamily",
+    "dpbayes_cli.privacy.real_conjugate.GammaRateFamily",
+    "dpbayes_cli.privacy.real_conjugate.NormalFamily",
+    "dpbayes_cli.privacy.conjugate.NetworkFamily",
+    "dpbayes_cli.privacy.part_noise.PartNoise",
+    "dpbayes_cli.privacy.part_noise.noise_by_parts",
+    "dpbayes_cli.discrete_network.DiscreteNetwork.statistic",
+    "dpbayes_cli.network_posterior.NetworkSampler",
+    "dpbayes_cli.mechanisms.fourier_laplace.FourierLaplace",
     "dpbayes_cli.privacy.parity_sensitivity.sensitivity_l1",
     "dpbayes_cli.privacy.parity_sensitivity.most_odd",
     "dpbayes_cli.statistic.sum_statistic",
@@ -108,8 +114,12 @@ PRICED = [
 
 @pytest.mark.parametrize("name", PRICED)
 def test_what_touches_privacy_says_how_and_why(name: str) -> None:
-    module, _, label = name.rpartition(".")
-    text = inspect.getdoc(getattr(importlib.import_module(module), label)) or ""
+    parts = name.split(".")
+    first = next((i for i, part in enumerate(parts) if not part.islower()), len(parts) - 1)
+    subject: object = importlib.import_module(".".join(parts[:first]))
+    for part in parts[first:]:
+        subject = getattr(subject, part)
+    text = inspect.getdoc(subject) or ""
     assert "Privacy:" in text
     assert "Source:" in text
 

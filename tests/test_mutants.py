@@ -49,9 +49,15 @@ MUTANTS = {
     ),
     "a malformed record counts": (
         "sources/records.py",
-        'AND len({pieces}) = {width} "',
-        '"',
+        "CASE WHEN {matches} AND len({pieces}) = {width} THEN",
+        "CASE WHEN {matches} THEN",
         "tests/sources/test_delimited.py::test_ragged_rows_with_quotes_are_invalid_records_too",
+    ),
+    "a malformed record counts in tables": (
+        "sources/records.py",
+        "CASE WHEN len(split) = {width} THEN split END",
+        "split",
+        "tests/sources/test_tables.py::test_random_files_agree_with_the_reference",
     ),
     "a record is lost at the end of a block": (
         "sources/lines.py",
@@ -265,7 +271,7 @@ MUTANTS = {
         "tests/sources/test_numbers.py::test_a_code_is_on_the_grid_whatever_floats_do",
     ),
     "bounds without a grid between them": (
-        "statistic.py",
+        "columns.py",
         "_NARROWEST = 1e-100",
         "_NARROWEST = 0.0",
         "tests/commands/test_numbers.py::test_bounds_without_a_grid_between_them_are_refused_before_any_charge",
@@ -330,6 +336,60 @@ MUTANTS = {
         "counts[parent] |= counts[i]",
         "counts[parent] |= counts[i] & (i == target)",
         "tests/inference/test_classify.py::test_every_pattern_of_missing_cells_is_summed_out",
+    ),
+    "sensitivity halved (networks)": (
+        "discrete_network.py",
+        "each = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2",
+        "each = 1",
+        "tests/test_conformance.py::test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness",
+    ),
+    "a record with an invalid cell counted in some parities": (
+        "mechanisms/fourier_laplace.py",
+        "whole_records=True",
+        "whole_records=False",
+        "tests/test_conformance.py::test_tables_rebuilt_from_exact_parities_are_the_tables",
+    ),
+    "an invalid cell counted as the first value": (
+        "sources/tables.py",
+        "invalid = self.sizes[i] if impute is None else impute",
+        "invalid = 0 if impute is None else impute",
+        "tests/sources/test_tables.py::test_every_spelling_has_one_outcome",
+    ),
+    "codes that overlap by a bit": (
+        "sources/tables.py",
+        "_packs([size.bit_length() for size in self.sizes])",
+        "_packs([(size - 1).bit_length() for size in self.sizes])",
+        "tests/sources/test_tables.py::test_codes_of_more_than_one_word_do_not_overlap",
+    ),
+    "records counted that are not whole": (
+        "sources/tables.py",
+        "whole = counted.valid(range(len(self._place))) if self._statistic.whole_records else None",
+        "whole = None",
+        "tests/sources/test_tables.py::test_bitmaps_and_indices_count_the_same",
+    ),
+    "the share of a part rounded up": (
+        "privacy/part_noise.py",
+        "Context(prec=30, rounding=ROUND_FLOOR)",
+        'Context(prec=30, rounding="ROUND_CEILING")',
+        "tests/privacy/test_part_noise.py::test_shares_add_up_to_at_most_the_total_exactly",
+    ),
+    "the noise of another part": (
+        "privacy/part_noise.py",
+        "bisect.bisect_right(ends, component)",
+        "bisect.bisect_left(ends, component)",
+        "tests/privacy/test_part_noise.py::test_a_law_read_again_is_the_same_for_every_component",
+    ),
+    "the dearest table priced for all": (
+        "privacy/conjugate.py",
+        "return sum(count * one(*kind) for kind, count in counted.items())",
+        "return max(one(*kind) for kind in counted)",
+        "tests/privacy/test_network_family.py::test_no_pair_of_neighbors_exceeds_the_divergence",
+    ),
+    "neighbors in different rows forgotten": (
+        "privacy/conjugate.py",
+        "            if not several:\n",
+        "            if row:\n",
+        "tests/privacy/test_network_family.py::test_pairs_and_records_in_different_rows_matter",
     ),
 }
 

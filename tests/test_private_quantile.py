@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbayes_cli.capabilities import BoundedNumber
+from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grammar import parse_number
@@ -32,7 +33,7 @@ from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import RecordPolicy, evaluate_codes
+from dpbayes_cli.statistic import evaluate_codes
 from tests.statistical import assert_follows, assert_uniform
 
 Data = tuple[int | None, ...]

@@ -28,13 +28,13 @@ from dpbayes_cli.bundle.document import (
     Width,
 )
 from dpbayes_cli.bundle.wording import meanings
+from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.contracts import Draws, Mechanism, Model, Payload, Plan
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.statistic import NumericColumn
 
 _LISTED = 20
 

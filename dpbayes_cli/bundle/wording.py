@@ -8,20 +8,9 @@ from collections.abc import Container, Mapping, Sequence
 import msgspec
 
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
+from dpbayes_cli.columns import AnyColumn, Column, NumericColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.numeric import float_text
-from dpbayes_cli.statistic import (
-    AnyColumn,
-    CodeCounts,
-    Column,
-    CountAt,
-    Expression,
-    NumericColumn,
-    RecordPolicy,
-    Statistic,
-    TableCounts,
-    has_null,
-    has_stand_in,
-)
+from dpbayes_cli.statistic import CodeCounts, CountAt, Expression, Statistic, TableCounts, has_null
 
 REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 

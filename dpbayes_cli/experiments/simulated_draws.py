@@ -17,13 +17,8 @@ from dpbayes_cli.contracts import Sampler
 from dpbayes_cli.grid_posterior import GridPosterior
 from dpbayes_cli.lattice_posterior import LatticePosterior, centred_tables
 from dpbayes_cli.numeric import normalized
-from dpbayes_cli.privacy.conjugate import (
-    ConjugateFamily,
-    DirichletFamily,
-    GammaRateFamily,
-    GammaShapeFamily,
-    NormalFamily,
-)
+from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
+from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 from dpbayes_cli.renyi_posterior import ConjugateSampler
 
 if TYPE_CHECKING:

@@ -7,14 +7,9 @@ from typing import Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.contracts import Card, Section, expect
-from dpbayes_cli.discrete_network import (
-    Concentrations,
-    DiscreteNetwork,
-    VariableSection,
-    check_network,
-    stated_concentrations,
-)
+from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import nearest
+from dpbayes_cli.network_domain import Concentrations, VariableSection, check_network, stated_concentrations
 
 
 class NodeSection(VariableSection, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import WholeNumber
+from dpbayes_cli.columns import Outside
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.record_laws import LatticeFamily
-from dpbayes_cli.statistic import Outside
 
 if TYPE_CHECKING:
     import numpy as np

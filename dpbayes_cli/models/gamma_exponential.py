@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
+from dpbayes_cli.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.contracts import Card, Positive, Section, expect
-from dpbayes_cli.privacy.conjugate import GammaRateFamily
+from dpbayes_cli.privacy.real_conjugate import GammaRateFamily
 from dpbayes_cli.record_laws import GammaPrior
-from dpbayes_cli.statistic import NumericColumn, Outside, check_bounds
 
 if TYPE_CHECKING:
     import numpy as np

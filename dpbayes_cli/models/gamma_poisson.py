@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily, WholeNumber
+from dpbayes_cli.columns import Outside
 from dpbayes_cli.contracts import Card, Positive, Section, expect
-from dpbayes_cli.privacy.conjugate import GammaShapeFamily
+from dpbayes_cli.privacy.real_conjugate import GammaShapeFamily
 from dpbayes_cli.record_laws import GammaPrior, LatticeFamily
-from dpbayes_cli.statistic import Outside
 
 if TYPE_CHECKING:
     import numpy as np

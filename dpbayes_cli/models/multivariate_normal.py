@@ -8,19 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import total_of
+from dpbayes_cli.columns import NumericColumn, RecordPolicy, check_bounds
 from dpbayes_cli.contracts import Card, NoisyStatistics, Positive, Section, expect
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums
-from dpbayes_cli.statistic import (
-    NumericColumn,
-    RecordPolicy,
-    Statistic,
-    check_bounds,
-    evaluate,
-    has_null,
-    second_moments,
-)
+from dpbayes_cli.statistic import Statistic, evaluate, has_null, second_moments
 from dpbayes_cli.wishart_records import WishartRecords
 
 if TYPE_CHECKING:

@@ -7,18 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import BoundedNumber, total_of
+from dpbayes_cli.columns import NumericColumn, Outside, RecordPolicy, check_bounds
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums, RecordLaw
-from dpbayes_cli.statistic import (
-    NumericColumn,
-    Outside,
-    RecordPolicy,
-    Statistic,
-    check_bounds,
-    has_null,
-    second_moments,
-)
+from dpbayes_cli.statistic import Statistic, has_null, second_moments
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,20 +17,15 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import log_gamma_ratio_at
 from dpbayes_cli.privacy.coordinate import (
-    TAIL,
     Lattice,
-    LogGamma,
     LogitBeta,
-    Normal,
     expit,
-    log_gamma_ends,
     logit_reach,
     spacing_for,
 )
@@ -43,7 +38,7 @@ LARGEST_ORDER = 256.0
 """Curves are stored up to this order, and the grid's spacing covers the natural parameters that it reaches."""
 
 
-_LOST = 4e-15
+LOST = 4e-15
 """A float difference of two logarithms errs by less than this part of their sizes."""
 
 
@@ -120,7 +115,7 @@ class DirichletFamily(ConjugateFamily):
         if len(self.concentration) == 2:
             full = r * (self.n - 1)
             pairs = [(x + up, y + full - up) for x, y in pairs for up in (0.0, full)]
-        return max(_g(x, order, r) + _h(y, order, r) for x, y in pairs)
+        return max(rise(x, order, r) + fall(y, order, r) for x, y in pairs)
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logits."""
@@ -129,7 +124,7 @@ class DirichletFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw by stick-breaking."""
-        shape = [_updated(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
+        shape = [updated(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
         return _sticks(self.lattice(r, m), shape, size)
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
@@ -182,7 +177,7 @@ class NetworkFamily(ConjugateFamily):
             if not several:
                 return DirichletFamily(row, self.n).divergence(order, r, m)
             least = min(row) / m  # which occurs in every row, so that both terms may be at it
-            return _g(least, order, r) + _h(least, order, r)
+            return rise(least, order, r) + fall(least, order, r)
 
         return sum(count * one(*kind) for kind, count in counted.items())
 
@@ -199,7 +194,7 @@ class NetworkFamily(ConjugateFamily):
         for rows, row in zip(self.rows, self.concentrations, strict=True):
             for _ in range(rows):
                 counts = sums[first : first + len(row)]
-                columns.append(_sticks(lattice, [_updated(a, m, r, c) for a, c in zip(row, counts, strict=True)], size))
+                columns.append(_sticks(lattice, [updated(a, m, r, c) for a, c in zip(row, counts, strict=True)], size))
                 first += len(row)
         return [tuple(share for column in columns for share in column[i]) for i in range(size)]
 
@@ -232,176 +227,29 @@ def _sticks(lattice: Lattice, shape: Sequence[Decimal], size: int) -> list[tuple
     return drawn
 
 
-def _exact(number: Fraction) -> Decimal:
+def exact(number: Fraction) -> Decimal:
+    """Return a rational number in exact decimals."""
     return EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
-def _updated(prior: float, m: float, r: float, total: Fraction) -> Decimal:
+def updated(prior: float, m: float, r: float, total: Fraction) -> Decimal:
     """Return prior / m + r total in exact decimals."""
-    return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), _exact(total)))
+    return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), exact(total)))
 
 
-def _g(x: float, order: float, r: float) -> float:
+def rise(x: float, order: float, r: float) -> float:
     """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x.
 
     With what its floats may lose added.
     """
     first, second = log_gamma_ratio_at(x, order * r), order * log_gamma_ratio_at(x, r)
-    return (first - second + _LOST * (abs(first) + abs(second))) / (order - 1.0)
+    return (first - second + LOST * (abs(first) + abs(second))) / (order - 1.0)
 
 
-def _h(x: float, order: float, r: float) -> float:
+def fall(x: float, order: float, r: float) -> float:
     """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x.
 
     With what its floats may lose added.
     """
     first, second = log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0), log_gamma_ratio_at(x, r)
-    return first + second + _LOST * (abs(first) + abs(second))
-
-
-@dataclass(frozen=True)
-class GammaShapeFamily(ConjugateFamily):
-    """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior: the data move the shape, n moves the rate.
-
-    Privacy: the divergence grows with |x - x'|, so that x in {0, bound}, and falls with the others' sum, so that it is
-        zero (the log-gamma terms are those of ``DirichletFamily``).
-    Source: Geumlek et al. 2017, sec. 3.2; mechanisms, complete gamma-Poisson.
-    """
-
-    shape: float
-    rate: float
-    bound: float
-    n: int
-
-    def order_max(self, r: float, m: float) -> float:
-        """Return 1 + shape / (r m bound)."""
-        return 1.0 + self.shape / (m * r * self.bound)
-
-    def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger of both directions at the smallest shape."""
-        if order >= self.order_max(r, m):
-            return math.inf
-        a, step = self.shape / m, r * self.bound
-        return max(_g(a, order, step), _h(a, order, step))
-
-    def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logarithms."""
-        least, most, rate = self.shape / m, self.shape / m + r * self.n * self.bound, self.rate / m + r * self.n
-        spacing = spacing_for(1.0 / math.sqrt(most + min(LARGEST_ORDER, self.order_max(r, m)) * r * self.bound))
-        return Lattice(*log_gamma_ends(least, most, rate, rate), spacing, least)
-
-    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the rate on a grid of its logarithm."""
-        law = LogGamma(_updated(self.shape, m, r, sums[0]), _updated(self.rate, m, r, Fraction(self.n)))
-        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
-
-    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a Gamma law."""
-        shape, rate = self.shape / m + r * float(sums[0]), self.rate / m + r * self.n
-        return shape / rate, math.sqrt(shape) / rate
-
-
-@dataclass(frozen=True)
-class GammaRateFamily(ConjugateFamily):
-    """Exponential waiting times x in [0, bound] with a Gamma(shape, rate) prior: the data move the rate.
-
-    Privacy: k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 with rates b1, b2 that differ by
-        at most r bound depends on b2 / b1 alone, and is largest at the smallest rates: the others' sum is zero.
-    Source: mechanisms, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
-    """
-
-    shape: float
-    rate: float
-    bound: float
-    n: int
-
-    def order_max(self, r: float, m: float) -> float:
-        """Return 1 + rate / (r m bound)."""
-        return 1.0 + self.rate / (m * r * self.bound)
-
-    def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger of both directions at the smallest rate."""
-        if order >= self.order_max(r, m):
-            return math.inf
-        k, b, step = self.shape / m + r * self.n, self.rate / m, r * self.bound
-
-        def one(ratio: float) -> float:  # b2 / b1 - 1: the logs of b2 / b1 and of order - (order - 1) b2 / b1
-            first, second = -math.log1p(-(order - 1.0) * ratio) / (order - 1.0), -math.log1p(ratio)
-            return k * (first + second + _LOST * (abs(first) + abs(second)))
-
-        return max(one(step / b), one(-step / (b + step)))
-
-    def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logarithms."""
-        shape, rate = self.shape / m + r * self.n, self.rate / m
-        ends = log_gamma_ends(shape, shape, rate, rate + r * self.n * self.bound)
-        return Lattice(*ends, spacing_for(1.0 / math.sqrt(shape)), shape)
-
-    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the rate on a grid of its logarithm."""
-        law = LogGamma(_updated(self.shape, m, r, Fraction(self.n)), _updated(self.rate, m, r, sums[0]))
-        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
-
-    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a Gamma law."""
-        shape, rate = self.shape / m + r * self.n, self.rate / m + r * float(sums[0])
-        return shape / rate, math.sqrt(shape) / rate
-
-
-@dataclass(frozen=True)
-class NormalFamily(ConjugateFamily):
-    """Normal values x in [lower, upper] of known variance with a normal prior on their mean.
-
-    Privacy: posteriors have one variance v and means that differ by at most r (upper - lower) v / variance, whence
-        D = order shift^2 / (2 v), for every order.
-    Source: Geumlek et al. 2017, sec. 3.3; Mironov 2017, Proposition 7.
-    """
-
-    mean: float
-    prior_variance: float
-    variance: float
-    lower: float
-    upper: float
-    n: int
-
-    def order_max(self, r: float, m: float) -> float:
-        """Return infinity: there is no such order."""
-        return math.inf
-
-    def _posterior_variance(self, r: float, m: float) -> float:
-        return 1.0 / (1.0 / (m * self.prior_variance) + r * self.n / self.variance)
-
-    def divergence(self, order: float, r: float, m: float) -> float:
-        """Return order shift^2 / (2 v)."""
-        v = self._posterior_variance(r, m)
-        shift = r * (self.upper - self.lower) * v / self.variance
-        return order * shift * shift / (2.0 * v)
-
-    def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of means."""
-        v = self._posterior_variance(r, m)
-        prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
-        ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
-        reach, spacing = math.sqrt(2.0 * TAIL * v), spacing_for(math.sqrt(v), 1.0)
-        low, high = min(ends) - reach, max(ends) + reach
-        if max(abs(low), abs(high)) > 2.0**44 * math.sqrt(v):
-            raise SpecError(
-                "the mean is too far from zero, in units of its posterior's spread, for a grid in floats",
-                where="domain",
-                hint="shift the numbers, their bounds and the prior towards zero",
-            )
-        return Lattice(low, high, spacing, 1.0 / math.sqrt(v))
-
-    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the mean on a grid."""
-        with localcontext(EXACT):
-            weight = Decimal(r) / Decimal(self.variance)
-            prior = 1 / (Decimal(m) * Decimal(self.prior_variance))
-            variance = 1 / (prior + weight * self.n)
-            mean = variance * (Decimal(self.mean) * prior + weight * _exact(sums[0]))
-        return [(y,) for y in self.lattice(r, m).draw(Normal(mean, variance), size)]
-
-    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a normal law."""
-        v = self._posterior_variance(r, m)
-        return v * (self.mean / (m * self.prior_variance) + r * float(sums[0]) / self.variance), math.sqrt(v)
+    return first + second + LOST * (abs(first) + abs(second))

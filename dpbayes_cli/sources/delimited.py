@@ -9,14 +9,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
 
+from dpbayes_cli.columns import AnyColumn, Column
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
 from dpbayes_cli.sources.location import Location, opened
-from dpbayes_cli.sources.records import Dialect, cell_expression, line_settles, split_record
+from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
 from dpbayes_cli.sources.source import Reader, Source, column_index, unreadable
-from dpbayes_cli.statistic import AnyColumn, Column
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
@@ -24,6 +24,8 @@ _READER = (
 )
 """What is left for DuckDB's reader: one column, ended by a line feed. No delimiter survives in sanitized lines."""
 
+_MOST_ALONE = 3
+"""Up to this many cells are found in the line each on its own; for more the line is split once."""
 _PIPE_BYTES = 1 << 20
 
 
@@ -69,11 +71,16 @@ class DelimitedSource(Source):
         """Hand all records to a reader in one pass; see ``Source.read``."""
         if not self._columns:
             raise ValueError("check first")
-        texts = [cell_expression("line", place, self._width, self._dialect) for place in self._places]
+        if len(self._places) > _MOST_ALONE:
+            texts = [field_text("fields", place, self._dialect) for place in self._places]
+        else:
+            texts = [cell_expression("line", place, self._width, self._dialect) for place in self._places]
         levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
         with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
             relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
+            if len(texts) > _MOST_ALONE:
+                relation = split_relation(relation, "line", self._width, self._dialect)
             reader.run(engine, relation, texts, pipe.cut, first)
         if reader.records != pipe.records:
             raise SourceError("the engine lost count of the records; nothing is released")

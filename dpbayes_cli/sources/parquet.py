@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from dpbayes_cli.columns import AnyColumn, Column
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.source import Reader, Source, column_index, unreadable
-from dpbayes_cli.statistic import AnyColumn, Column
 
 _TEXTUAL = (
     "VARCHAR",

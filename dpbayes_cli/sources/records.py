@@ -97,19 +97,44 @@ def _plain_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
 
 def _quoted_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
     """Return the expression for a cell of a line that holds a quote."""
+    matches, pieces = _quoted_fields(line, dialect)
+    return f"CASE WHEN {matches} AND len({pieces}) = {width} THEN {field_text(pieces, index, dialect)} END"
+
+
+def _quoted_fields(line: str, dialect: Dialect) -> tuple[str, str]:
+    """Return the expressions for whether a line that holds a quote is a record, and for its fields, quotes included."""
     field, d = dialect.field_pattern, re.escape(dialect.delimiter)
     whole = literal(f"(?:{field})(?:{d}(?:{field}))*")
     each = literal(f"{d}({field})")
-    q = literal(dialect.quote)
     # Every field behind a delimiter: after an empty match at the start the engine would go on a character further.
     pieces = f"regexp_extract_all({literal(dialect.delimiter)} || {line}, {each}, 1)"
-    piece = f"{pieces}[{index + 1}]"
+    return f"regexp_full_match({line}, {whole})", pieces
+
+
+def split_relation(relation: str, line: str, width: int, dialect: Dialect) -> str:
+    """Return the relation of the records' ``fields``, a list of texts with their quotes, NULL for a malformed record.
+
+    For many cells of a record: it is split once, and not once a cell; see ``field_text``.
+
+    Args:
+        relation: the FROM clause; one row a line.
+        line: the expression of the line.
+        width: the number of fields that a record must have.
+        dialect: the layout.
+    """
+    matches, quoted = _quoted_fields(line, dialect)
+    plain = f"string_split({line}, {literal(dialect.delimiter)})"
+    split = f"CASE WHEN NOT contains({line}, {literal(dialect.quote)}) THEN {plain} WHEN {matches} THEN {quoted} END"
+    lists = f"(SELECT {split} AS split FROM {relation})"
+    return f"(SELECT CASE WHEN len(split) = {width} THEN split END AS fields FROM {lists})"
+
+
+def field_text(fields: str, index: int, dialect: Dialect) -> str:
+    """Return a DuckDB expression for the text of one of a record's fields, its quotes removed."""
+    piece, q = f"{fields}[{index + 1}]", literal(dialect.quote)
     trimmed = f"trim({piece}, {literal(BLANKS)})"
     inner = f"replace(substr({trimmed}, 2, length({trimmed}) - 2), {q} || {q}, {q})"
-    return (
-        f"CASE WHEN regexp_full_match({line}, {whole}) AND len({pieces}) = {width} "
-        f"THEN CASE WHEN contains({trimmed}, {q}) THEN {inner} ELSE {piece} END END"
-    )
+    return f"CASE WHEN contains({piece}, {q}) THEN {inner} ELSE {piece} END"
 
 
 def literal(text: str) -> str:

@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.statistic import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, Statistic, Statistics
+from dpbayes_cli.statistic import Statistic, Statistics
 
 if TYPE_CHECKING:
     import duckdb

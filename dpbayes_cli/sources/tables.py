@@ -10,19 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.duck import stream
 from dpbayes_cli.sources.source import impute_code
 from dpbayes_cli.sources.statements import NOTHING, Tally, code_expression, cut_expression
-from dpbayes_cli.statistic import (
-    AnyColumn,
-    CutColumn,
-    NumericColumn,
-    RecordPolicy,
-    Statistic,
-    Statistics,
-    TableCounts,
-    released_values,
-)
+from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, released_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,9 +186,7 @@ class _Block:
     def codes(self, column: int) -> Integers:
         """Return the codes of a column, shape (n_records,)."""
         if column not in self._codes:
-            p, shift = self._where[column]
-            mask = (1 << self._sizes[column].bit_length()) - 1
-            self._codes[column] = (self._packed[p] >> shift) & mask
+            self._codes[column] = self._unpacked(column)
         return self._codes[column]
 
     def bitmaps(self, column: int) -> list[Words]:
@@ -213,8 +203,14 @@ class _Block:
 
         mask = np.ones(self.n_records, dtype=bool)
         for column in columns:
-            mask &= self.codes(column) < self._sizes[column]
+            mask &= self._unpacked(column) < self._sizes[column]
         return bitmap(mask)
+
+    def _unpacked(self, column: int) -> Integers:
+        """Return the codes of a column and keep none: of a thousand columns they would take a gigabyte."""
+        p, shift = self._where[column]
+        found: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
+        return found
 
 
 def bitmap(mask: NDArray[np.bool_]) -> Words:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import BoundedNumber
+from dpbayes_cli.columns import Outside
 from dpbayes_cli.contracts import Model, Section
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import parse_decimal
@@ -17,7 +18,6 @@ from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.spec.sections import Exact, convert_section, exactly
-from dpbayes_cli.statistic import Outside
 
 _PLACE = "bounds.private"
 _LARGEST = 1e12

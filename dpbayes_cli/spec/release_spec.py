@@ -10,6 +10,7 @@ from msgspec import Meta, field
 
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.capabilities import BoundedNumber
+from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section, Selection
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import parse_decimal
@@ -26,7 +27,6 @@ from dpbayes_cli.spec.bounds_section import (
     unbounded_domain,
 )
 from dpbayes_cli.spec.sections import Exact, convert_section, exactly
-from dpbayes_cli.statistic import RecordPolicy
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"

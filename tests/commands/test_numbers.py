@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 import dpbayes_cli.release as release_module
+from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
-from dpbayes_cli.statistic import NumericColumn
 from tests.conftest import Cli
 
 BODIES = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.columns import Outside, RecordPolicy
 from dpbayes_cli.contracts import NoisyStatistics, Request, expect
 from dpbayes_cli.inference.augmented import AugmentedSampler
 from dpbayes_cli.inference.inversion import log_likelihoods
@@ -23,7 +24,6 @@ from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums, ScalarLaw
-from dpbayes_cli.statistic import Outside, RecordPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

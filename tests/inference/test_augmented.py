@@ -47,8 +47,8 @@ from tests.statistical import assert_follows, assert_not_uniform, assert_uniform
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpbayes_cli.columns import Outside
     from dpbayes_cli.numeric import Floats, Integers
-    from dpbayes_cli.statistic import Outside
 
 CLOSE = 0.01
 

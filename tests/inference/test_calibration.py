@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 from scipy.special import betainc
 
-from dpbayes_cli.contracts import LatentCounts, Request, expect
+from dpbayes_cli.capabilities import LatentCounts
+from dpbayes_cli.columns import RecordPolicy
+from dpbayes_cli.contracts import Request, expect
 from dpbayes_cli.inference.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.posterior import Effort
@@ -26,7 +28,7 @@ from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dpbayes_cli.problems import NoisyCounts, Total
-from dpbayes_cli.statistic import CountAt, RecordPolicy
+from dpbayes_cli.statistic import CountAt
 from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_value
 
 FALSE_FAIL = 1e-6

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbayes_cli.columns import NumericColumn, Outside
 from dpbayes_cli.inference import record_numbers
 from dpbayes_cli.models.beta_geometric import GeometricNumbers
 from dpbayes_cli.models.gamma_exponential import ExponentialTimes
@@ -24,7 +25,6 @@ from dpbayes_cli.models.normal_mean import NormalNumbers
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpbayes_cli.problems import NoisySums, RecordLaw, Total
 from dpbayes_cli.record_laws import NumberFamily, NumberLaw
-from dpbayes_cli.statistic import NumericColumn, Outside
 from dpbayes_cli.truncated_normal import interval_moments, interval_transform
 from dpbayes_cli.wishart_records import WishartRecords
 from tests.inference.sum_cells import all_log_likelihoods

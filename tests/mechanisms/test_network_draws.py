@@ -77,7 +77,7 @@ def worst(model: DiscreteNetwork, sampler: NetworkSampler) -> tuple[Decimal, Dec
     largest = widest = Decimal(0)
     for others in itertools.combinations_with_replacement(records, N - 1):
         found = {
-            record: laws_of(sampler, count_cells(statistic, np.array([*others, record]), model.network.names))
+            record: laws_of(sampler, count_cells(statistic, model.network.names, np.array([*others, record])))
             for record in records
         }
         for one, other in itertools.permutations(records, 2):
@@ -121,7 +121,7 @@ def test_draws_follow_the_laws_row_by_row() -> None:
     model = build()
     sampler = expect(Ops().plan(model, request("6")).answer.law, NetworkSampler)
     statistic = model.statistic(request("1").policy)
-    values = count_cells(statistic, np.array([[0, 1, 1], [1, 1, 0]]), model.network.names)
+    values = count_cells(statistic, model.network.names, np.array([[0, 1, 1], [1, 1, 0]]))
     drawn = np.array(sampler.draw(values, 4000))
     assert drawn.shape == (4000, sum(model.network.n_cells))
     for row, law in enumerate(laws_of(sampler, values)):

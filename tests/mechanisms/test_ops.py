@@ -15,6 +15,7 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.capabilities import OneParameterFamily
+from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import Request, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grid_posterior import GridPosterior, exact_curve
@@ -26,7 +27,6 @@ from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.statistic import RecordPolicy
 from tests.statistical import FALSE_FAIL, assert_follows, uniformity_p_value
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)

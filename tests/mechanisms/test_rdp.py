@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import Request, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
@@ -16,7 +17,6 @@ from dpbayes_cli.privacy.kinds import RenyiCurve
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.renyi_posterior import ConjugateSampler, price
-from dpbayes_cli.statistic import RecordPolicy
 
 COIN = BetaBernoulli("1", "0", 6.0, 12.0)
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE, "0")

@@ -17,13 +17,8 @@ from scipy import stats
 
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy import coordinate
-from dpbayes_cli.privacy.conjugate import (
-    ConjugateFamily,
-    DirichletFamily,
-    GammaRateFamily,
-    GammaShapeFamily,
-    NormalFamily,
-)
+from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
+from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 from tests.statistical import FALSE_FAIL, uniformity_p_value
 
 PAPER = DirichletFamily((6.0, 12.0), 100)

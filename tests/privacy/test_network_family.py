@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import Request, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
@@ -21,7 +22,6 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily, Netw
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import RecordPolicy
 from tests.statistical import FALSE_FAIL, uniformity_p_value
 
 Graph = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dpbayes_cli.columns import Column, CutColumn
 from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.records import Dialect, split_record
-from dpbayes_cli.statistic import Column, CutColumn
 
 
 def physical_lines(content: bytes) -> list[bytes]:

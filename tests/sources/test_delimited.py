@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -17,7 +18,7 @@ from dpbayes_cli.sources import lines
 from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.statistic import RecordPolicy, Statistics
+from dpbayes_cli.statistic import Statistics
 from tests.sources.reference import count
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)

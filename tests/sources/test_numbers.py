@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbayes_cli.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.contracts import BoundedStatistics
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import parse_number
@@ -24,7 +25,7 @@ from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import impute_code
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy, Statistics
+from dpbayes_cli.statistic import Statistics
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
 NORMAL = NormalMean(-3.0, 7.0, 1.0, 0.0, 1.0)

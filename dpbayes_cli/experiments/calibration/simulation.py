@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_cli.capabilities import ConjugatePosterior
+from dpbayes_cli.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Request, Sampler, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
@@ -22,7 +23,6 @@ from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import NumericColumn, RecordPolicy
 
 if TYPE_CHECKING:
     from dpbayes_cli.inference.posterior import Method as Inference

@@ -1,0 +1,165 @@
+"""Conjugate families of numbers: Poisson counts, waiting times and normal values.
+
+Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, LOST, ConjugateFamily, exact, fall, rise, updated
+from dpbayes_cli.privacy.coordinate import TAIL, Lattice, LogGamma, Normal, log_gamma_ends, spacing_for
+from dpbayes_cli.privacy.grid import EXACT
+
+
+@dataclass(frozen=True)
+class GammaShapeFamily(ConjugateFamily):
+    """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior: the data move the shape, n moves the rate.
+
+    Privacy: the divergence grows with |x - x'|, so that x in {0, bound}, and falls with the others' sum, so that it is
+        zero (the log-gamma terms are those of ``DirichletFamily``).
+    Source: Geumlek et al. 2017, sec. 3.2; mechanisms, complete gamma-Poisson.
+    """
+
+    shape: float
+    rate: float
+    bound: float
+    n: int
+
+    def order_max(self, r: float, m: float) -> float:
+        """Return 1 + shape / (r m bound)."""
+        return 1.0 + self.shape / (m * r * self.bound)
+
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return the larger of both directions at the smallest shape."""
+        if order >= self.order_max(r, m):
+            return math.inf
+        a, step = self.shape / m, r * self.bound
+        return max(rise(a, order, step), fall(a, order, step))
+
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return a lattice of logarithms."""
+        least, most, rate = self.shape / m, self.shape / m + r * self.n * self.bound, self.rate / m + r * self.n
+        spacing = spacing_for(1.0 / math.sqrt(most + min(LARGEST_ORDER, self.order_max(r, m)) * r * self.bound))
+        return Lattice(*log_gamma_ends(least, most, rate, rate), spacing, least)
+
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the rate on a grid of its logarithm."""
+        law = LogGamma(updated(self.shape, m, r, sums[0]), updated(self.rate, m, r, Fraction(self.n)))
+        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
+
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
+        """Return the moments of a Gamma law."""
+        shape, rate = self.shape / m + r * float(sums[0]), self.rate / m + r * self.n
+        return shape / rate, math.sqrt(shape) / rate
+
+
+@dataclass(frozen=True)
+class GammaRateFamily(ConjugateFamily):
+    """Exponential waiting times x in [0, bound] with a Gamma(shape, rate) prior: the data move the rate.
+
+    Privacy: k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 with rates b1, b2 that differ by
+        at most r bound depends on b2 / b1 alone, and is largest at the smallest rates: the others' sum is zero.
+    Source: mechanisms, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
+    """
+
+    shape: float
+    rate: float
+    bound: float
+    n: int
+
+    def order_max(self, r: float, m: float) -> float:
+        """Return 1 + rate / (r m bound)."""
+        return 1.0 + self.rate / (m * r * self.bound)
+
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return the larger of both directions at the smallest rate."""
+        if order >= self.order_max(r, m):
+            return math.inf
+        k, b, step = self.shape / m + r * self.n, self.rate / m, r * self.bound
+
+        def one(ratio: float) -> float:  # b2 / b1 - 1: the logs of b2 / b1 and of order - (order - 1) b2 / b1
+            first, second = -math.log1p(-(order - 1.0) * ratio) / (order - 1.0), -math.log1p(ratio)
+            return k * (first + second + LOST * (abs(first) + abs(second)))
+
+        return max(one(step / b), one(-step / (b + step)))
+
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return a lattice of logarithms."""
+        shape, rate = self.shape / m + r * self.n, self.rate / m
+        ends = log_gamma_ends(shape, shape, rate, rate + r * self.n * self.bound)
+        return Lattice(*ends, spacing_for(1.0 / math.sqrt(shape)), shape)
+
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the rate on a grid of its logarithm."""
+        law = LogGamma(updated(self.shape, m, r, Fraction(self.n)), updated(self.rate, m, r, sums[0]))
+        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
+
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
+        """Return the moments of a Gamma law."""
+        shape, rate = self.shape / m + r * self.n, self.rate / m + r * float(sums[0])
+        return shape / rate, math.sqrt(shape) / rate
+
+
+@dataclass(frozen=True)
+class NormalFamily(ConjugateFamily):
+    """Normal values x in [lower, upper] of known variance with a normal prior on their mean.
+
+    Privacy: posteriors have one variance v and means that differ by at most r (upper - lower) v / variance, whence
+        D = order shift^2 / (2 v), for every order.
+    Source: Geumlek et al. 2017, sec. 3.3; Mironov 2017, Proposition 7.
+    """
+
+    mean: float
+    prior_variance: float
+    variance: float
+    lower: float
+    upper: float
+    n: int
+
+    def order_max(self, r: float, m: float) -> float:
+        """Return infinity: there is no such order."""
+        return math.inf
+
+    def _posterior_variance(self, r: float, m: float) -> float:
+        return 1.0 / (1.0 / (m * self.prior_variance) + r * self.n / self.variance)
+
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return order shift^2 / (2 v)."""
+        v = self._posterior_variance(r, m)
+        shift = r * (self.upper - self.lower) * v / self.variance
+        return order * shift * shift / (2.0 * v)
+
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return a lattice of means."""
+        v = self._posterior_variance(r, m)
+        prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
+        ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
+        reach, spacing = math.sqrt(2.0 * TAIL * v), spacing_for(math.sqrt(v), 1.0)
+        low, high = min(ends) - reach, max(ends) + reach
+        if max(abs(low), abs(high)) > 2.0**44 * math.sqrt(v):
+            raise SpecError(
+                "the mean is too far from zero, in units of its posterior's spread, for a grid in floats",
+                where="domain",
+                hint="shift the numbers, their bounds and the prior towards zero",
+            )
+        return Lattice(low, high, spacing, 1.0 / math.sqrt(v))
+
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the mean on a grid."""
+        with localcontext(EXACT):
+            weight = Decimal(r) / Decimal(self.variance)
+            prior = 1 / (Decimal(m) * Decimal(self.prior_variance))
+            variance = 1 / (prior + weight * self.n)
+            mean = variance * (Decimal(self.mean) * prior + weight * exact(sums[0]))
+        return [(y,) for y in self.lattice(r, m).draw(Normal(mean, variance), size)]
+
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
+        """Return the moments of a normal law."""
+        v = self._posterior_variance(r, m)
+        return v * (self.mean / (m * self.prior_variance) + r * float(sums[0]) / self.variance), math.sqrt(v)

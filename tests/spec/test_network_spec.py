@@ -1,0 +1,268 @@
+"""Specs of networks: what is wrong is named with its place, large ones are read fast, templates and configs work."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.network import cell_names
+from dpbayes_cli.network_domain import MOST_CELLS
+from dpbayes_cli.question import price
+from dpbayes_cli.spec.release_spec import build_spec, json_schema
+from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
+from tests.conftest import ROOT, Cli
+
+CONFIGS = sorted((ROOT / "configs" / "releases").glob("adult-*.yaml"))
+TWO: dict[str, Any] = {"a": {"values": ["x", "y"]}, "b": {"values": ["p", "q", "r"]}}
+
+
+def spec(variables: dict[str, Any], model: str = "bayes-net", target: str | None = None, **changes: Any) -> Any:
+    domain = {"variables": variables} if target is None else {"variables": variables, "target": target}
+    return build_spec({"model": model, "privacy": {"epsilon": "1"}, "domain": domain, **changes})
+
+
+def with_b(**changes: Any) -> dict[str, Any]:
+    return {**TWO, "b": {**TWO["b"], **changes}}
+
+
+def with_a(**changes: Any) -> dict[str, Any]:
+    return {**TWO, "a": {**TWO["a"], **changes}}
+
+
+@pytest.mark.parametrize(
+    ("variables", "where", "says"),
+    [
+        ({**with_a(parents=["b"]), "b": with_b(parents=["a"])["b"]}, "domain", "a -> b -> a|b -> a -> b"),
+        (with_a(parents=["a"]), "domain", "in a circle: a -> a"),
+        (with_a(parents=["bb"]), "domain", "'a' has a parent 'bb' that is no variable; did you mean 'b'?"),
+        (with_a(parents=["b", "b"]), "domain", "'a' names a parent twice"),
+        (with_b(values=["p"]), "domain.variables.b", "at least two values"),
+        (with_b(values=[]), "domain.variables.b", "has values, or cuts"),
+        (with_b(cuts=["1"]), "domain.variables.b", "has values, or cuts"),
+        (with_b(values=["p", " q"]), "domain.variables.b", "blank"),
+        (with_b(values=["1", "p", "01.0"]), "domain.variables.b", "'1' and '01.0' mean the same cell"),
+        ({**TWO, "b": {"cuts": ["1", "1"]}}, "domain.variables.b", "cuts must ascend"),
+        ({**TWO, "b": {"cuts": ["2", "1"]}}, "domain.variables.b", "cuts must ascend"),
+        ({**TWO, "b": {"cuts": ["-0", "0"]}}, "domain.variables.b", "cuts must ascend"),
+        ({**TWO, "b": {"cuts": ["0", "nan", "1"]}}, "domain.variables.b.cuts[1]", "expected `float`"),
+        ({**TWO, "b": {"cuts": ["inf"]}}, "domain.variables.b.cuts[0]", "expected `float`"),
+        ({**TWO, "b": {"cuts": ["1e400"]}}, "domain.variables.b.cuts[0]", "out of range"),
+        ({**TWO, "b.c": {"cuts": ["x"]}}, "domain.variables.b.c.cuts[0]", "expected `float`"),
+        (with_a(weight="0"), "domain.variables.a.weight", "0.001"),
+        (with_a(weight="1e4"), "domain.variables.a.weight", "1000"),
+        (with_a(weight="nan"), "domain.variables.a.weight", "expected `float`"),
+        (with_a(parents=list("abcdefghijklmnopq")), "domain.variables.a.parents", "length <= 16"),
+        ({}, "domain.variables", "length >= 1"),
+    ],
+)
+def test_what_is_wrong_with_a_variable_is_named_with_its_place(
+    variables: dict[str, Any], where: str, says: str
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        spec(variables)
+    assert refused.value.where == where
+    assert any(each in refused.value.message for each in says.split("|"))
+
+
+def test_a_circle_is_shown_from_parent_to_child_and_nothing_else() -> None:
+    variables = {name: {"values": ["0", "1"], "parents": list(p)} for name, p in zip("abcde", ["", "ad", "b", "c", "d"],
+                                                                                     strict=True)}  # fmt: skip
+    with pytest.raises(SpecError, match=r"b -> c -> d -> b|c -> d -> b -> c|d -> b -> c -> d"):
+        spec(variables)
+
+
+def test_an_unknown_key_of_a_variable_suggests_the_nearest() -> None:
+    for variables, key, meant in (
+        (with_a(wieght="2"), "wieght", "weight"),
+        (with_b(parent=["a"]), "parent", "parents"),
+    ):
+        with pytest.raises(SpecError, match="unknown key") as refused:
+            spec(variables)
+        assert refused.value.where == f"domain.variables.{'a' if key == 'wieght' else 'b'}.{key}"
+        assert refused.value.hint == f"did you mean {meant!r}?"
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "says"),
+    [
+        ("bayes-net", "c", "target is 'c', which is no variable; allowed: a, b"),
+        ("naive-bayes", "c", "target is 'c', which is no variable; allowed: a, b"),
+        ("naive-bayes", None, "missing"),
+    ],
+)
+def test_a_target_must_be_a_variable(model: str, target: str | None, says: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        spec(TWO, model, target)
+    assert says in refused.value.message
+    assert refused.value.where == ("domain" if target else "domain.target")
+
+
+def test_one_variable_is_no_naive_bayes() -> None:
+    with pytest.raises(SpecError, match="length >= 2"):
+        spec({"a": TWO["a"]}, "naive-bayes", "a")
+
+
+def test_parents_are_not_stated_for_naive_bayes() -> None:
+    with pytest.raises(SpecError, match="unknown key") as refused:
+        spec(with_a(parents=["b"]), "naive-bayes", "b")
+    assert refused.value.where == "domain.variables.a.parents"
+
+
+@pytest.mark.parametrize(
+    ("concentration", "where", "says", "hint"),
+    [
+        ({"a": "1", "b": "1", "cc": "1"}, "prior.concentration", "there is no variable 'cc'", "allowed: a, b"),
+        ({"a": "1"}, "prior.concentration", "no concentration for 'b'", ""),
+        ({"a": "1", "b": {"p": "1", "q": "1"}}, "prior.concentration.b", "no concentration for 'r'", ""),
+        ({"a": "1", "b": {"p": "1", "q": "1", "r": "1", "Q": "1"}}, "prior.concentration.b", "no value 'Q'", "allowed"),
+        ({"a": "0", "b": "1"}, "prior.concentration.a", "expected `float` >= 1e-06", ""),
+        ({"a": "1", "b": {"p": "-1"}}, "prior.concentration.b.p", "expected `float` >= 1e-06", ""),
+    ],
+)
+def test_a_prior_names_variables_and_values_of_the_domain(
+    concentration: dict[str, Any], where: str, says: str, hint: str
+) -> None:
+    with pytest.raises(SpecError) as refused:
+        spec(TWO, prior={"concentration": concentration}).build_model()
+    assert refused.value.where == where
+    assert says in refused.value.message
+    assert hint in refused.value.hint
+
+
+def test_concentrations_are_those_of_values_in_their_order() -> None:
+    stated = {"b": {"r": "3", "p": "1", "q": "2"}, "a": "0.5"}
+    model = expect(spec(TWO, prior={"concentration": stated}).build_model(), DiscreteNetwork)
+    assert model.concentrations == ((0.5, 0.5), (1.0, 2.0, 3.0))
+
+
+@pytest.mark.parametrize(
+    ("variables", "rule", "where", "hint"),
+    [
+        (with_b(impute="z"), "drop", "domain.variables.b.impute", "impute one of: p, q, r"),
+        ({**TWO, "b": {"cuts": ["1"], "impute": "nan"}}, "drop", "domain.variables.b.impute", "any number"),
+        ({**TWO, "b": {"cuts": ["1"], "impute": "x"}}, "drop", "domain.variables.b.impute", "any number"),
+        (TWO, "impute:x", "on_invalid", "impute one of: p, q, r"),
+        (with_a(impute="q"), "impute:q", "domain.variables.a.impute", "impute one of: x, y"),
+    ],
+)
+def test_what_stands_in_must_be_in_the_domain(variables: dict[str, Any], rule: str, where: str, hint: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        price(spec(variables, on_invalid=rule))
+    assert refused.value.where == where
+    assert hint in refused.value.hint
+
+
+def test_too_many_cells_are_refused_and_the_largest_table_named() -> None:
+    levels = [f"v{i}" for i in range(64)]
+    variables = {name: {"values": levels, "parents": list("abc"[:k])} for k, name in enumerate("abcd")}
+    with pytest.raises(SpecError, match=r"17,043,520 cells; allowed: 262,144; that of 'd' is the largest") as refused:
+        spec(variables)
+    assert refused.value.where == "domain"
+    assert 64 + 64**2 + 64**3 > MOST_CELLS > 64 + 64**2
+    del variables["d"]
+    with pytest.raises(SpecError, match="266,304 cells"):
+        spec(variables)
+
+
+def test_two_cells_of_one_name_are_refused() -> None:
+    """Values may hold the marks that cell names are made of, as long as every name is one cell's."""
+    variables = {
+        "b": {"values": ["1", "1,c=2"]},
+        "c": {"values": ["2", "2,c=2"]},
+        "a": {"values": ["<=50K", ">50K"], "parents": ["b", "c"]},
+    }
+    with pytest.raises(SpecError, match="two cells would have the name"):
+        spec(variables)
+    variables["b"] = {"values": ["1", "one, or so"]}
+    names = cell_names(expect(spec(variables).build_model(), DiscreteNetwork).network, "theta")
+    assert len(set(names)) == len(names) == 2 + 2 + 8
+
+
+def test_parities_of_one_name_are_refused() -> None:
+    variables = {
+        "a": {"values": ["0", "1"]}, "b": {"values": ["0", "1"], "parents": ["a"]}, "a,b": {"values": ["0", "1"]},
+    }  # fmt: skip
+    price(spec(variables))
+    with pytest.raises(SpecError, match="two parities would have one name"):
+        price(spec(variables, mechanism="fourier-laplace"))
+
+
+@pytest.mark.parametrize("model", ["naive-bayes", "bayes-net"])
+def test_a_thousand_variables_are_read_checked_and_priced_in_seconds(model: str, place: Path) -> None:
+    """Within the reader's limits; 0.3 s where it was measured."""
+    lines = ["model: " + model, "privacy: {epsilon: 1}", "domain:", "  target: v0", "  variables:"]
+    for i in range(1000):
+        parents = f", parents: [{', '.join(f'v{j}' for j in range(max(0, i - 3), i))}]" if model == "bayes-net" else ""
+        lines.append(f"    v{i}: {{values: [never, seldom, often, always], impute: never{parents}}}")
+    (place / "large.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    started = time.perf_counter()
+    built = build_spec(read_spec_file(place / "large.yaml"))
+    _, _, plan = price(built)
+    assert time.perf_counter() - started < 5.0
+    cells = 4 + 999 * 16 if model == "naive-bayes" else 4 + 16 + 64 + 997 * 256
+    assert len(plan.steps[0].statistic.names) == cells
+    assert plan.steps[0].statistic.sensitivity_l1 == 2000
+
+
+@pytest.mark.parametrize("model", ["naive-bayes", "bayes-net"])
+def test_a_template_is_accepted_and_counted_against_data(model: str, place: Path, dpbayes: Cli) -> None:
+    (place / "s.yaml").write_text(dpbayes("spec", "init", model).out, encoding="utf-8")
+    assert dpbayes("spec", "check", "s.yaml").code == 0
+    (place / "data.csv").write_text("age,ill,smoker\n39,yes,no\n40,no,no\n200,,yes\n?,maybe,yes\n", encoding="utf-8")
+    counted = dpbayes("spec", "check", "s.yaml", "--against", "data.csv", "--json").json["NOT PRIVATE"]
+    assert counted["records"] == 4
+    assert {key: value for key, value in counted.items() if key.startswith("age")} == {
+        "age=<40": 1, "age=40 to <60": 1, "age=>=60": 1, "age invalid": 1,
+    }  # fmt: skip
+    assert [counted["ill=yes"], counted["ill=no"], counted["ill invalid"]] == [1, 1, 2]
+    assert [counted["smoker=yes"], counted["smoker=no"], counted["smoker invalid"]] == [2, 2, 0]
+
+
+def test_a_check_against_data_counts_what_is_invalid_and_not_what_stands_in(place: Path, dpbayes: Cli) -> None:
+    (place / "s.yaml").write_text(
+        "model: naive-bayes\nprivacy: {epsilon: 1}\non_invalid: impute:1\ndomain:\n  target: a\n  variables:\n"
+        "    a: {values: ['1', '0']}\n    b: {cuts: [5], impute: 9}\n",
+        encoding="utf-8",
+    )
+    (place / "d.csv").write_text("a,b\n1,5\n,\n2,x\n0,4.999\n", encoding="utf-8")
+    counted = dpbayes("spec", "check", "s.yaml", "--against", "d.csv", "--json").json["NOT PRIVATE"]
+    assert [counted[key] for key in ("a=1", "a=0", "a invalid")] == [1, 1, 2]
+    assert [value for key, value in counted.items() if key.startswith("b")] == [1, 1, 2]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_configs_of_adult_are_valid_in_the_schema_too(path: Path, dpbayes: Cli) -> None:
+    schema = json.loads(dpbayes("spec", "schema").out)
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    jsonschema.validate(document, schema)
+    built = build_spec(read_spec_file(path))
+    price(built)
+    wrong = {**document, "domain": {**document["domain"], "variables": {"age": {"cut": [1]}}}}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(wrong, schema)
+    assert set(document["domain"]["variables"]) == set(built.domain.variables)  # type: ignore[attr-defined]
+    assert len(CONFIGS) == 2
+
+
+def test_the_order_of_variables_changes_names_and_not_what_is_valid() -> None:
+    first, second = spec(TWO), spec(dict(reversed(TWO.items())))
+    assert first.build_model().parameters != second.build_model().parameters
+    assert set(first.build_model().parameters) == set(second.build_model().parameters)
+
+
+def test_a_schema_for_numbers_and_truth_values_as_yaml_reads_them() -> None:
+    text = (
+        "model: bayes-net\nprivacy: {epsilon: 1}\ndomain:\n  variables:\n    a: {values: [1, yes, 2.5], impute: no}\n"
+    )
+    jsonschema.validate(yaml.safe_load(text), json_schema())
+    with pytest.raises(SpecError, match="'no' is not in the domain of the a"):
+        price(build_spec(parse_yaml(text)))
