@@ -90,7 +90,7 @@ def _simulated(
 
 def counts_of(model: DiscreteNetwork, codes: Integers) -> tuple[int, ...]:
     """Return the exact counts of all tables of coded records, in the order of the network's variables."""
-    return count_cells(model.statistic(POLICY), codes, model.network.names)
+    return count_cells(model.statistic(POLICY), model.network.names, codes)
 
 
 def unlabelled(codes: Integers, target: int) -> tuple[Integers, Integers]:
