@@ -20,7 +20,7 @@ from dpbayes_cli.network import Network
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.privacy.part_noise import law_of_part
+from dpbayes_cli.privacy.part_noise import law_of_component
 from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
 from dpbayes_cli.statistic import (
     Column,
@@ -233,7 +233,8 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         counts = self.split(np.asarray(released, dtype=np.float64))
         total = total_of(policy, n_records)
         complete = [has_stand_in(policy, column) for column in self.variables]
-        laws = [law_of_part(noise, i) for i in range(len(counts))]
+        firsts = itertools.accumulate((count.size for count in counts[:-1]), initial=0)
+        laws = [law_of_component(noise, first) for first in firsts]
         margins = _Margins(self.network, counts, [law.variance for law in laws], complete)
         tables = []
         for i, count in enumerate(counts):

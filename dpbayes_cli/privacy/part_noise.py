@@ -132,9 +132,15 @@ def noise_by_parts(
     return PartNoise(tuple(laws), tuple(sizes))
 
 
-def law_of_part(noise: NoiseLaw, part: int) -> NoiseLaw:
-    """Return the law of the noise on the components of a part."""
-    return noise.laws[part] if isinstance(noise, PartNoise) else noise
+def law_of_component(noise: NoiseLaw, component: int) -> NoiseLaw:
+    """Return the law of the noise on a component.
+
+    What is read from a bundle knows the scale of each component, and not where one part ends and the next begins.
+    """
+    if not isinstance(noise, PartNoise):
+        return noise
+    ends = itertools.accumulate(noise.sizes)
+    return next(law for law, end in zip(noise.laws, ends, strict=True) if component < end)
 
 
 def scales_of(noise: NoiseLaw, size: int) -> tuple[float, ...]:
