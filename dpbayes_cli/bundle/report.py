@@ -148,7 +148,7 @@ def _width(document: ReleaseDocument) -> str:
 
 
 def _list(title: str, items: list[str]) -> str:
-    return f"## {title}\n\n" + "\n".join(f"- {item}" for item in items)
+    return f"## {title}\n\n" + "\n".join(f"- {_harmless(item)}" for item in items)
 
 
 def _number(value: float | None) -> str:
@@ -166,6 +166,13 @@ def _cell(text: str) -> str:
     for mark in "\\`|*_<>[]":
         text = text.replace(mark, "\\" + mark)
     return text
+
+
+def _harmless(sentence: str) -> str:
+    """Return a sentence that may name columns and values, without markup or links of theirs."""
+    for mark in "<>[]":
+        sentence = sentence.replace(mark, "\\" + mark)
+    return sentence
 
 
 def _more(count: int, where: str) -> str:

@@ -45,13 +45,14 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
         labels.append(codes[:, found.target])
 
     read_codes(found, data, stated(flags).get("source", {}), labelled=True, take=score)
-    truth = np.concatenate(labels)
-    scores = scores_of(np.concatenate(probabilities), truth)
-    counts = np.bincount(truth[truth >= 0], minlength=len(found.classes))
+    predicted, truth = np.concatenate(probabilities), np.concatenate(labels)
+    scores = scores_of(predicted, truth)
+    counts = np.bincount(truth[(truth >= 0) & ~np.isnan(predicted).any(axis=1)])
+    majority = float(counts.max() / counts.sum()) if counts.size else math.nan
     if as_json:
-        emit_json(_document(found, scores, float(counts.max() / max(1, counts.sum()))))
+        emit_json(_document(found, scores, majority))
     else:
-        _show(found, scores, float(counts.max() / max(1, counts.sum())))
+        _show(found, scores, majority)
 
 
 def _document(found: Predictor, scores: Scores, majority: float) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def _document(found: Predictor, scores: Scores, majority: float) -> dict[str, An
         "without_label": scores.n_unlabelled,
         "without_prediction": scores.n_unpredicted,
         "accuracy": _finite(scores.accuracy),
-        "majority_accuracy": majority,
+        "majority_accuracy": _finite(majority),
         "log_score": _finite(scores.log_score),
         "brier": _finite(scores.brier),
         "calibration_error": _finite(scores.calibration_error),
@@ -89,6 +90,8 @@ def _show(found: Predictor, scores: Scores, majority: float) -> None:
     for name, count in (("without label", scores.n_unlabelled), ("without prediction", scores.n_unpredicted)):
         if count:
             emit(f"{name:18} {count}")
+    if not scores.n_scored:
+        return
     emit(f"{'accuracy':18} {scores.accuracy:.4f} (the most frequent class: {majority:.4f})")
     emit(f"{'log score':18} {scores.log_score:.4f} nats a record, 0 is best")
     emit(f"{'Brier score':18} {scores.brier:.4f}, 0 is best")

@@ -46,14 +46,16 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     found = predictor(bundle, target)
     layout = stated(flags).get("source", {})
     if out is None and not as_json:
-        emit(_lines([_header(found)]), nl=False)
-        count = [0]
+        waiting, count = [_header(found)], [0]  # nothing is printed of a file that cannot be read
 
         def print_block(codes: Integers) -> None:
-            emit(_lines(_rows(found, found.probabilities(codes), count[0])), nl=False)
+            emit(_lines([*waiting, *_rows(found, found.probabilities(codes), count[0])]), nl=False)
+            waiting.clear()
             count[0] += len(codes)
 
         read_codes(found, data, layout, labelled=False, take=print_block)
+        if waiting:
+            emit(_lines(waiting), nl=False)
         return
     blocks: list[Floats] = []
     read_codes(found, data, layout, labelled=False, take=lambda codes: blocks.append(found.probabilities(codes)))

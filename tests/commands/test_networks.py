@@ -1,0 +1,377 @@
+"""Releases of networks from the shell: every mechanism that serves them, their files, and what comes afterwards."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from dpbayes_cli.bundle.document import json_schema
+from dpbayes_cli.models.bayes_net import BayesNet
+from dpbayes_cli.registry import mechanism_names, mechanism_type, serves
+from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release, spec_file
+from tests.conftest import Cli
+
+N = 600
+CELLS = 2 + 2 * (3 + 2 + 4)
+APPROXIMATE = {"privacy": {"epsilon": 1, "delta": "1e-6"}}
+MECHANISMS: dict[str, dict[str, Any]] = {
+    "laplace": {},
+    "gaussian": APPROXIMATE,
+    "fourier-laplace": {},
+    "ops": {"sampling": {"draws": 3}},
+    "map": {"sampling": {"selection": "exponential"}},
+    "map, permute-and-flip": {"sampling": {"selection": "permute-and-flip"}},
+    "rdp-diffuse": APPROXIMATE,
+    "rdp-concentrated": APPROXIMATE,
+    "rdp-direct": {"privacy": {"delta": "1e-6"}, "prior": {"concentration": 8}},
+}
+DRAWN = ("ops", "map", "rdp")
+
+
+def named(mechanism: str) -> str:
+    return mechanism.split(",", maxsplit=1)[0]
+
+
+@pytest.fixture
+def data(place: Path, dpbayes: Cli) -> Path:
+    assert dpbayes("budget", "open", "people", "--epsilon", "60", "--delta", "1e-4").code == 0
+    return people(place / "people.csv", N)
+
+
+def document(bundle: str = "out") -> Any:
+    return json.loads(Path(bundle, "release.json").read_text())
+
+
+def tables(bundle: str = "out") -> list[dict[str, str]]:
+    with Path(bundle, "tables.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def files(bundle: str = "out") -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(bundle).iterdir()}
+
+
+def spent(dpbayes: Cli) -> Any:
+    return dpbayes("budget", "show", "people", "--json").json["accounts"][0]["spent"]
+
+
+def test_every_mechanism_that_serves_networks_is_tried_here() -> None:
+    serving = {name for name in mechanism_names() if serves(mechanism_type(name), BayesNet)}
+    assert serving == {named(mechanism) for mechanism in MECHANISMS}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("model", ["naive-bayes", "bayes-net"])
+def test_every_mechanism_releases_networks(dpbayes: Cli, data: Path, mechanism: str, model: str) -> None:
+    spec = (naive_bayes if model == "naive-bayes" else bayes_net)(mechanism=named(mechanism), **MECHANISMS[mechanism])
+    if mechanism == "map, permute-and-flip":  # which visits every point of a cover: too many of four shares
+        assert "cover" in release(dpbayes, data, spec).err
+        del spec["domain"]["variables"]["age"]
+    printed = release(dpbayes, data, spec)
+    found = document()
+    jsonschema.validate(found, json_schema())
+    assert list(printed.json["posterior"]) == list(found["posterior"])
+    drawn = named(mechanism).startswith(DRAWN)
+    assert ("tables.csv" in files()) != drawn
+    assert bool(found["draws"]) == drawn
+    assert found["n_records"] == N
+    for row in found["draws"]:
+        assert math.fsum(row[:2]) == pytest.approx(1.0, abs=1e-9)
+    before, charged = files(), spent(dpbayes)
+    again = release(dpbayes, data, spec).json
+    assert again["replayed"]
+    assert again["posterior"] == printed.json["posterior"]
+    assert (files(), spent(dpbayes)) == (before, charged)
+    assert release(dpbayes, data, spec, out="elsewhere").code == 0
+    assert files("elsewhere") == before
+    inferred = dpbayes("infer", "out", "--json")
+    assert inferred.code == (3 if drawn else 0)
+    if not drawn:
+        assert inferred.json["posterior"] == found["posterior"]
+    assert dpbayes("report", "out", "--format", "html").code == 0
+    predicted = dpbayes("predict", "out", data)
+    assert len(predicted.out.splitlines()) == 1 + N
+
+
+def test_another_draw_is_paid_for_and_differs(dpbayes: Cli, data: Path) -> None:
+    first = release(dpbayes, data, naive_bayes()).json
+    second = release(dpbayes, data, naive_bayes(), "--fresh", out="again").json
+    assert spent(dpbayes) == {"epsilon": "2", "delta": "0"}
+    assert first["statistics"] != second["statistics"]
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "fourier-laplace"])
+def test_tables_csv_holds_a_row_a_cell(dpbayes: Cli, data: Path, mechanism: str) -> None:
+    """Truths lie within 8 posterior sds and a prior's pull: false-fail far below 1e-9."""
+    assert release(dpbayes, data, naive_bayes(mechanism=mechanism, **MECHANISMS[mechanism])).code == 0
+    rows, posterior = tables(), document()["posterior"]
+    assert list(rows[0]) == ["variable", "value", "given", "count", "mean", "sd", "q05", "q50", "q95"]
+    assert len(rows) == CELLS
+    for row, (name, summary) in zip(rows, posterior.items(), strict=True):
+        assert name == f"theta[{row['variable']}={row['value']}{'|' if row['given'] else ''}{row['given']}]"
+        assert {key: float(row[key]) for key in ("mean", "sd", "q05", "q50", "q95")} == {
+            key: summary[key] for key in ("mean", "sd", "q05", "q50", "q95")
+        }
+    totals: dict[tuple[str, str], float] = defaultdict(float)
+    for row in rows:
+        totals[row["variable"], row["given"]] += float(row["mean"])
+    assert list(totals.values()) == pytest.approx([1.0] * len(totals))
+    truth = {("class", "yes"): 0.4, ("kind", "u"): 0.6, ("flag", "1"): 0.8, ("age", ">=60"): 0.16}
+    for row in rows:
+        if (row["variable"], row["value"]) in truth and row["given"] in {"", "class=yes"}:
+            off = abs(float(row["mean"]) - truth[row["variable"], row["value"]])
+            assert off < 8 * float(row["sd"]) + 0.05
+
+
+def class_margins(rows: list[dict[str, str]]) -> dict[str, dict[str, float]]:
+    """Return the counts of each class by the table that they are a margin of."""
+    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for row in rows:
+        level = row["value"] if row["variable"] == "class" else row["given"].split("=")[1]
+        found[row["variable"]][level] += float(row["count"])
+    return found
+
+
+def test_tables_of_parities_agree_on_what_they_share_and_others_do_not(dpbayes: Cli, data: Path) -> None:
+    """Independent integer noise agrees by chance in all three tables with probability below 1e-3 cubed."""
+    release(dpbayes, data, naive_bayes(mechanism="fourier-laplace"))
+    fourier = class_margins(tables())
+    for variable in VARIABLES:
+        assert fourier[variable] == pytest.approx(fourier["class"], abs=1e-9 * N)
+        assert math.fsum(fourier[variable].values()) == pytest.approx(N, abs=1e-9 * N)
+    assert min(float(row["count"]) for row in tables()) >= 0.0
+    release(dpbayes, data, naive_bayes(), out="noisy")
+    noisy = class_margins(tables("noisy"))
+    assert any(noisy[variable] != noisy["class"] for variable in VARIABLES)
+    assert "consistent: margins of one" in dpbayes("report", "out", "--format", "html").out
+    assert "noisy counts" in dpbayes("report", "noisy", "--format", "html").out
+
+
+def test_joint_tables_of_parities_agree_too(dpbayes: Cli, data: Path) -> None:
+    release(dpbayes, data, bayes_net(mechanism="fourier-laplace"))
+    joint: dict[tuple[str, str], float] = defaultdict(float)
+    for row in tables():
+        if row["variable"] == "kind":
+            joint[row["given"], row["value"]] += float(row["count"])
+        if row["variable"] == "flag":
+            given, kind = row["given"].split(",")
+            joint[given, kind.split("=")[1]] -= float(row["count"])
+    assert len(joint) == 6
+    assert list(joint.values()) == pytest.approx([0.0] * 6, abs=1e-9 * N)
+
+
+def test_infer_again_with_another_prior_and_other_methods(dpbayes: Cli, data: Path) -> None:
+    """Chain and draws agree within 6 standard errors of 400 effective draws in 20 means: false-fail 4e-8."""
+    release(dpbayes, data, naive_bayes())
+    released, before = document()["posterior"], files()
+    prior = dpbayes("infer", "out", "--prior", "concentration=500", "--json").json
+    assert prior["prior"] == {"concentration": 500.0}
+    flag = "theta[flag=1|class=yes]"
+    assert prior["posterior"][flag]["sd"] < released[flag]["sd"]
+    assert abs(prior["posterior"][flag]["mean"] - 0.5) < abs(released[flag]["mean"] - 0.5)
+    naive = dpbayes("infer", "out", "--inference", "naive", "--json").json
+    assert "naive" in naive["inference"]["warnings"][0]
+    assert naive["posterior"][flag]["sd"] < released[flag]["sd"]
+    chain = dpbayes("infer", "out", "--inference", "chain", "--json").json
+    assert chain["inference"]["method"] == "chain"
+    assert chain["inference"]["diagnostics"]["ess_bulk"] >= 400
+    for name, summary in chain["posterior"].items():
+        error = summary["sd"] * math.sqrt(1 / 400 + 1 / 4000)
+        assert abs(summary["mean"] - released[name]["mean"]) < 6 * error
+    assert files() == before
+
+
+ODD = "<b>&x"
+ODD_LEVELS = ["a,b", 'say "hi"', "x|y", "naïve ☃"]
+
+
+@pytest.fixture
+def odd(place: Path, dpbayes: Cli) -> dict[str, Any]:
+    quoted = ['"a,b"', '"say ""hi"""', "x|y", "naïve ☃"]
+    rows = [f"{quoted[i % 4]},{'yes' if i % 3 else 'no'}" for i in range(300)]
+    (place / "odd.csv").write_text(f"{ODD},class\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    variables = {"class": {"values": ["no", "yes"], "impute": "no"}, ODD: {"values": ODD_LEVELS, "impute": "x|y"}}
+    spec = naive_bayes(domain={"target": "class", "variables": variables})
+    assert release(dpbayes, place / "odd.csv", spec).code == 0
+    return spec
+
+
+@pytest.mark.usefixtures("odd")
+def test_odd_names_are_written_as_they_are_and_escaped_in_reports(dpbayes: Cli) -> None:
+    assert [row["value"] for row in tables() if row["given"] == "class=no"] == ODD_LEVELS
+    html = dpbayes("report", "out", "--format", "html").out
+    assert "<b>" not in html
+    assert "&lt;b&gt;&amp;x" in html
+    text = dpbayes("report", "out").out
+    lines = [line for line in text.splitlines() if line.startswith(("| theta", "| parameter"))]
+    assert {line.replace("\\|", "").count("|") for line in lines} == {
+        6,
+        7,
+    }  # the sources of the width, and the posterior
+    assert "<b>" not in text.replace("\\<b\\>", "")
+    assert "☃" in text
+    for svg in html.split("<svg")[1:]:
+        picture = "<svg" + svg.split("</svg>")[0] + "</svg>"
+        ET.fromstring(picture)
+    predicted = dpbayes("predict", "out", "odd.csv", "--target", ODD)
+    rows = list(csv.reader(predicted.out.splitlines()))
+    assert rows[0] == ["record", ODD, *(f"p[{ODD}={level}]" for level in ODD_LEVELS)]
+    assert {row[1] for row in rows[1:]} <= set(ODD_LEVELS)
+    assert dpbayes("evaluate", "out", "odd.csv", "--target", ODD).code == 0
+
+
+def test_a_report_has_a_section_about_its_network(dpbayes: Cli, data: Path) -> None:
+    release(dpbayes, data, bayes_net())
+    html = dpbayes("report", "out", "--format", "html").out
+    text = dpbayes("report", "out").out
+    assert html.count("<svg") >= 1 + len(VARIABLES)
+    for name in VARIABLES:
+        assert f">{name}<" in html
+    assert "tables.csv" in html
+    assert "theta\\[flag=1\\|class=no,kind=u\\]" in text
+    assert "http://" not in html.replace("http://www.w3.org", "")
+
+
+def test_adjacent_tables_of_one_weight_are_noised_and_inferred_alike(dpbayes: Cli, data: Path) -> None:
+    """Each table's law is its own, wherever tables of equal scales lie: posterior sds tell which one was used."""
+    weights = {"class": 5, "kind": 5, "flag": 0.1, "age": 5}
+    variables = {name: {**part, "weight": weights[name]} for name, part in VARIABLES.items()}
+    assert release(dpbayes, data, naive_bayes(domain={"target": "class", "variables": variables})).code == 0
+    posterior = document()["posterior"]
+    sds = {name: posterior[f"theta[{name}|class=yes]"]["sd"] for name in ("kind=v", "flag=1", "age=40 to <60")}
+    assert sds["kind=v"] < 0.1
+    assert sds["age=40 to <60"] < 0.1
+    assert sds["flag=1"] > 0.1  # noise of scale 302 on 240 records
+
+
+def test_weights_divide_the_noise(dpbayes: Cli, data: Path) -> None:
+    variables = {**VARIABLES, "age": {**VARIABLES["age"], "weight": 6}}
+    release(dpbayes, data, naive_bayes(domain={"target": "class", "variables": variables}))
+    scales = {item["name"].split("[")[1].split("=")[0]: item["noise_scale"] for item in document()["statistics"]}
+    assert scales["kind"] == scales["flag"] == scales["class"] == pytest.approx(6 * scales["age"])
+    assert 2 * sum(1 / scale for scale in scales.values()) == pytest.approx(1.0)
+    jsonschema.validate(document(), json_schema())
+    refused = release(
+        dpbayes, data, naive_bayes(domain={"target": "class", "variables": variables}, mechanism="fourier-laplace"),
+        out="refused",
+    )  # fmt: skip
+    assert (refused.code, "weights" in refused.err) == (3, True)
+
+
+def test_invalid_cells_count_as_what_their_variable_states(dpbayes: Cli, place: Path) -> None:
+    """At epsilon 1000 noise is zero but with probability 2 exp(-1000 / 8), whatever the seed."""
+    data = place / "broken.csv"
+    data.write_text("class,kind,flag,age\n" + "yes,w,1,70\n" * 30 + ",?,2,old\n" * 20)
+    dpbayes("budget", "open", "broken", "--epsilon", "1000")
+    dpbayes("budget", "open", "dropped", "--epsilon", "1000")
+    whole = {"privacy": {"epsilon": 1000}, "inference": {"samples": 10, "method": "naive"}}
+    assert release(dpbayes, data, naive_bayes(**whole)).code == 0
+    counts = {item["name"]: item["value"] for item in document()["statistics"] if item["value"]}
+    assert counts == {
+        "count[class=no]": 20, "count[class=yes]": 30,
+        "count[kind=u|class=no]": 20, "count[kind=w|class=yes]": 30,
+        "count[flag=0|class=no]": 20, "count[flag=1|class=yes]": 30,
+        "count[age=20 to <40|class=no]": 20, "count[age=>=60|class=yes]": 30,
+    }  # fmt: skip
+    dropped = {name: {k: v for k, v in part.items() if k != "impute"} for name, part in VARIABLES.items()}
+    domain = {"target": "class", "variables": {**dropped, "class": VARIABLES["class"]}}
+    assert release(dpbayes, data, naive_bayes(**whole, domain=domain, dataset="dropped"), out="dropped").code == 0
+    counts = {item["name"]: item["value"] for item in document("dropped")["statistics"] if item["value"]}
+    assert counts == {
+        "count[class=no]": 20, "count[class=yes]": 30, "count[kind=w|class=yes]": 30, "count[flag=1|class=yes]": 30,
+        "count[age=>=60|class=yes]": 30,
+    }  # fmt: skip
+
+
+def test_a_cut_has_its_lower_end(dpbayes: Cli, place: Path) -> None:
+    """At epsilon 1000 noise is zero but with probability 2 exp(-1000 / 4)."""
+    data = place / "cut.csv"
+    ages = ["19.99", "20", "2e1", "39.999", "40", "60", "-1", "1e9"]
+    data.write_text("age,flag\n" + "".join(f"{age},1\n" for age in ages))
+    dpbayes("budget", "open", "cut", "--epsilon", "1000")
+    domain = {"variables": {"age": VARIABLES["age"], "flag": VARIABLES["flag"]}}
+    spec = {**bayes_net(), "domain": domain, "privacy": {"epsilon": 1000}}
+    assert release(dpbayes, data, spec).code == 0
+    assert [item["value"] for item in document()["statistics"]][:4] == [2, 3, 1, 2]
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "fourier-laplace"])
+@pytest.mark.parametrize("model", [naive_bayes, bayes_net])
+def test_the_number_of_records_may_be_private(dpbayes: Cli, place: Path, mechanism: str, model: Any) -> None:
+    """The mean of the class within 8 sds: false-fail below 1e-9."""
+    data = people(place / "people.csv", N)
+    spec = model(mechanism=mechanism, privacy={"epsilon": 1, "neighbors": "add-remove"})
+    assert release(dpbayes, data, spec).code == 0
+    assert document()["n_records"] is None
+    assert dpbayes("infer", "out", "--json").json["posterior"] == document()["posterior"]
+    found = document()["posterior"]["theta[class=yes]"]
+    assert abs(found["mean"] - 0.4) < 8 * found["sd"]
+    assert release(dpbayes, data, spec).json["replayed"]
+    for drawn in ("ops", "map"):
+        refused = release(dpbayes, data, {**spec, "mechanism": drawn}, out=drawn)
+        assert refused.code == 3
+
+
+def test_plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
+    """Coverage of 90 %: at least 1,000 intervals in at least three releases; off by 0.12 with probability below 1e-6.
+
+    Intervals of one release hang together, which the allowance takes for an effective number of 200.
+    """
+    name = spec_file(naive_bayes())
+    planned = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "60", "--json").json
+    assert planned["parameters"]["scale"] == 8.0
+    assert planned["guarantee"]["epsilon"] == 1.0
+    assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.12
+    assert planned["expected"]["inflation"] > 1.0
+    offered = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "3", "--compare", "--json").json
+    assert {each["mechanism"] for each in offered} == {named(mechanism) for mechanism in MECHANISMS}
+    shown = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "3", "--compare").out
+    assert all(named(mechanism) in shown for mechanism in MECHANISMS)
+
+
+def test_a_dry_run_charges_nothing(dpbayes: Cli, data: Path) -> None:
+    done = dpbayes("release", data, "--spec", spec_file(naive_bayes()), "--dry-run", "--out", "out")
+    assert done.code == 0, done.err
+    assert not Path("out").exists()
+    assert spent(dpbayes) == {"epsilon": "0", "delta": "0"}
+
+
+def test_counting_valid_cells(dpbayes: Cli, place: Path) -> None:
+    data = place / "broken.csv"
+    data.write_text("class,kind,flag,age\n" + "yes,w,1,70\n" * 3 + ",w,1,70\n" * 2)
+    name = spec_file(naive_bayes())
+    assert dpbayes("spec", "check", name).code == 0
+    counted = dpbayes("spec", "check", name, "--against", data, "--json").json["NOT PRIVATE"]
+    assert counted["records"] == 5
+    print(counted)
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"domain": {"target": "zzz", "variables": VARIABLES}}, "target"),
+        ({"domain": {"target": "class", "variables": {"class": VARIABLES["class"]}}}, "variables"),
+        ({"domain": {"target": "class", "variables": {**VARIABLES, "flag": {"values": ["0"]}}}}, "at least two"),
+        ({"domain": {"target": "class", "variables": {**VARIABLES, "age": {"cuts": [4, 4]}}}}, "ascend"),
+        ({"prior": {"concentration": {"class": 1}}}, "prior.concentration"),
+        ({"prior": {"concentration": 0}}, "prior"),
+        ({"column": "age"}, "column"),
+        ({"sampling": {"support": [0, 1]}, "mechanism": "ops"}, "sampling.support"),
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_before_any_charge(
+    dpbayes: Cli, data: Path, change: dict[str, Any], where: str
+) -> None:
+    refused = release(dpbayes, data, naive_bayes(**change))
+    assert refused.code == 3
+    assert where in refused.err
+    assert not Path("out").exists()
+    assert spent(dpbayes) == {"epsilon": "0", "delta": "0"}

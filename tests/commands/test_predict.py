@@ -1,0 +1,223 @@
+"""Predictions from released networks: what is printed, what is refused, and that they are averages over the posterior."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from dpbayes_cli.inference import classify
+from dpbayes_cli.prediction import MOST_DRAWS, predictor
+from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
+from tests.conftest import Cli
+
+CLASSES = ["no", "yes"]
+N = 400
+
+
+@pytest.fixture
+def bundle(dpbayes: Cli, place: Path) -> Path:
+    """A bundle of naive Bayes, whose data nothing needs any more."""
+    assert release(dpbayes, people(place / "people.csv", N), naive_bayes()).code == 0
+    people(place / "new.csv", 50, seed=2)
+    return Path("out")
+
+
+def rows_of(text: str) -> list[list[str]]:
+    return list(csv.reader(text.splitlines()))
+
+
+def probabilities(text: str) -> Any:
+    return np.array([[float(cell) for cell in row[2:]] for row in rows_of(text)[1:]])
+
+
+def test_a_line_a_record_with_label_and_probabilities(dpbayes: Cli, bundle: Path) -> None:
+    done = dpbayes("predict", bundle, "new.csv")
+    assert (done.code, done.err) == (0, "")
+    rows = rows_of(done.out)
+    assert rows[0] == ["record", "class", "p[class=no]", "p[class=yes]"]
+    assert [row[0] for row in rows[1:]] == [str(i) for i in range(1, 51)]
+    found = probabilities(done.out)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=2e-5)  # six digits are printed
+    assert [row[1] for row in rows[1:]] == [CLASSES[k] for k in found.argmax(axis=1)]
+    assert dpbayes("predict", bundle, "new.csv").out == done.out
+
+
+def test_the_file_and_the_json_hold_the_same(dpbayes: Cli, bundle: Path) -> None:
+    printed = dpbayes("predict", bundle, "new.csv").out
+    done = dpbayes("predict", bundle, "new.csv", "--out", "predicted.csv")
+    assert (done.code, done.out) == (0, "")
+    assert Path("predicted.csv").read_text() == printed
+    assert Path("predicted.csv").stat().st_mode & 0o777 == 0o600
+    assert dpbayes("predict", bundle, "new.csv", "--out", "predicted.csv").code == 8
+    assert dpbayes("predict", bundle, "new.csv", "--out", "out/predicted.csv").code == 8
+    document = dpbayes("predict", bundle, "new.csv", "--json").json
+    assert (document["target"], document["classes"], document["out"]) == ("class", CLASSES, None)
+    assert document["release_id"] == json.loads((bundle / "release.json").read_text())["release_id"]
+    found = np.array([each["probabilities"] for each in document["predictions"]])
+    np.testing.assert_allclose(found, probabilities(printed), rtol=1e-5)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_the_target_need_not_be_in_the_file_and_is_not_read(dpbayes: Cli, bundle: Path) -> None:
+    known = dpbayes("predict", bundle, "new.csv").out
+    lines = [line.split(",", 1)[1] for line in Path("new.csv").read_text().splitlines()]
+    Path("without.csv").write_text("\n".join(lines) + "\n")
+    assert dpbayes("predict", bundle, "without.csv").out == known
+    assert dpbayes("predict", bundle, "-", stdin=Path("without.csv").read_bytes()).out == known
+    other = Path("new.csv").read_text().replace("yes,", "no,")
+    Path("other.csv").write_text(other)
+    assert dpbayes("predict", bundle, "other.csv").out == known
+
+
+def test_a_missing_feature_is_a_data_error_that_says_nothing_of_the_header(dpbayes: Cli, bundle: Path) -> None:
+    Path("short.csv").write_text("class,kind,S3NTINEL,age\nyes,u,1,30\n")
+    for more in ([], ["--json"], ["--out", "predicted.csv"]):
+        done = dpbayes("predict", bundle, "short.csv", *more, "-vv")
+        assert (done.code, done.out) == (4, "")
+        assert "'flag'" in done.err
+        assert "S3NTINEL" not in done.err
+    assert not Path("predicted.csv").exists()
+    Path("nothing.csv").write_text("")
+    assert dpbayes("predict", bundle, "nothing.csv").code == 4
+    assert dpbayes("predict", bundle, "missing.csv").out == ""
+
+
+def test_a_file_without_records_has_a_header(dpbayes: Cli, bundle: Path) -> None:
+    Path("empty.csv").write_text("kind,flag,age\n")
+    assert dpbayes("predict", bundle, "empty.csv").out == "record,class,p[class=no],p[class=yes]\n"
+    assert dpbayes("predict", bundle, "empty.csv", "--json").json["predictions"] == []
+
+
+def test_an_invalid_cell_counts_as_in_the_release(dpbayes: Cli, bundle: Path) -> None:
+    Path("cells.csv").write_text("kind,flag,age\nu,0,30\n,0,30\nx,,old\nw,1,70\nw,1\n")
+    rows = [row[2:] for row in rows_of(dpbayes("predict", bundle, "cells.csv").out)[1:]]
+    assert rows[0] == rows[1] == rows[2]
+    assert rows[3] != rows[0]
+
+
+def test_an_invalid_cell_is_left_open_where_nothing_stands_for_it(dpbayes: Cli, place: Path) -> None:
+    variables = {name: {k: v for k, v in part.items() if k != "impute"} for name, part in VARIABLES.items()}
+    spec = naive_bayes(domain={"target": "class", "variables": variables})
+    assert release(dpbayes, people(place / "people.csv", N), spec).code == 0
+    Path("cells.csv").write_text("kind,flag,age\n,,\n?,2,old\nw,1,70\n")
+    found = probabilities(dpbayes("predict", "out", "cells.csv").out)
+    prior = json.loads(Path("out/release.json").read_text())["posterior"]["theta[class=yes]"]
+    assert found[0, 1] == pytest.approx(found[1, 1])
+    assert abs(found[0, 1] - prior["mean"]) < 8 * prior["sd"] / np.sqrt(300)
+
+
+def test_another_variable_may_be_predicted(dpbayes: Cli, bundle: Path) -> None:
+    done = dpbayes("predict", bundle, "new.csv", "--target", "kind")
+    assert rows_of(done.out)[0] == ["record", "kind", "p[kind=u]", "p[kind=v]", "p[kind=w]"]
+    of_class = {line.split(",")[0]: row for line, row in zip(
+        Path("new.csv").read_text().splitlines()[1:], probabilities(done.out), strict=True)}  # fmt: skip
+    assert of_class["yes"][0] > of_class["no"][0]
+    refused = dpbayes("predict", bundle, "new.csv", "--target", "knid")
+    assert (refused.code, refused.out, "'kind'" in refused.err or "kind" in refused.err) == (3, "", True)
+
+
+def test_what_predicts_nothing_is_refused_with_a_hint(dpbayes: Cli, place: Path, coin: Path) -> None:
+    assert dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "scalar").code == 0
+    refused = dpbayes("predict", "scalar", coin)
+    assert (refused.code, "posterior_predictive" in refused.err) == (3, True)
+    assert dpbayes("evaluate", "scalar", coin).code == 3
+    domain = {"variables": bayes_net()["domain"]["variables"]}
+    assert release(dpbayes, people(place / "people.csv", N), bayes_net(domain=domain)).code == 0
+    refused = dpbayes("predict", "out", "people.csv")
+    assert (refused.code, "--target" in refused.err) == (3, True)
+    assert dpbayes("predict", "out", "people.csv", "--target", "class").code == 0
+
+
+def test_draws_that_were_paid_for_predict(dpbayes: Cli, place: Path) -> None:
+    spec = naive_bayes(mechanism="ops", sampling={"draws": 3})
+    assert release(dpbayes, people(place / "people.csv", N), spec).code == 0
+    document = dpbayes("predict", "out", "people.csv", "--json").json
+    assert document["draws"] == 3
+    draws = np.array(json.loads(Path("out/release.json").read_text())["draws"])
+    found = np.array([each["probabilities"] for each in document["predictions"]])
+    np.testing.assert_allclose(found, brute_force(draws, Path("people.csv")), rtol=1e-9)
+
+
+def codes(data: Path) -> list[tuple[int, int, int]]:
+    found = []
+    for line in data.read_text().splitlines()[1:]:
+        _, kind, flag, age = line.split(",")
+        found.append(("uvw".index(kind), int(flag), int(np.searchsorted([20, 40, 60], float(age), side="right"))))
+    return found
+
+
+def brute_force(draws: Any, data: Path) -> Any:
+    """Return the mean over draws of theta_c times the shares of the features, divided by its sum over the classes."""
+    shapes = [(2, 3), (2, 2), (2, 4)]
+    ends = np.cumsum([2, *(a * b for a, b in shapes)])
+    tables = [draws[:, ends[i] : ends[i + 1]].reshape(-1, *shape) for i, shape in enumerate(shapes)]
+    result = []
+    for record in codes(data):
+        weights = draws[:, :2].copy()
+        for table, code in zip(tables, record, strict=True):
+            weights *= table[:, :, code]
+        result.append((weights / weights.sum(axis=1, keepdims=True)).mean(axis=0))
+    return np.array(result)
+
+
+def test_probabilities_are_averages_over_the_released_draws(
+    dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 40 records at epsilon 0.2 little is known: what is predicted is less extreme than at the posterior's mean."""
+    data = people(place / "people.csv", 40)
+    assert release(dpbayes, data, naive_bayes(privacy={"epsilon": 0.2})).code == 0
+    draws = predictor(Path("out"), None).draws
+    assert 0 < len(draws) <= MOST_DRAWS
+    exact = brute_force(draws, data)
+
+    def predicted() -> Any:
+        return np.array(
+            [each["probabilities"] for each in dpbayes("predict", "out", data, "--json").json["predictions"]]
+        )
+
+    np.testing.assert_allclose(predicted(), exact, rtol=1e-9)
+    whole = classify.class_probabilities
+    monkeypatch.setattr(
+        classify, "class_probabilities",
+        lambda network, target, draws, records: whole(network, target, draws.mean(axis=0)[None], records),
+    )  # fmt: skip
+    plugged = predicted()
+    assert np.max(np.abs(plugged - exact)) > 0.005  # the planted bug is seen
+
+
+def test_averages_know_how_uncertain_the_tables_are() -> None:
+    """Two draws that disagree: the average of their predictions is even, and so is neither."""
+    draws = np.array([[0.5, 0.5, 0.9, 0.1, 0.1, 0.9], [0.5, 0.5, 0.2, 0.8, 0.8, 0.2]])
+    from dpbayes_cli.network import Network
+
+    network = Network(("c", "x"), (("0", "1"), ("0", "1")), ((), (0,)))
+    found = classify.class_probabilities(network, 0, draws, np.array([[-1, 0]]))
+    np.testing.assert_allclose(found, [[(0.9 + 0.2) / 2, (0.1 + 0.8) / 2]])
+
+
+def test_parquet_is_read_too(dpbayes: Cli, bundle: Path) -> None:
+    duckdb.sql("COPY (SELECT kind, flag, age FROM read_csv('new.csv')) TO 'new.parquet' (FORMAT parquet)")
+    assert dpbayes("predict", bundle, "new.parquet").out == dpbayes("predict", bundle, "new.csv").out
+
+
+def test_another_layout_may_be_stated(dpbayes: Cli, bundle: Path) -> None:
+    text = Path("new.csv").read_text()
+    Path("new.txt").write_text(text.replace(",", ";"))
+    assert dpbayes("predict", bundle, "new.txt", "--delimiter", ";").out == dpbayes("predict", bundle, "new.csv").out
+
+
+def test_a_reader_that_goes_away_ends_it(dpbayes: Cli, bundle: Path, place: Path) -> None:
+    people(place / "many.csv", 200_000, seed=3)
+    command = f"{sys.executable} -m dpbayes_cli predict {bundle} many.csv | head -2; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 141
+    assert len(done.stdout.splitlines()) == 2
+    assert done.stderr == ""
