@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
@@ -22,7 +23,7 @@ from dpbayes_cli.question import source_of
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.tables import CodeReader
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import RecordPolicy, count_cells
+from dpbayes_cli.statistic import count_cells
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Integers
@@ -89,7 +90,7 @@ def _simulated(
 
 def counts_of(model: DiscreteNetwork, codes: Integers) -> tuple[int, ...]:
     """Return the exact counts of all tables of coded records, in the order of the network's variables."""
-    return count_cells(model.statistic(POLICY), codes, model.network.names)
+    return count_cells(model.statistic(POLICY), model.network.names, codes)
 
 
 def unlabelled(codes: Integers, target: int) -> tuple[Integers, Integers]:
