@@ -39,7 +39,8 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):
         raise VerificationError("release.json does not hold the bounds that its spec asks for")
-    if not _holds(msgspec.json.decode(canonical_json(spec.stated_in_full)), document.spec):
+    full = msgspec.json.decode(canonical_json(spec.stated_in_full))
+    if set(full) != set(document.spec) or not _holds(full, document.spec):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
     if not (drawn or names == list(asked)) or public != (document.n_records is not None):
