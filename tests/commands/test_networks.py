@@ -37,7 +37,7 @@ DRAWN = ("ops", "map", "rdp")
 
 
 def named(mechanism: str) -> str:
-    return mechanism.split(",")[0]
+    return mechanism.split(",", maxsplit=1)[0]
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ ODD_LEVELS = ["a,b", 'say "hi"', "x|y", "naïve ☃"]
 
 @pytest.fixture
 def odd(place: Path, dpbayes: Cli) -> dict[str, Any]:
-    quoted = ["\"a,b\"", '"say ""hi"""', "x|y", "naïve ☃"]
+    quoted = ['"a,b"', '"say ""hi"""', "x|y", "naïve ☃"]
     rows = [f"{quoted[i % 4]},{'yes' if i % 3 else 'no'}" for i in range(300)]
     (place / "odd.csv").write_text(f"{ODD},class\n" + "\n".join(rows) + "\n", encoding="utf-8")
     variables = {"class": {"values": ["no", "yes"], "impute": "no"}, ODD: {"values": ODD_LEVELS, "impute": "x|y"}}
@@ -212,7 +212,10 @@ def test_odd_names_are_written_as_they_are_and_escaped_in_reports(dpbayes: Cli) 
     assert "&lt;b&gt;&amp;x" in html
     text = dpbayes("report", "out").out
     lines = [line for line in text.splitlines() if line.startswith(("| theta", "| parameter"))]
-    assert {line.replace("\\|", "").count("|") for line in lines} == {6, 7}  # the sources of the width, and the posterior
+    assert {line.replace("\\|", "").count("|") for line in lines} == {
+        6,
+        7,
+    }  # the sources of the width, and the posterior
     assert "<b>" not in text.replace("\\<b\\>", "")
     assert "☃" in text
     for svg in html.split("<svg")[1:]:
@@ -348,7 +351,6 @@ def test_counting_valid_cells(dpbayes: Cli, place: Path) -> None:
     assert dpbayes("spec", "check", name).code == 0
     counted = dpbayes("spec", "check", name, "--against", data, "--json").json["NOT PRIVATE"]
     assert counted["records"] == 5
-    print(counted)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pytest
 
-import dpbayes_cli.inference.classify as classify
+from dpbayes_cli.inference import classify
 from dpbayes_cli.prediction import MOST_DRAWS, predictor
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
 from tests.conftest import Cli
@@ -179,7 +179,9 @@ def test_probabilities_are_averages_over_the_released_draws(
     exact = brute_force(draws, data)
 
     def predicted() -> Any:
-        return np.array([each["probabilities"] for each in dpbayes("predict", "out", data, "--json").json["predictions"]])
+        return np.array(
+            [each["probabilities"] for each in dpbayes("predict", "out", data, "--json").json["predictions"]]
+        )
 
     np.testing.assert_allclose(predicted(), exact, rtol=1e-9)
     whole = classify.class_probabilities
