@@ -30,6 +30,12 @@ _FINENESS = 7.0
 """A lattice step is at most this part of the noise's standard deviation, and at least half of that."""
 _POINTS = 256
 """A lattice has so many steps up to a known total, however wide the noise."""
+_LENGTH = 8.0
+"""The shortest row that is plausible has so many steps a cell: where counts are a few steps, what they may add up to is
+not what whole counts do."""
+_WORK = 1 << 30
+"""Points times draws that a table may take for a finer lattice than the noise asks for; about five seconds."""
+_LEAST_DRAWS = 1000
 _NATS = 22.0
 _WIDENINGS = (1.0, 3.0, 9.0)
 _FLOOR = 1e-20
@@ -60,7 +66,7 @@ def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator) -> Tab
         together.
     """
     for widening in _WIDENINGS:
-        lattice = _Lattice(table, widening)
+        lattice = _Lattice(table, widening, n_draws)
         if lattice.log_factors.size > _ELEMENTS:
             return None
         counts = _drawn(lattice, n_draws, rng)
@@ -79,15 +85,19 @@ class _Lattice:
         rows: the number of rows.
     """
 
-    def __init__(self, table: NoisyTable, widening: float) -> None:
+    def __init__(self, table: NoisyTable, widening: float, n_draws: int) -> None:
         self.table = table
         self.rows, self.values = table.concentration.shape
         sd = math.sqrt(max(table.noise.variance, 1e-12))
         largest = table.total.n if table.total.kind != "unbounded" else None
+        radius = max(1.0, table.noise.radius(_NATS) * widening)
         finest = sd / _FINENESS if largest is None else min(sd / _FINENESS, largest / _POINTS)
+        points = 2.0 * radius if largest is None else min(2.0 * radius, largest)
+        affordable = points * table.concentration.size * max(n_draws, _LEAST_DRAWS) / _WORK
+        sharpest = 1.0 / math.sqrt(max(float(_margins(table)[1].max()), 1e-300))
+        finest = min(finest, max(min(_shortest_row(table, sd) / _LENGTH / self.values, 2.0 * sharpest), affordable))
         self.step = 1 << max(0, math.floor(math.log2(finest))) if finest >= 1.0 else 1
         self.most = None if largest is None else round(largest / self.step)
-        radius = max(1.0, table.noise.radius(_NATS) * widening)
         observed = table.observed.ravel()
         center = observed if largest is None else np.minimum(observed, largest)
         self.low = np.floor(np.maximum(center - radius, 0.0) / self.step).astype(np.int64)
@@ -145,6 +155,17 @@ class _Lattice:
         return place
 
 
+def _shortest_row(table: NoisyTable, sd: float) -> float:
+    """Return how short the shortest row may be, in counts; shorter, where a strong prior ties its cells together."""
+    rows, values = table.concentration.shape
+    least = table.observed.sum(axis=1) - 4.0 * sd * math.sqrt(values)
+    margin, precision = _margins(table)
+    least = np.maximum(least, np.where(precision > 0.0, margin - 4.0 / np.sqrt(np.maximum(precision, 1e-300)), -np.inf))
+    if rows == 1 and table.total.kind == "known":
+        least = np.array([float(table.total.n)])
+    return max(0.0, float(least.min())) / math.sqrt(max(1.0, float(table.concentration.max())))
+
+
 def _log_cells(index: Integers, step: int, concentration: Floats) -> Floats:
     """Return the log of the sum of Gamma(a + c) / c! over the counts around each lattice point, up to constants."""
     if (concentration == 1.0).all():
@@ -157,11 +178,12 @@ def _log_cells(index: Integers, step: int, concentration: Floats) -> Floats:
         near = index <= 8
         edge = np.where(near, counts, 0.0) + 0.5 * step
 
-        def below(m: Floats) -> Floats:
-            return np.asarray(np.exp(log_gamma_ratio(m, np.broadcast_to(a, m.shape))) / a)
+        def log_below(m: Floats) -> Floats:
+            return np.asarray(log_gamma_ratio(m, np.broadcast_to(a, m.shape)) - np.log(a))
 
-        mass = below(edge) - np.where(index > 0, below(np.maximum(edge - step, 1.0)), 0.0)
-        logs = np.where(near, np.log(np.maximum(mass, 1e-300)) - math.log(step), logs)
+        upper = log_below(edge)
+        less = np.where(index > 0, log_below(np.maximum(edge - step, 1.0)) - upper, -np.inf)
+        logs = np.where(near, upper + np.log1p(-np.exp(np.minimum(less, -1e-12))) - math.log(step), logs)
     return np.asarray(logs)
 
 

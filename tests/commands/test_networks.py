@@ -351,7 +351,6 @@ def test_counting_valid_cells(dpbayes: Cli, place: Path) -> None:
     assert dpbayes("spec", "check", name).code == 0
     counted = dpbayes("spec", "check", name, "--against", data, "--json").json["NOT PRIVATE"]
     assert counted["records"] == 5
-    print(counted)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Kill a release at every step, finish it, and check what must hold. A process of its own; forks one child a run.
 
-``python -m tests.faults.harness single|pairs|terminate DIRECTORY`` prints one JSON summary. Everything is imported
+``python -m tests.faults.harness single|pairs|terminate|bounds|network DIRECTORY`` prints one JSON summary. Everything is imported
 before the first fork, so that a run costs a tenth of a second; each child is a real process that dies by a real
 signal. A step is an event that can be seen from outside or that guards one: every statement that the ledger executes,
 every file opened, written, synced, made or renamed, the reading of the data, the noise, the analysis, every line
@@ -28,9 +28,6 @@ import opendp.measurements  # noqa: F401 - imported before the fork
 
 import dpbayes_cli.bundle.place as bundle_place
 import dpbayes_cli.bundle.write as bundle_write
-import dpbayes_cli.commands.release
-import dpbayes_cli.inference.plane
-import dpbayes_cli.inference.solve  # noqa: F401 - imported before the fork
 import dpbayes_cli.release as release_module
 from dpbayes_cli.bundle.document import parse_document, parse_draw
 from dpbayes_cli.ledger.ledger import Ledger
@@ -123,14 +120,25 @@ def run_child(directory: Path, fatal: int, number: int = signal.SIGKILL) -> tupl
 ARGUMENTS = ["release", "data.csv", "--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
 BOUNDED = ["release", "data.csv", "--model", "gamma-poisson", "--eps", "0.75", "--bounds-epsilon", "0.25",
            "--bounds-high", "9", "--on-invalid", "impute:0", "--out", "out"]  # fmt: skip
+NETWORK = ["release", "data.csv", "--spec", "../network.yaml", "--out", "out"]
+SPEC = """
+model: bayes-net
+privacy: {epsilon: 1}
+domain: {variables: {x: {values: ['0', '1'], impute: '0'}, y: {values: ['0', '1'], impute: '0', parents: [x]}}}
+inference: {samples: 200}
+"""
 EPSILON = Decimal(1)
-"""The price of both."""
+"""The price of each."""
 
 
 def fresh(directory: Path) -> Path:
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "work").mkdir(parents=True)
-    (directory / "work" / "data.csv").write_text("x\n" + "1\n" * 30 + "0\n" * 70)
+    (directory / "network.yaml").write_text(SPEC)
+    if ARGUMENTS is NETWORK:
+        (directory / "work" / "data.csv").write_text("x,y\n" + "1,0\n" * 30 + "0,1\n" * 70)
+    else:
+        (directory / "work" / "data.csv").write_text("x\n" + "1\n" * 30 + "0\n" * 70)
     return directory
 
 
@@ -166,7 +174,8 @@ def examine(directory: Path) -> tuple[list[str], bytes | None, dict[str, bytes],
             document, draw = parse_document(bundle["release.json"]), parse_draw(payload)
             if (document.statistics, document.bounds) != (draw.statistics, draw.bounds):
                 wrong.append("the bundle is not of the sealed draw")
-        if set(bundle) != {"release.json", "statistics.csv", "samples.parquet", "report.md"}:
+        tables = {"tables.csv"} if ARGUMENTS is NETWORK else set()
+        if set(bundle) != {"release.json", "statistics.csv", "samples.parquet", "report.md"} | tables:
             wrong.append(f"an incomplete bundle: {sorted(bundle)}")
     if release.stage == "published" and not bundle:
         wrong.append("published, but no bundle")
@@ -226,6 +235,8 @@ if __name__ == "__main__":
     kind, place = sys.argv[1], Path(sys.argv[2])
     if kind == "bounds":
         ARGUMENTS = BOUNDED
+    if kind == "network":
+        ARGUMENTS = NETWORK
     if kind == "terminate":
         summary = sweep(place, signal.SIGTERM, {128 + signal.SIGTERM}, pairs=False)
     else:

@@ -26,7 +26,7 @@ N_DRAWS = 4000
 
 
 def tall_tables() -> list[NoisyTable]:
-    """Return 3x2 tables of at most 5 records: known and bounded totals, both laws of noise, with margins and without."""
+    """Return 3x2 tables of at most 5 records: known and bounded totals, with margins and without."""
     observed = np.array([[2.0, -1.0], [1.0, 1.4], [0.0, 3.0]])
     concentration, rows = np.array([[0.5, 2.0], [1.0, 1.0], [3.0, 0.7]]), np.array([1.0, 2.5, 0.6])
     found = []
@@ -56,9 +56,7 @@ def largest_z(found: list[Array]) -> float:
     worst = 0.0
     for counts, (states, weights) in zip(found, EXACT, strict=True):
         both = [
-            np.concatenate(
-                [x.reshape(len(x), -1), x.reshape(len(x), -1) ** 2, x.sum(axis=2), x.sum(axis=2) ** 2], axis=1
-            )
+            np.concatenate([x.reshape(len(x), -1) ** k for k in (1, 2)] + [x.sum(axis=2) ** k for k in (1, 2)], axis=1)
             for x in (counts, states)
         ]
         mean = weights @ both[1]
@@ -204,15 +202,13 @@ def test_a_lattice_is_as_good_as_exact_integers_where_rows_are_many_steps_long(
     assert quantiles < 0.01 + 0.05
 
 
-@pytest.mark.parametrize("rows", [8, 64])
+@pytest.mark.parametrize("rows", [4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["known", "at-most"])
 def test_a_lattice_is_not_used_where_rows_may_be_nearly_empty(
     rows: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of 30 to 250 records under noise of sd 1,400, where zero is not far: sds and quantiles stay right."""
-    table = replace(
-        wide(rows, 8 if rows == 8 else 4, 2000, DiscreteLaplace(1000.0), kind, 1.0, 4), row_concentration=np.ones(rows)
-    )
+    """Rows of 125 to 250 records under noise of sd 1,400, where zero is not far: sds and quantiles stay right."""
+    table = replace(wide(rows, rows, 1000, DiscreteLaplace(1000.0), kind, 1.0, 4), row_concentration=np.ones(rows))
     found = draw_table(table, 4000, np.random.default_rng(6))
     if found is None:
         return
@@ -263,8 +259,8 @@ def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
         assert_uniform(column, FALSE_FAIL)
 
 
-def test_noise_taken_for_a_tenth_is_caught_by_ranks() -> None:
-    columns = ranks("noise far above the counts", 200, DiscreteLaplace(6.0)).T
+def test_noise_taken_for_four_times_as_wide_is_caught_by_ranks() -> None:
+    columns = ranks("a lattice", 200, DiscreteLaplace(320.0)).T
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
 
 
@@ -277,10 +273,8 @@ def test_the_markov_chain_finds_the_same() -> None:
     problem = NoisyTables(
         (problem.tables[0], *(replace(t, margin=margin, margin_variance=variance) for t in problem.tables[1:]))
     )
-    one, other = (
-        infer(problem, method, 4000, np.random.default_rng(k), Effort(ess=400))
-        for k, method in enumerate(("noise-aware", "chain"))  # type: ignore[arg-type]
-    )
+    one = infer(problem, "noise-aware", 4000, np.random.default_rng(0), Effort(ess=400))
+    other = infer(problem, "chain", 4000, np.random.default_rng(1), Effort(ess=400))
     assert one.exact
     assert not other.exact
     for left, right in zip(one.marginals, other.marginals, strict=True):
