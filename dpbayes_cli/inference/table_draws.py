@@ -30,11 +30,11 @@ _FINENESS = 7.0
 """A lattice step is at most this part of the noise's standard deviation, and at least half of that."""
 _POINTS = 256
 """A lattice has so many steps up to a known total, however wide the noise."""
-_LENGTH = 8.0
+_LENGTH = 2.0
 """The shortest row that is plausible has so many steps a cell: where counts are a few steps, what they may add up to is
 not what whole counts do."""
-_WORK = 1 << 30
-"""Points times draws that a table may take for a finer lattice than the noise asks for; about five seconds."""
+_WORK = 1 << 27
+"""Points times draws that a table may take for a finer lattice than the noise asks for; about half a second."""
 _LEAST_DRAWS = 1000
 _NATS = 22.0
 _WIDENINGS = (1.0, 3.0, 9.0)
@@ -79,7 +79,8 @@ class _Lattice:
     """The factors of all cells of a table on a common lattice of counts, multiples of ``step``.
 
     Attributes:
-        step: counts a lattice step.
+        step: counts a lattice step; a point stands for so many counts, from ``step`` times its index on.
+        middle: the middle of the counts of a point, above the first.
         low: the first lattice point of each cell, shape (n_cells,).
         log_factors: the log factor of each cell's points, -inf beyond its last, shape (n_cells, n_points).
         rows: the number of rows.
@@ -97,7 +98,8 @@ class _Lattice:
         sharpest = 1.0 / math.sqrt(max(float(_margins(table)[1].max()), 1e-300))
         finest = min(finest, max(min(_shortest_row(table, sd) / _LENGTH / self.values, 2.0 * sharpest), affordable))
         self.step = 1 << max(0, math.floor(math.log2(finest))) if finest >= 1.0 else 1
-        self.most = None if largest is None else round(largest / self.step)
+        self.middle = (self.step - 1) / 2.0
+        self.most = None if largest is None else largest // self.step
         observed = table.observed.ravel()
         center = observed if largest is None else np.minimum(observed, largest)
         self.low = np.floor(np.maximum(center - radius, 0.0) / self.step).astype(np.int64)
@@ -108,7 +110,7 @@ class _Lattice:
         self.high = high
         index = self.low[:, None] + np.arange(int((high - self.low).max()) + 1)
         prior = _log_cells(index, self.step, table.concentration.ravel())
-        noise = table.noise.log_pmf(observed[:, None] - index * float(self.step))
+        noise = table.noise.log_pmf(observed[:, None] - (index * float(self.step) + self.middle))
         self.log_factors = np.where(index <= high[:, None], prior + noise, -np.inf)
         self.log_factors -= self.log_factors.max(axis=1, keepdims=True)
         self.index = index
@@ -122,7 +124,7 @@ class _Lattice:
         variance = (weights * self.index**2).sum(axis=1) - mean**2
         shape = (self.rows, self.values)
         return (
-            mean.reshape(shape).sum(axis=1) * self.step,
+            mean.reshape(shape).sum(axis=1) * self.step + self.values * self.middle,
             np.maximum(variance, 1e-6).reshape(shape).sum(axis=1) * self.step**2,
         )
 
@@ -145,14 +147,13 @@ class _Lattice:
         return float((below | above).mean()) > _EDGE
 
     def spread(self, counts: Integers, rng: np.random.Generator) -> Floats:
-        """Return counts from lattice points: themselves, or a point around each as the prior has it near zero."""
+        """Return counts from lattice points: one of those that each stands for, as the prior has them near zero."""
         if self.step == 1:
             return counts.astype(np.float64)
-        place = (counts + rng.random(counts.shape) - 0.5) * self.step
+        within = rng.random(counts.shape)
         zero = np.nonzero(counts == 0)
-        concentration = self.table.concentration.ravel()[zero[1]]
-        place[zero] = 0.5 * self.step * rng.random(len(zero[0])) ** (1.0 / concentration)
-        return place
+        within[zero] **= 1.0 / self.table.concentration.ravel()[zero[1]]
+        return np.asarray(counts * float(self.step) + np.floor(within * self.step))
 
 
 def _shortest_row(table: NoisyTable, sd: float) -> float:
@@ -167,16 +168,15 @@ def _shortest_row(table: NoisyTable, sd: float) -> float:
 
 
 def _log_cells(index: Integers, step: int, concentration: Floats) -> Floats:
-    """Return the log of the sum of Gamma(a + c) / c! over the counts around each lattice point, up to constants."""
+    """Return the log of the sum of Gamma(a + c) / c! over the counts of each lattice point, up to constants."""
     if (concentration == 1.0).all():
-        half = np.where((index == 0) & (step > 1), -math.log(2.0), 0.0)
-        return np.broadcast_to(half, index.shape)
+        return np.zeros(index.shape)
     a = concentration[:, None]
-    counts = index.astype(np.float64) * step
+    counts = index.astype(np.float64) * step + (step - 1) / 2.0
     logs = log_gamma_ratio(counts + 1.0, np.broadcast_to(a - 1.0, counts.shape))
-    if step > 1:  # sums of Gamma(a + c) / c! for c <= m are Gamma(a + m + 1) / (a m!)
+    if step > 1:  # sums of Gamma(a + c) / c! for c < m are Gamma(a + m) / (a (m - 1)!)
         near = index <= 8
-        edge = np.where(near, counts, 0.0) + 0.5 * step
+        edge = np.where(near, index + 1.0, 1.0) * step
 
         def log_below(m: Floats) -> Floats:
             return np.asarray(log_gamma_ratio(m, np.broadcast_to(a, m.shape)) - np.log(a))
@@ -258,10 +258,11 @@ def _with_factor(lattice: _Lattice, row: int, law: Law, tilts: _Tilts) -> Law | 
     """Return the law of a row's total with the factor R of the row, tilted as the total of the table is."""
     table = lattice.table
     margin, precision = _margins(table)
-    totals = (law.low + np.arange(len(law.mass))) * float(lattice.step)
+    tilted = (law.low + np.arange(len(law.mass))) * float(lattice.step)
+    totals = tilted + lattice.values * lattice.middle
     a, b = float(table.concentration[row].sum()), float(table.row_concentration[row])
     with np.errstate(divide="ignore"):
-        logs = np.log(law.mass) + law.log_scale + (tilts.total - tilts.rows[row]) * totals
+        logs = np.log(law.mass) + law.log_scale + (tilts.total - tilts.rows[row]) * tilted
     if a != b:
         logs = logs + log_gamma_ratio(totals + a, np.full(totals.shape, b - a))
     logs = logs - 0.5 * precision[row] * (totals - margin[row]) ** 2
@@ -274,18 +275,23 @@ def _with_factor(lattice: _Lattice, row: int, law: Law, tilts: _Tilts) -> Law | 
 def _totals(lattice: _Lattice, law: Law, tilt: float, n_draws: int, rng: np.random.Generator) -> Integers | None:
     """Draw the total of the table, in lattice steps; None where it is known and out of reach."""
     table = lattice.table
-    if table.total.kind == "known":
-        place = (lattice.most or 0) - law.low
-        if not 0 <= place < len(law.mass) or law.mass[place] <= 0.0:
+    middles = lattice.rows * lattice.values * lattice.middle
+    if table.total.kind == "known":  # the lattice point above or below, so that the mean is the total
+        drawn = np.floor(
+            (table.total.n - middles) / lattice.step + (rng.random(n_draws) if lattice.step > 1 else np.zeros(n_draws))
+        )
+        place = drawn.astype(np.int64) - law.low
+        if place.min() < 0 or place.max() >= len(law.mass) or law.mass[place].min() <= 0.0:
             return None
-        return np.full(n_draws, lattice.most, dtype=np.int64)
+        return np.asarray(drawn, dtype=np.int64)
     found = law.low + np.arange(len(law.mass))
-    totals = found * float(lattice.step)
+    tilted = found * float(lattice.step)
+    totals = tilted + middles
     base = float(table.row_concentration.sum())
     with np.errstate(divide="ignore"):
-        logs = np.log(law.mass) - tilt * totals - log_gamma_ratio(totals + 1.0, np.full(totals.shape, base - 1.0))
-    if lattice.most is not None:
-        logs = np.where(found <= lattice.most, logs, -np.inf)
+        logs = np.log(law.mass) - tilt * tilted - log_gamma_ratio(totals + 1.0, np.full(totals.shape, base - 1.0))
+    if table.total.kind != "unbounded":
+        logs = np.where(totals <= table.total.n, logs, -np.inf)
     if not np.isfinite(logs.max()):
         return None
     cumulative = np.cumsum(normalized(logs))
