@@ -1,4 +1,4 @@
-"""Predictions from released networks: what is printed, what is refused, and that they are averages over the posterior."""
+"""Predictions from released networks: what is printed, what is refused, and that they average over the posterior."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Kill a release at every step, finish it, and check what must hold. A process of its own; forks one child a run.
 
-``python -m tests.faults.harness single|pairs|terminate|bounds|network DIRECTORY`` prints one JSON summary. Everything is imported
-before the first fork, so that a run costs a tenth of a second; each child is a real process that dies by a real
-signal. A step is an event that can be seen from outside or that guards one: every statement that the ledger executes,
-every file opened, written, synced, made or renamed, the reading of the data, the noise, the analysis, every line
-printed.
+``python -m tests.faults.harness single|pairs|terminate|bounds|network DIRECTORY`` prints one JSON summary. All is
+imported before the first fork, so that a run costs a tenth of a second; each child is a real process that dies by a
+real signal. A step is an event that can be seen from outside or that guards one: every statement that the ledger
+executes, every file opened, written, synced, made or renamed, the reading of the data, the noise, the analysis, every
+line printed.
 """
 
 from __future__ import annotations

@@ -259,6 +259,7 @@ def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
         assert_uniform(column, FALSE_FAIL)
 
 
+@pytest.mark.slow
 def test_noise_taken_for_four_times_as_wide_is_caught_by_ranks() -> None:
     columns = ranks("a lattice", 200, DiscreteLaplace(320.0)).T
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
