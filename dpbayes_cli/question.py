@@ -30,6 +30,10 @@ from dpbayes_cli.statistic import ProductOf, Statistic, TableCounts, Witness
 
 Say = Callable[[str], None]
 
+_MOST_DRAWN = 4_000_000
+"""Numbers that one release may draw. Written out they stay below what the ledger seals, whatever they are: nothing that
+depends on a draw may refuse it before it is sealed."""
+
 
 @dataclass(frozen=True)
 class Question:
@@ -144,6 +148,12 @@ def price(
         )
     request = request_of(spec, n_records)
     plan = mechanism.plan(model, request)
+    if plan.answer.draws * len(model.parameters) > _MOST_DRAWN:
+        raise SpecError(
+            f"{plan.answer.draws} draws of {len(model.parameters)} parameters are more than the ledger seals at once",
+            where="sampling.draws",
+            hint=f"at most {_MOST_DRAWN:,} numbers together",
+        )
     if law is None:
         return model, mechanism, plan
     last = law.grid.last

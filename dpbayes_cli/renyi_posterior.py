@@ -147,7 +147,8 @@ def _curve(family: ConjugateFamily, r: float, m: float, request: Request) -> Poi
     """Return the whole curve of all draws on the grid of orders below lambda*, the requested order included."""
     largest = family.order_max(r, m)
     orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), request.order})
-    finite = [order for order in orders if float(order) < largest * (1.0 - 1e-10)]
+    priced = {order: price(family, float(order), r, m) for order in orders if float(order) < largest * (1.0 - 1e-10)}
+    finite = {order: value for order, value in priced.items() if value.is_finite()}
     if request.order not in finite:
         raise SpecError(
             f"the divergence is infinite at and above order {largest:g}, and order {request.order:f} was asked for",
@@ -155,4 +156,4 @@ def _curve(family: ConjugateFamily, r: float, m: float, request: Request) -> Poi
             hint=f"a prior whose parameters are more than {(float(request.order) - 1) / (largest - 1):.4g} times as "
             "large, a smaller --order, or rdp-diffuse or rdp-concentrated",
         )
-    return tuple((order, price(family, float(order), r, m) * request.draws) for order in finite)
+    return tuple((order, value * request.draws) for order, value in finite.items())

@@ -39,8 +39,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):
         raise VerificationError("release.json does not hold the bounds that its spec asks for")
-    full = msgspec.json.decode(canonical_json(spec.stated_in_full))
-    if set(full) != set(document.spec) or not _holds(full, document.spec):
+    if canonical_json(spec.stated_in_full) != canonical_json(_with_later(document.spec)):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
     if not (drawn or names == list(asked)) or public != (document.n_records is not None):
@@ -53,11 +52,17 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     return spec
 
 
-def _holds(full: Any, stated: Any) -> bool:
-    """Return whether a stated spec is the full one, but for defaults that its time did not know."""
-    if isinstance(full, dict) and isinstance(stated, dict):
-        return all(key in full and _holds(full[key], value) for key, value in stated.items())
-    return bool(canonical_json(full) == canonical_json(stated))
+_LATER = {("sampling", "selection"): "exponential"}
+"""Options that bundles of earlier versions do not hold, with what was meant before they existed."""
+
+
+def _with_later(stated: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored spec with the options that its time did not know."""
+    whole = {key: dict(part) if isinstance(part, dict) else part for key, part in stated.items()}
+    for (section, key), value in _LATER.items():
+        if isinstance(whole.get(section), dict):
+            whole[section].setdefault(key, value)
+    return whole
 
 
 def released_of(document: ReleaseDocument | SealedDraw) -> Payload:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.prediction import Predictor
 
 
+_CONFIDENTIAL = "predictions are about the records in DATA, and as confidential as they are"
+
+
 @click.command("predict")
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.argument("data")
@@ -45,6 +48,7 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
         check_target(out)
     found = predictor(bundle, target)
     layout = stated(flags).get("source", {})
+    say(_CONFIDENTIAL)
     if out is None and not as_json:
         waiting, count = [_header(found)], [0]  # nothing is printed of a file that cannot be read
 
@@ -70,6 +74,7 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
                 "target": found.name,
                 "classes": list(found.classes),
                 "draws": len(found.draws),
+                "about": _CONFIDENTIAL,
                 "out": None if out is None else str(out),
                 "predictions": [
                     {"label": label or None, "probabilities": [None if np.isnan(p) else float(p) for p in row]}

@@ -198,6 +198,10 @@ class _Tilts:
 def _drawn(lattice: _Lattice, n_draws: int, rng: np.random.Generator) -> Integers | None:
     """Draw lattice points, shape (n_draws, n_cells); None where the totals that are asked for cannot be reached."""
     tilts = _tilts(lattice)
+    if not (
+        np.isfinite(tilts.rows).all() and math.isfinite(tilts.total) and np.isfinite(lattice.log_factors[:, 0]).all()
+    ):
+        return None
     cells = [lattice.factors(row, tilts.rows[row]) for row in range(lattice.rows)]
     suffixes = [suffixes_of(factors, _FLOOR) for factors in cells]
     rows = []

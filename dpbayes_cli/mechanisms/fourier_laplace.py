@@ -24,8 +24,8 @@ from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, Witness
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Integers
 
-_MOST_BITS = 18
-"""A table whose codes have more bits has too many parities."""
+_MOST_BITS, _MOST_PARITIES = 12, 1 << 15
+"""What is solved for by linear programming in seconds, of one table and of all."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,14 @@ def _parities(network: Network) -> Parities:
                 where="domain.variables",
                 hint="fewer parents, fewer values, or laplace",
             )
-    return Parities(network.sizes, network.families)
+    parities = Parities(network.sizes, network.families)
+    if parities.count > _MOST_PARITIES:
+        raise SpecError(
+            f"the tables have {parities.count:,} parities; allowed: {_MOST_PARITIES:,}",
+            where="domain.variables",
+            hint="fewer parents, fewer values, or laplace",
+        )
+    return parities
 
 
 @lru_cache(maxsize=8)

@@ -41,6 +41,9 @@ LARGEST_ORDER = 256.0
 LOST = 4e-15
 """A float difference of two logarithms errs by less than this part of their sizes."""
 
+NEAREST = 1e-6
+"""Where a difference cancels down to this part, at orders next to lambda*, floats hold too little of it: infinite."""
+
 
 def slack(order: float) -> float:
     """Return what finite precision can add to a Renyi divergence of an order: integers, decimals, grid, its ends."""
@@ -251,5 +254,8 @@ def fall(x: float, order: float, r: float) -> float:
 
     With what its floats may lose added.
     """
+    left = x - (order - 1.0) * r
+    if left < NEAREST * x:
+        return math.inf
     first, second = log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0), log_gamma_ratio_at(x, r)
-    return first + second + LOST * (abs(first) + abs(second))
+    return first + second + LOST * (abs(first) + abs(second)) + LOST * x / (left * (order - 1.0))

@@ -12,7 +12,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, LOST, ConjugateFamily, exact, fall, rise, updated
+from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, LOST, NEAREST, ConjugateFamily, exact, fall, rise, updated
 from dpbayes_cli.privacy.coordinate import TAIL, Lattice, LogGamma, Normal, log_gamma_ends, spacing_for
 from dpbayes_cli.privacy.grid import EXACT
 
@@ -84,8 +84,11 @@ class GammaRateFamily(ConjugateFamily):
         k, b, step = self.shape / m + r * self.n, self.rate / m, r * self.bound
 
         def one(ratio: float) -> float:  # b2 / b1 - 1: the logs of b2 / b1 and of order - (order - 1) b2 / b1
+            left = 1.0 - (order - 1.0) * ratio
+            if left < NEAREST:
+                return math.inf
             first, second = -math.log1p(-(order - 1.0) * ratio) / (order - 1.0), -math.log1p(ratio)
-            return k * (first + second + LOST * (abs(first) + abs(second)))
+            return k * (first + second + LOST * (abs(first) + abs(second) + 1.0 / (left * (order - 1.0))))
 
         return max(one(step / b), one(-step / (b + step)))
 

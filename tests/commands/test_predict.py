@@ -34,13 +34,17 @@ def rows_of(text: str) -> list[list[str]]:
     return list(csv.reader(text.splitlines()))
 
 
+ABOUT = "predictions are about the records in DATA, and as confidential as they are\n"
+
+
 def probabilities(text: str) -> Any:
     return np.array([[float(cell) for cell in row[2:]] for row in rows_of(text)[1:]])
 
 
 def test_a_line_a_record_with_label_and_probabilities(dpbayes: Cli, bundle: Path) -> None:
     done = dpbayes("predict", bundle, "new.csv")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, ABOUT)
+    assert dpbayes("predict", bundle, "new.csv", "-q").err == ""
     rows = rows_of(done.out)
     assert rows[0] == ["record", "class", "p[class=no]", "p[class=yes]"]
     assert [row[0] for row in rows[1:]] == [str(i) for i in range(1, 51)]
@@ -220,4 +224,4 @@ def test_a_reader_that_goes_away_ends_it(dpbayes: Cli, bundle: Path, place: Path
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 141
     assert len(done.stdout.splitlines()) == 2
-    assert done.stderr == ""
+    assert done.stderr == ABOUT

@@ -190,7 +190,7 @@ def test_a_wrong_acceptance_is_caught(
 
 def test_theta_has_the_enumerated_moments() -> None:
     """Means within 6 standard errors, sds within 20 %: at 600 effective draws, false-fail 1e-6."""
-    posterior = infer(NoisyTables(tuple(TINY)), "noise-aware", 500, np.random.default_rng(6), Effort(ess=600))
+    posterior = infer(NoisyTables(tuple(TINY)), "chain", 500, np.random.default_rng(6), Effort(ess=600))
     assert posterior.draws.shape == (500, sum(table.observed.size for table in TINY))
     means, sds = (np.concatenate(each) for each in zip(*map(theta_moments, TINY), strict=True))
     marginals = posterior.marginals
@@ -255,7 +255,7 @@ def small_network() -> NoisyTables:
 
 
 def solve(tables: tuple[NoisyTable, ...], n_draws: int = 500, seed: int = 2) -> Posterior:
-    return infer(NoisyTables(tables), "noise-aware", n_draws, np.random.default_rng(seed))
+    return infer(NoisyTables(tables), "chain", n_draws, np.random.default_rng(seed))
 
 
 @pytest.mark.usefixtures("short")
@@ -296,7 +296,7 @@ def test_a_network_that_is_too_large_returns_fewer_draws(monkeypatch: pytest.Mon
     monkeypatch.setattr("dpbayes_cli.inference.tables._STORED", 17 * 8000)
     posterior = solve(small_network().tables, 6000)
     assert 200 <= len(posterior.draws) <= 4000
-    assert "too many to return" in posterior.method
+    assert "3000 samples are returned, the most for 17 cells" in posterior.method
 
 
 def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
