@@ -33,8 +33,9 @@ _POINTS = 256
 _LENGTH = 2.0
 """The shortest row that is plausible has so many steps a cell: where counts are a few steps, what they may add up to is
 not what whole counts do."""
-_WORK = 1 << 27
-"""Points times draws that a table may take for a finer lattice than the noise asks for; about half a second."""
+TABLE_WORK, NETWORK_WORK = 1 << 27, 1 << 29
+"""Points times draws that one table, and all of a network, may take for finer lattices than the noise asks for: about
+half a second, and two. A lattice as the noise asks for puts means within a tenth of a standard deviation."""
 _LEAST_DRAWS = 1000
 _NATS = 22.0
 _WIDENINGS = (1.0, 3.0, 9.0)
@@ -58,15 +59,21 @@ class TableDraws:
     step: int
 
 
-def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator) -> TableDraws | None:
+def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator, work: int = TABLE_WORK) -> TableDraws | None:
     """Draw latent counts independently from their posterior.
+
+    Args:
+        table: the problem.
+        n_draws: how many.
+        rng: the generator.
+        work: points times draws that may be taken for a finer lattice than the noise asks for.
 
     Returns:
         The draws; None where the table is too large, or its total, its margins and what was observed do not go
         together.
     """
     for widening in _WIDENINGS:
-        lattice = _Lattice(table, widening, n_draws)
+        lattice = _Lattice(table, widening, n_draws, work)
         if lattice.log_factors.size > _ELEMENTS:
             return None
         counts = _drawn(lattice, n_draws, rng)
@@ -86,7 +93,7 @@ class _Lattice:
         rows: the number of rows.
     """
 
-    def __init__(self, table: NoisyTable, widening: float, n_draws: int) -> None:
+    def __init__(self, table: NoisyTable, widening: float, n_draws: int, work: int) -> None:
         self.table = table
         self.rows, self.values = table.concentration.shape
         sd = math.sqrt(max(table.noise.variance, 1e-12))
@@ -94,7 +101,7 @@ class _Lattice:
         radius = max(1.0, table.noise.radius(_NATS) * widening)
         finest = sd / _FINENESS if largest is None else min(sd / _FINENESS, largest / _POINTS)
         points = 2.0 * radius if largest is None else min(2.0 * radius, largest)
-        affordable = points * table.concentration.size * max(n_draws, _LEAST_DRAWS) / _WORK
+        affordable = points * table.concentration.size * max(n_draws, _LEAST_DRAWS) / work
         sharpest = 1.0 / math.sqrt(max(float(_margins(table)[1].max()), 1e-300))
         finest = min(finest, max(min(_shortest_row(table, sd) / _LENGTH / self.values, 2.0 * sharpest), affordable))
         self.step = 1 << max(0, math.floor(math.log2(finest))) if finest >= 1.0 else 1

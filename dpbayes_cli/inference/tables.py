@@ -18,7 +18,7 @@ from dpbayes_cli.inference.diagnostics import converged, diagnose
 from dpbayes_cli.inference.naive import project_on_simplex
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Method, Posterior
 from dpbayes_cli.inference.table_chain import TableChain
-from dpbayes_cli.inference.table_draws import draw_table
+from dpbayes_cli.inference.table_draws import NETWORK_WORK, TABLE_WORK, draw_table
 from dpbayes_cli.inference.table_layout import TableLayout
 from dpbayes_cli.inference.trace import Trace
 from dpbayes_cli.problems import NoisyTables, Scope
@@ -60,7 +60,8 @@ def infer_tables(
         return _by_chain(problem.tables, n_draws, rng, effort)
     n_cells = sum(table.concentration.size for table in problem.tables)
     wanted = min(max(n_draws // 2, min(effort.summary_draws, _SUMMARY)), max(_KEPT // n_cells, _FEWEST))
-    found = [draw_table(table, wanted, rng) for table in problem.tables]
+    work = min(TABLE_WORK, NETWORK_WORK // len(problem.tables))
+    found = [draw_table(table, wanted, rng, work) for table in problem.tables]
     drawn = [None if each is None else each.counts for each in found]
     coarsest = max((each.step for each in found if each is not None), default=1)
     left = [table for table, counts in zip(problem.tables, drawn, strict=True) if counts is None]
