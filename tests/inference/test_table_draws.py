@@ -349,7 +349,7 @@ def test_chains_are_run_for_those_tables_alone_that_have_no_draws(monkeypatch: p
     assert whole.diagnostics == {}
     monkeypatch.setattr(
         tables_module, "draw_table",
-        lambda table, n_draws, rng: None if table is problem.tables[1] else draw_table(table, n_draws, rng),
+        lambda table, *rest: None if table is problem.tables[1] else draw_table(table, *rest),
     )  # fmt: skip
     mixed = infer(problem, "noise-aware", 1000, np.random.default_rng(3))
     assert "of 1 tables by 4 Markov chains" in mixed.method
