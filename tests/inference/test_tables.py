@@ -224,6 +224,7 @@ def ranks(total: Total, noise: NoiseLaw, trials: int, assumed: NoiseLaw | None =
     return ranks_among(np.array([theta for theta, _ in drawn])[:, first], draws, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regime", REGIMES)
 def test_posteriors_are_calibrated(regime: str) -> None:
     """False-fail 3e-6 a regime: one Kolmogorov-Smirnov test a table."""
