@@ -70,8 +70,8 @@ class FourierLaplace(Mechanism):
         corrections="The papers charge for all patterns; a record moves half of them at most in one table, and which "
         "halves go together is counted exactly. Integers and exact integer noise in place of scaled real coefficients. "
         "The posterior takes the noise of a rebuilt cell, a sum of many, for normal.",
-        prefer_when="Tables that must agree, or small ones of two-valued variables that overlap, as in a chain. Of wide "
-        "tables and of many values a record moves half the parities, and two cells: there `laplace` tells more.",
+        prefer_when="Tables that must agree, or small ones of two-valued variables that overlap, as in a chain. Of "
+        "wide tables and of many values a record moves half the parities, and two cells: there `laplace` tells more.",
     )
     requires: ClassVar[tuple[type, ...]] = (DiscreteNetwork,)
 
