@@ -328,6 +328,7 @@ def test_chosen_bounds_are_near_the_quantiles() -> None:
         assert abs(counts[index] - quantile * n) <= np.abs(counts - quantile * n).min() + slack
 
 
+@pytest.mark.slow
 def test_posteriors_between_private_bounds_are_calibrated() -> None:
     """Gamma-exponential, n = 1000, epsilon 1 and 1 for the bounds, 300 trials; false-fail 1e-6."""
     spec = spec_of("gamma-exponential", on_invalid="impute:1", cells="1024", high="20", upper_quantile="0.9")

@@ -29,7 +29,7 @@ print(succeeded)
 
 @pytest.mark.parametrize(
     ("mode", "releases"),
-    [("named", 16), ("fresh", 10), *(pytest.param(mode, 50, marks=pytest.mark.slow) for mode in ("named", "fresh"))],
+    [("named", 8), ("fresh", 8), *(pytest.param(mode, 50, marks=pytest.mark.slow) for mode in ("named", "fresh"))],
 )
 def test_eight_processes_share_a_budget(mode: str, releases: int, dpbayes: Cli, coin: Path, place: Path) -> None:
     assert coin.parent == place

@@ -188,6 +188,7 @@ def test_a_wrong_acceptance_is_caught(
     assert after_moves(move) > 6.5
 
 
+@pytest.mark.slow
 def test_theta_has_the_enumerated_moments() -> None:
     """Means within 6 standard errors, sds within 20 %: at 600 effective draws, false-fail 1e-6."""
     posterior = infer(NoisyTables(tuple(TINY)), "chain", 500, np.random.default_rng(6), Effort(ess=600))
