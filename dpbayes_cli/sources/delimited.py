@@ -16,7 +16,7 @@ from dpbayes_cli.grammar import BLANKS
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
-from dpbayes_cli.sources.source import Reader, Source, column_index, unreadable
+from dpbayes_cli.sources.source import Cells, Reader, Source, column_index, unreadable
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
@@ -81,7 +81,7 @@ class DelimitedSource(Source):
             relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
             if len(texts) > _MOST_ALONE:
                 relation = split_relation(relation, "line", self._width, self._dialect)
-            reader.run(engine, relation, texts, pipe.cut, first)
+            reader.run(engine, Cells(relation, texts, first), pipe.cut)
         if reader.records != pipe.records:
             raise SourceError("the engine lost count of the records; nothing is released")
 

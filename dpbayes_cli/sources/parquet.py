@@ -10,7 +10,7 @@ from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.sources.location import Location, opened
-from dpbayes_cli.sources.source import Reader, Source, column_index, unreadable
+from dpbayes_cli.sources.source import Cells, Reader, Source, column_index, unreadable
 
 _TEXTUAL = (
     "VARCHAR",
@@ -80,7 +80,8 @@ class ParquetSource(Source):
         with cursor(unreadable()) as engine:
             for path in self._location.paths:
                 with opened(path) as file:
-                    reader.run(engine, _relation(file.fileno()), texts, engine.interrupt, integers=integers)
+                    cells = Cells(_relation(file.fileno()), texts, integers=integers)
+                    reader.run(engine, cells, engine.interrupt)
 
     def close(self) -> None:
         """Nothing stays open."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
@@ -22,6 +23,23 @@ def unreadable() -> SourceError:
     return SourceError("the engine could not read the data", hint="is the file complete?")
 
 
+@dataclass(frozen=True)
+class Cells:
+    """Where an engine finds the records, and in them the text of each column's cell.
+
+    Attributes:
+        relation: the FROM clause; one row a record.
+        texts: for each column the expression of its cell's text in that relation.
+        first: of one column of levels, a cheaper expression that settles most records.
+        integers: for columns of integers, by their index, the expressions of these.
+    """
+
+    relation: str
+    texts: Sequence[str]
+    first: str | None = None
+    integers: Mapping[int, str] = field(default_factory=dict)
+
+
 class Reader(Protocol):
     """What records are handed to, by the engine that reads them."""
 
@@ -30,24 +48,13 @@ class Reader(Protocol):
         """The number of records so far, valid or not."""
         ...
 
-    def run(
-        self,
-        engine: duckdb.DuckDBPyConnection,
-        relation: str,
-        texts: Sequence[str],
-        abort: Callable[[], None],
-        first: str | None = None,
-        integers: Mapping[int, str] = ...,
-    ) -> None:
-        """Read the records of a relation.
+    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
+        """Read all records.
 
         Args:
             engine: an open cursor.
-            relation: the FROM clause; one row a record.
-            texts: for each column the expression of its cell's text in that relation.
+            cells: where it finds them.
             abort: what ends the query early, called where this thread is interrupted.
-            first: of one column of levels, a cheaper expression that settles most records.
-            integers: for columns of integers, by their index, the expressions of these.
         """
         ...
 

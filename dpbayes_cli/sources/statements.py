@@ -5,20 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.duck import fetch
 from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.sources.records import literal
-from dpbayes_cli.sources.source import impute_code
+from dpbayes_cli.sources.source import Cells, impute_code
 from dpbayes_cli.statistic import CodeCounts, CountAt, Expression, ProductOf, Statistic, Statistics
 
 if TYPE_CHECKING:
     import duckdb
-
-NOTHING: Mapping[int, str] = MappingProxyType({})
 
 Monomial = tuple[int, ...]
 """A product of codes, by the places of its factors' columns, ascending."""
@@ -225,36 +222,20 @@ class Tally:
         wanted = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
         self._monomials = sorted(wanted - {()}) if self._numbers else []
 
-    def run(
-        self,
-        engine: duckdb.DuckDBPyConnection,
-        relation: str,
-        texts: Sequence[str],
-        abort: Callable[[], None],
-        first: str | None = None,
-        integers: Mapping[int, str] = NOTHING,
-    ) -> None:
-        """Count the records of a relation.
+    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
+        """Count the records; see ``Reader``."""
+        self.add(fetch(engine, self.query(cells), abort))
 
-        Args:
-            engine: an open cursor.
-            relation: the FROM clause; one row a record.
-            texts: for each column the expression of its cell's text in that relation.
-            abort: what ends the query early, called where this thread is interrupted.
-            first: of one column of levels, a cheaper expression that settles most records.
-            integers: for columns of integers, by their index, the expressions of these.
-        """
-        self.add(fetch(engine, self.query(relation, texts, first), abort))
-
-    def query(self, relation: str, texts: Sequence[str], first: str | None = None) -> str:
+    def query(self, cells: Cells) -> str:
         """Return the query whose rows ``add`` takes."""
+        relation, texts = cells.relation, cells.texts
         if self._histogram is not None:
             return histogram_query(relation, texts[0], self._histogram, impute_code(self._histogram, self._policy))
         imputes = [impute_code(column, self._policy) for column in self._columns]
         if self._numbers:
             return number_query(relation, texts, self._numbers, imputes, self._monomials)
         (column,), (text,), (impute,) = self._columns, texts, imputes
-        return counting_query(relation, text, cast(Column, column), impute, first)
+        return counting_query(relation, text, cast(Column, column), impute, cells.first)
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Add the rows of one query."""

@@ -7,13 +7,14 @@ Counts add up over blocks and files, so that neither order nor partition matters
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.duck import stream
-from dpbayes_cli.sources.source import impute_code
-from dpbayes_cli.sources.statements import NOTHING, Tally, code_expression, cut_expression
+from dpbayes_cli.sources.source import Cells, impute_code
+from dpbayes_cli.sources.statements import Tally, code_expression, cut_expression
 from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, released_values
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def tally_for(columns: Sequence[AnyColumn], statistic: Statistic, policy: Record
     return (TableTally if statistic.tables else Tally)(columns, statistic, policy)
 
 
-class PackedCodes:
-    """How the codes of a record travel: packed into a few integers, an invalid cell as the code after the last.
+class PackedCodes(ABC):
+    """Reads codes of records, packed into a few integers, block by block; an invalid cell is the code after the last.
 
     Args:
         columns: columns of levels and of cut numbers.
@@ -46,29 +47,46 @@ class PackedCodes:
     """
 
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy) -> None:
-        if any(isinstance(column, NumericColumn) for column in columns):
+        self._columns = [column for column in columns if not isinstance(column, NumericColumn)]
+        if len(self._columns) < len(columns):
             raise ValueError("tables are of levels")
-        self._columns, self._policy = columns, policy
-        self.sizes = [0 if isinstance(column, NumericColumn) else len(column.levels) for column in columns]
-        self.packs = _packs([size.bit_length() for size in self.sizes])
+        self._policy = policy
+        self._sizes = [len(column.levels) for column in self._columns]
+        self._packs = _packs([size.bit_length() for size in self._sizes])
+        self.records = 0
 
-    def query(self, relation: str, texts: Sequence[str], integers: Mapping[int, str]) -> str:
-        """Return the query of one row a record; see ``Tally.run``."""
-        cells = ", ".join(f"{integers.get(i, text)} AS cell_{i}" for i, text in enumerate(texts))
+    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
+        """Read all records; see ``Reader``."""
+        stream(engine, self._query(cells), abort, self._unpack)
+
+    def _query(self, cells: Cells) -> str:
+        """Return the query of one row a record."""
+        named = ", ".join(f"{cells.integers.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
         codes = []
         for i, column in enumerate(self._columns):
             impute = impute_code(column, self._policy)
-            invalid = self.sizes[i] if impute is None else impute
-            code = _code(f"cell_{i}", column, integers=i in integers)
+            invalid = self._sizes[i] if impute is None else impute
+            code = _code(f"cell_{i}", column, integers=i in cells.integers)
             codes.append(f"CAST(coalesce({code}, {invalid}) AS BIGINT) AS code_{i}")
         packed = [
             " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"
-            for p, pack in enumerate(self.packs)
+            for p, pack in enumerate(self._packs)
         ]
-        return f"SELECT {', '.join(packed)} FROM (SELECT {', '.join(codes)} FROM (SELECT {cells} FROM {relation}))"
+        return (
+            f"SELECT {', '.join(packed)} FROM (SELECT {', '.join(codes)} FROM (SELECT {named} FROM {cells.relation}))"
+        )
+
+    def _unpack(self, packed: Sequence[NDArray[Any]]) -> None:
+        block = _Block(packed, self._packs, self._sizes)
+        self.records += block.n_records
+        self._take(block)
+
+    @abstractmethod
+    def _take(self, block: _Block) -> None:
+        """Take a block of records."""
 
 
-class TableTally:
+class TableTally(PackedCodes):
     """What one pass over the columns of a statistic of tables found; tallies of several files add up.
 
     Args:
@@ -80,41 +98,26 @@ class TableTally:
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
         import numpy as np
 
+        super().__init__(columns, policy)
         self._statistic = statistic
-        self._packed = PackedCodes(columns, policy)
         self._place = {column.role: i for i, column in enumerate(columns)}
         self._tables: list[Integers] = [np.zeros(table.shape, dtype=np.int64) for table in statistic.tables]
-        self.records = 0
-
-    def run(
-        self,
-        engine: duckdb.DuckDBPyConnection,
-        relation: str,
-        texts: Sequence[str],
-        abort: Callable[[], None],
-        first: str | None = None,
-        integers: Mapping[int, str] = NOTHING,
-    ) -> None:
-        """Count the records of a relation; see ``Tally.run``."""
-        stream(engine, self._packed.query(relation, texts, integers), abort, self._add)
 
     def evidence(self) -> Statistics:
         """Return the components of the statistic."""
         return Statistics(released_values(self._statistic, self._tables), self.records)
 
-    def _add(self, block: Sequence[NDArray[Any]]) -> None:
-        """Count a block of packed codes."""
+    def _take(self, block: _Block) -> None:
+        """Count a block of records."""
         import numpy as np
 
-        counted = _Block(block, self._packed.packs, self._packed.sizes)
-        self.records += counted.n_records
-        whole = counted.valid(range(len(self._place))) if self._statistic.whole_records else None
+        whole = block.valid(range(len(self._place))) if self._statistic.whole_records else None
         for table, total in zip(self._statistic.tables, self._tables, strict=True):
             axes = [self._place[role] for role in table.roles]
-            np.add(total, np.reshape(_counted(counted, table, axes, whole), table.shape), out=total)
+            np.add(total, np.reshape(_counted(block, table, axes, whole), table.shape), out=total)
 
 
-class CodeReader:
+class CodeReader(PackedCodes):
     """Hands the codes of the records over, in their order, -1 for an invalid cell: for predictions, not for releases.
 
     Args:
@@ -124,37 +127,22 @@ class CodeReader:
     """
 
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy, take: Callable[[Integers], None]) -> None:
-        self._packed, self._take = PackedCodes(columns, policy), take
-        self.records = 0
+        super().__init__(columns, policy)
+        self._hand_over = take
 
-    def run(
-        self,
-        engine: duckdb.DuckDBPyConnection,
-        relation: str,
-        texts: Sequence[str],
-        abort: Callable[[], None],
-        first: str | None = None,
-        integers: Mapping[int, str] = NOTHING,
-    ) -> None:
-        """Read the records of a relation; see ``Tally.run``."""
-        stream(engine, self._packed.query(relation, texts, integers), abort, self._add)
-
-    def _add(self, block: Sequence[NDArray[Any]]) -> None:
+    def _take(self, block: _Block) -> None:
+        """Hand the codes of a block over."""
         import numpy as np
 
-        found = _Block(block, self._packed.packs, self._packed.sizes)
-        self.records += found.n_records
-        sizes = self._packed.sizes
-        codes = np.stack([found.codes(i) for i in range(len(sizes))], axis=1)
-        self._take(np.where(codes < np.array(sizes), codes, -1))
+        sizes = self._sizes
+        codes = np.stack([block.codes(i) for i in range(len(sizes))], axis=1)
+        self._hand_over(np.where(codes < np.array(sizes), codes, -1))
 
 
-def _code(cell: str, column: AnyColumn, *, integers: bool) -> str:
+def _code(cell: str, column: Column | CutColumn, *, integers: bool) -> str:
     """Return the expression of a code, NULL where the cell is invalid."""
     if isinstance(column, CutColumn):
         return cut_expression(cell, column, integers=integers)
-    if isinstance(column, NumericColumn):
-        raise ValueError("tables are of levels")
     return code_expression(cell, column, integers=integers)
 
 
