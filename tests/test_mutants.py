@@ -158,8 +158,8 @@ MUTANTS = {
     ),
     "L1 taken for L2": (
         "mechanisms/gaussian.py",
-        "DiscreteGaussian.calibrate(statistic.sensitivity_l2_squared, rho)",
-        "DiscreteGaussian.calibrate(statistic.sensitivity_l1**2, rho)",
+        "lambda part: part.sensitivity_l2_squared",
+        "lambda part: part.sensitivity_l1**2",
         "tests/mechanisms/test_gaussian.py::test_rho_sets_the_scale",
     ),
     "a reservation drawn from at another price": (
@@ -351,19 +351,19 @@ MUTANTS = {
     ),
     "an invalid cell counted as the first value": (
         "sources/tables.py",
-        "invalid = self.sizes[i] if impute is None else impute",
+        "invalid = self._sizes[i] if impute is None else impute",
         "invalid = 0 if impute is None else impute",
         "tests/sources/test_tables.py::test_every_spelling_has_one_outcome",
     ),
     "codes that overlap by a bit": (
         "sources/tables.py",
-        "_packs([size.bit_length() for size in self.sizes])",
-        "_packs([(size - 1).bit_length() for size in self.sizes])",
+        "_packs([size.bit_length() for size in self._sizes])",
+        "_packs([(size - 1).bit_length() for size in self._sizes])",
         "tests/sources/test_tables.py::test_codes_of_more_than_one_word_do_not_overlap",
     ),
     "records counted that are not whole": (
         "sources/tables.py",
-        "whole = counted.valid(range(len(self._place))) if self._statistic.whole_records else None",
+        "whole = block.valid(range(len(self._place))) if self._statistic.whole_records else None",
         "whole = None",
         "tests/sources/test_tables.py::test_bitmaps_and_indices_count_the_same",
     ),

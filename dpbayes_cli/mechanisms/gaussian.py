@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import ClassVar
 
+from dpbayes_cli.calibrated_noise import calibrated_noise
 from dpbayes_cli.contracts import (
     Card,
     Mechanism,
@@ -19,9 +20,9 @@ from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
 from dpbayes_cli.privacy.noise import DiscreteGaussian
-from dpbayes_cli.privacy.part_noise import PartNoise, noise_by_parts
+from dpbayes_cli.privacy.part_noise import PartNoise
 from dpbayes_cli.privacy.renyi import rho_of_epsilon
-from dpbayes_cli.statistic import Statistic, Statistics
+from dpbayes_cli.statistic import Statistics
 
 
 class Gaussian(Mechanism):
@@ -59,21 +60,9 @@ class Gaussian(Mechanism):
         rho = _rho(request)
         check_rho(rho)
         statistic = self.statistic(model, request.policy)
-        noise = self._calibrated(statistic, rho)
+        noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
         guarantee = ZeroConcentrated(rho)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
-
-    @staticmethod
-    def _calibrated(statistic: Statistic, rho: Decimal) -> DiscreteGaussian | PartNoise:
-        parts = statistic.parts
-        if len({part.weight for part in parts}) < 2:
-            return DiscreteGaussian.calibrate(statistic.sensitivity_l2_squared, rho)
-        return noise_by_parts(
-            rho,
-            [part.size for part in parts],
-            [part.weight for part in parts],
-            lambda i, share: DiscreteGaussian.calibrate(parts[i].sensitivity_l2_squared, share),
-        )
 
     def release(self, plan: Plan, evidence: Statistics) -> Payload:
         """Add the planned noise to the exact statistic.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import ClassVar
 
+from dpbayes_cli.calibrated_noise import calibrated_noise
 from dpbayes_cli.contracts import (
     Card,
     Mechanism,
@@ -17,8 +17,8 @@ from dpbayes_cli.contracts import (
 )
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.privacy.part_noise import PartNoise, noise_by_parts
-from dpbayes_cli.statistic import Statistic, Statistics
+from dpbayes_cli.privacy.part_noise import PartNoise
+from dpbayes_cli.statistic import Statistics
 
 
 class Laplace(Mechanism):
@@ -56,20 +56,10 @@ class Laplace(Mechanism):
         """
         statistic = self.statistic(model, request.policy)
         guarantee = PureDP(request.stated_epsilon())
-        noise = self._calibrated(statistic, guarantee.epsilon)
-        return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
-
-    @staticmethod
-    def _calibrated(statistic: Statistic, epsilon: Decimal) -> DiscreteLaplace | PartNoise:
-        parts = statistic.parts
-        if len({part.weight for part in parts}) < 2:
-            return DiscreteLaplace.calibrate(statistic.sensitivity_l1, epsilon)
-        return noise_by_parts(
-            epsilon,
-            [part.size for part in parts],
-            [part.weight for part in parts],
-            lambda i, share: DiscreteLaplace.calibrate(parts[i].sensitivity_l1, share),
+        noise = calibrated_noise(
+            statistic, guarantee.epsilon, DiscreteLaplace.calibrate, lambda part: part.sensitivity_l1
         )
+        return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
 
     def release(self, plan: Plan, evidence: Statistics) -> Payload:
         """Add the planned noise to the exact statistic.
