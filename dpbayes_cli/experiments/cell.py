@@ -33,11 +33,18 @@ class Cell(ABC):
 
     name: str
     """The name of the case, which changes no number."""
+    seed: int
+    """The seed of the study."""
 
     @property
     @abstractmethod
     def label(self) -> str:
         """The cell in one line, for people."""
+
+    @property
+    @abstractmethod
+    def data(self) -> dict[str, Any]:
+        """What the simulated data depend on; all methods see the same."""
 
     @property
     @abstractmethod
@@ -57,8 +64,20 @@ class Cell(ABC):
         """The digest of the definition, which names the cell's file."""
         return digest("experiment cell", canonical_json(self.definition))
 
+    def data_seed(self) -> np.random.SeedSequence:
+        """Return the seed of the data: the same for every method."""
+        return self.seed_of("experiment data", self.data)
 
-def seed_by(seed: int, key: str) -> np.random.SeedSequence:
+    def inference_seed(self) -> np.random.SeedSequence:
+        """Return the seed of the method's own draws."""
+        return _seed_by(self.seed, self.digest)
+
+    def seed_of(self, purpose: str, content: dict[str, Any]) -> np.random.SeedSequence:
+        """Return the seed of what depends on some content alone."""
+        return _seed_by(self.seed, digest(purpose, canonical_json(content)))
+
+
+def _seed_by(seed: int, key: str) -> np.random.SeedSequence:
     """Return the seed of what a digest defines, in a study of a seed."""
     import numpy as np
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from dpbayes_cli import __version__
-from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.experiments.calibration.study import CalibrationStudy, CaseSection, Method, OpsSection, coordinates
-from dpbayes_cli.experiments.cell import Cell, Outcome, seed_by
-
-if TYPE_CHECKING:
-    import numpy as np
+from dpbayes_cli.experiments.cell import Cell, Outcome
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ class CalibrationCell(Cell):
 
     @property
     def data(self) -> dict[str, Any]:
-        """What the simulated parameters, records and releases depend on; all methods see the same."""
+        """What the simulated parameters, records and releases depend on; see ``Cell.data``."""
         return {
             "model": self.case.model,
             "domain": self.case.domain,
@@ -81,14 +77,6 @@ class CalibrationCell(Cell):
         from dpbayes_cli.experiments.calibration.simulation import simulate_cell
 
         return simulate_cell(self)
-
-    def data_seed(self) -> np.random.SeedSequence:
-        """Return the seed of parameters, records, noise and non-private draws: the same for every method."""
-        return seed_by(self.seed, digest("experiment data", canonical_json(self.data)))
-
-    def inference_seed(self) -> np.random.SeedSequence:
-        """Return the seed of the method's own draws."""
-        return seed_by(self.seed, self.digest)
 
 
 def cells(study: CalibrationStudy) -> list[CalibrationCell]:

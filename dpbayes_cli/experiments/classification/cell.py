@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli import __version__
-from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.errors import SourceError
-from dpbayes_cli.experiments.cell import Cell, Outcome, seed_by
+from dpbayes_cli.experiments.cell import Cell, Outcome
 from dpbayes_cli.experiments.classification.study import ClassificationCase, ClassificationStudy, Method
 
 if TYPE_CHECKING:
@@ -76,18 +75,10 @@ class ClassificationCell(Cell):
 
         return predict_cell(self)
 
-    def data_seed(self) -> np.random.SeedSequence:
-        """Return the seed of tables and records: the same for every price and method."""
-        return seed_by(self.seed, digest("experiment data", canonical_json(self.data)))
-
     def noise_seed(self, mechanism: str) -> np.random.SeedSequence:
         """Return the seed of a mechanism's noise: the same for all that is made of one release."""
         released = {**self.data, "epsilon": self.epsilon, "mechanism": mechanism}
-        return seed_by(self.seed, digest("experiment noise", canonical_json(released)))
-
-    def inference_seed(self) -> np.random.SeedSequence:
-        """Return the seed of the method's own draws."""
-        return seed_by(self.seed, self.digest)
+        return self.seed_of("experiment noise", released)
 
 
 def cells(study: ClassificationStudy) -> list[ClassificationCell]:
