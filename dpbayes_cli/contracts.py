@@ -221,6 +221,10 @@ class Sampler(ABC):
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return mean and standard deviation of that law for the first parameter, in floats: for planning."""
 
+    def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
+        """Return those of the first parameter of every row of a network's tables; of other models ``moments`` alone."""
+        return [self.moments(values)]
+
 
 @dataclass(frozen=True)
 class Step:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from dpbayes_cli.capabilities import ConjugatePosterior, total_of
 from dpbayes_cli.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.contracts import NoisyStatistics
 from dpbayes_cli.network import Network, cell_names
+from dpbayes_cli.network_domain import VariableSection, check_variables, stated_concentrations
 from dpbayes_cli.network_margins import Margins
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -47,6 +48,35 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
     weights: tuple[Fraction, ...]
     target: int | None
 
+    @classmethod
+    def of_variables(
+        cls,
+        variables: Mapping[str, VariableSection],
+        parents: Sequence[Sequence[str]],
+        target: str | None,
+        concentrations: Any,
+    ) -> Self:
+        """Build the model from what a spec states.
+
+        Args:
+            variables: by name, in order.
+            parents: the names of the parents of each.
+            target: the name of the variable that predictions are of, or None.
+            concentrations: the prior; see ``stated_concentrations``.
+
+        Raises:
+            ValueError: the variables are no network.
+            SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
+        """
+        network = check_variables(variables, parents, target)
+        return cls(
+            network,
+            tuple(part.column(name) for name, part in variables.items()),
+            stated_concentrations(concentrations, network),
+            tuple(Fraction(repr(part.weight)) for part in variables.values()),
+            None if target is None else network.names.index(target),
+        )
+
     @property
     def columns(self) -> tuple[Column | CutColumn, ...]:
         """The variables."""
@@ -61,6 +91,16 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
     def parameters(self) -> tuple[str, ...]:
         """One parameter a cell, ``theta[child=value|parent=value]``."""
         return cell_names(self.network, "theta")
+
+    @property
+    def row_heads(self) -> tuple[int, ...]:
+        """The index of the first parameter of every row of every table."""
+        firsts = itertools.accumulate(self.network.n_cells, initial=0)
+        return tuple(
+            first + k
+            for first, cells, size in zip(firsts, self.network.n_cells, self.network.sizes, strict=False)
+            for k in range(0, cells, size)
+        )
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probabilities of the target's values where it has no parents, else nothing; see ``predict``."""

@@ -62,6 +62,19 @@ class VariableSection(Section, frozen=True, kw_only=True):
         return CutColumn(name, self.cuts, self.impute)
 
 
+def check_variables(
+    variables: Mapping[str, VariableSection], parents: Sequence[Sequence[str]], target: str | None
+) -> Network:
+    """Return the graph of the variables that a spec states; see ``check_network``.
+
+    Raises:
+        ValueError: the target is no variable, or the graph is none.
+    """
+    if target is not None and target not in variables:
+        raise ValueError(f"target is {target!r}, which is no variable; {nearest(target, variables)}")
+    return check_network([part.column(name) for name, part in variables.items()], parents)
+
+
 def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Sequence[str]]) -> Network:
     """Return the graph of variables.
 

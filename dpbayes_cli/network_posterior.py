@@ -1,15 +1,16 @@
-"""Draws of a network's tables, each by a sampler of its own at its own share of the budget."""
+"""Draws of a vector of shares, or of a network's tables, each by its own sampler at its own share of the budget."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from dpbayes_cli.contracts import Request, Sampler
+from dpbayes_cli.capabilities import SharesPosterior
+from dpbayes_cli.contracts import Model, Request, Sampler, Temper, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import exact_sum
@@ -48,17 +49,45 @@ class NetworkSampler(Sampler):
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw all tables, each row on its own."""
-        drawn: list[list[tuple[float, ...]]] = []
-        first = 0
-        for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
-            for _ in range(rows):
-                drawn.append(law.draw(values[first : first + width], size))
-                first += width
+        drawn = [law.draw(counts, size) for law, counts in self._rows(values)]
         return [tuple(share for row in drawn for share in row[i]) for i in range(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return those of the first parameter."""
         return self.laws[0].moments(values[: self.widths[0]])
+
+    def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
+        """Return those of each row's law."""
+        return [law.moments(counts) for law, counts in self._rows(values)]
+
+    def _rows(self, values: Sequence[int]) -> Iterator[tuple[Sampler, Sequence[int]]]:
+        """Yield the law and the counts of each row."""
+        first = 0
+        for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
+            for _ in range(rows):
+                yield law, values[first : first + width]
+                first += width
+
+
+def shares_or_tables(
+    model: Model, request: Request, temper: Temper, one_row: OneRow
+) -> tuple[Sampler, Decimal, dict[str, Any]]:
+    """Return the sampler of one vector of shares, or of a network, what all draws cost, and what a plan says about it.
+
+    Args:
+        model: a network, or one vector of shares.
+        request: what was asked for.
+        temper: what is tempered.
+        one_row: returns the sampler of a row.
+
+    Raises:
+        SpecError: the model is neither, or a network with a stated support.
+    """
+    if isinstance(model, DiscreteNetwork):
+        sampler, charged, described = by_table(model, request, one_row)
+        return sampler, charged, {**described, "temper": temper}
+    law, found, cover = one_row(expect(model, SharesPosterior).concentration, request, Decimal(1))
+    return law, found.charged, {**found.described(request, temper), **cover}
 
 
 def by_table(

@@ -47,8 +47,8 @@ class Expectation:
         noise_scale: the scale of the noise in counts, None where nothing is noised; the largest, where it depends on
             bounds that are found privately.
         posterior_sd: the root mean square of the posterior's standard deviation (of the law that is drawn from), of
-            the first parameter, or of a network over all; for point estimates that of the distance of one estimate from
-            the true parameter.
+            the first parameter, or of the first parameters of all rows of a network's tables; for point estimates that
+            of the distance of one estimate from the true parameter.
         nonprivate_sd: the same for the posterior without privacy.
         inflation: their ratio.
         coverage: by inference method, how often the 90 % interval holds the parameter; None where nothing is inferred.
@@ -113,60 +113,78 @@ def offers(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> list[Of
 
 
 def simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trials: int, seed: int) -> Expectation:
-    """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law."""
+    """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
+
+    Plans of equal seed and model see the same parameters and records where the model draws them alike for all.
+    """
     import numpy as np
 
     step = plan.answer
-    rng = np.random.default_rng(seed)
+    truth, own = np.random.default_rng(seed).spawn(2)
     if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at
         trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))
     if not isinstance(step.law, Sampler):
-        return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, rng)
+        return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, truth, own)
     conjugate = expect(model, ConjugatePosterior)
-    data = [conjugate.simulate(n_records, rng) for _ in range(trials)]
+    data = [conjugate.simulate(n_records, truth) for _ in range(trials)]
     family = conjugate.family(n_records)
-    plain = [family.moments(conjugate.sums(values, n_records), 1.0, 1.0)[1] for _, values in data]
+    heads = _compared(model)
+    rows = [family.moments_by_row(conjugate.sums(values, n_records), 1.0, 1.0) for _, values in data]
+    plain = [sd for found in rows for _, sd in found]
     estimates = mechanism_type(spec.mechanism).estimates
     spreads = []
     for theta, values in data:
-        mean, sd = step.law.moments(values)
-        spreads.append(math.hypot(sd, mean - theta[0]) if estimates else sd)
+        found = zip(heads, step.law.moments_by_row(values), strict=True)
+        spreads += [math.hypot(sd, mean - theta[k]) if estimates else sd for k, (mean, sd) in found]
     private, free = _root_mean_square(spreads), _root_mean_square(plain)
     sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
     return Expectation(n_records, trials, None, private, free, private / free, None, sd_of)
 
 
+def _compared(model: Model) -> tuple[int, ...]:
+    """Return the parameters that a simulation looks at: the first one, of a network that of every row."""
+    return model.row_heads if isinstance(model, DiscreteNetwork) else (0,)
+
+
 def _noisy(
-    spec: ReleaseSpec, model: NoisyStatistics, plan: Plan, n_records: int, trials: int, rng: np.random.Generator
+    spec: ReleaseSpec,
+    model: NoisyStatistics,
+    plan: Plan,
+    n_records: int,
+    trials: int,
+    truth: np.random.Generator,
+    own: np.random.Generator,
 ) -> Expectation:
-    """Simulate noisy releases: posterior sds, without privacy too, and how often 90 % intervals hold the parameter."""
+    """Simulate noisy releases: posterior sds, without privacy too, and how often 90 % intervals hold the parameter.
+
+    Parameters and records come from ``truth``, noise and inference from ``own``.
+    """
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
     law, mechanism = plan.steps[0].law, mechanism_type(spec.mechanism)()
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
-    first = model.components[0]
-    chosen = model.components if isinstance(model, DiscreteNetwork) else (first,)
+    heads = _compared(model)
     private: list[float] = []
     plain: list[float] = []
     held = {"noise-aware": 0, "naive": 0}
     for _ in range(trials):
         if isinstance(law, PrivateBounds):
-            theta, problem = simulated_between(spec, law, n_records, rng)
+            theta, problem = simulated_between(spec, law, n_records, truth)
         else:
-            theta, values = _simulated_statistic(spec, model, plan, n_records, rng)
-            released = _noised(values, plan, rng)
+            theta, values = _simulated_statistic(spec, model, plan, n_records, truth)
+            released = _noised(values, plan, own)
             problem = mechanism.problem(model, spec.policy, released, plan.answer.noise, public)
         for method in _METHODS:
-            found = infer(problem, method, 1, rng, Effort(_SUMMARY_DRAWS, _ESS)).marginals
-            marginals = [found[k] for k in chosen]
-            inside = (m.quantiles["q05"] <= t <= m.quantiles["q95"] for m, t in zip(marginals, theta, strict=False))
-            held[method] += sum(inside)
+            found = infer(problem, method, 1, own, Effort(_SUMMARY_DRAWS, _ESS)).marginals
+            marginals = [found[model.components[k]] for k in heads]
+            pairs = zip(marginals, (theta[k] for k in heads), strict=True)
+            held[method] += sum(m.quantiles["q05"] <= true <= m.quantiles["q95"] for m, true in pairs)
             if method == "noise-aware":
                 private += [marginal.sd for marginal in marginals]
                 plain += [marginal.sd_data for marginal in marginals]
     sd, free = _root_mean_square(private), _root_mean_square(plain)
-    coverage = {method: count / (trials * len(chosen)) for method, count in held.items()}
+    coverage = {method: count / (trials * len(heads)) for method, count in held.items()}
     return Expectation(n_records, trials, plan.answer.noise.scale, sd, free, sd / free, coverage)
 
 

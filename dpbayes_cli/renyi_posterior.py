@@ -39,7 +39,12 @@ class ConjugateSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the conjugate posterior."""
-        return self.model.family(self.n_records).moments(self.model.sums(values, self.n_records), self.r, self.m)
+        return self.moments_by_row(values)[0]
+
+    def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
+        """Return those of the conjugate posterior's rows."""
+        family = self.model.family(self.n_records)
+        return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 
 
 def price(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:

@@ -16,7 +16,7 @@ from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grid_posterior import GridPosterior, exact_curve, grid_posterior
 from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover, cover_of, log_share
-from dpbayes_cli.network_posterior import by_table
+from dpbayes_cli.network_posterior import shares_or_tables
 from dpbayes_cli.privacy.grid import EXACT, SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
@@ -202,18 +202,12 @@ class Map(Mechanism):
         n = request.complete_records(model)
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, request)
-        sampler: Sampler
-        if isinstance(model, DiscreteNetwork):
-            sampler, charged, described = by_table(model, request, partial(self._row, n_records=n))
-            parameters = {**described, "temper": "joint", "selection": request.selection}
-        else:
-            shares = expect(model, SharesPosterior)
-            sampler, found, cover = self._row(shares.concentration, request, Decimal(1), n_records=n)
-            charged, parameters = found.charged, {**_described(found, request), **cover}
+        one_row = partial(self._row, n_records=n)
+        sampler, charged, described = shares_or_tables(model, request, "joint", one_row)
         flip = request.selection == "permute-and-flip"
         guarantee = PureDP(charged) if flip else BoundedRange(charged, request.draws)
         step = Step(self.statistic(model, request.policy), sampler, guarantee, request.draws)
-        return Plan((step,), guarantee, parameters)
+        return Plan((step,), guarantee, {**described, "selection": request.selection})
 
     def _one_parameter(self, model: OneParameterFamily, request: Request) -> Plan:
         law, found = grid_posterior(model, request, "joint", None)
@@ -223,8 +217,8 @@ class Map(Mechanism):
             guarantee = BoundedRange(found.charged, request.draws, points)
         sampler = GridEstimate(law, request.selection, 1e-12 + 2.0**-50 * law.magnitude)
         step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
-        cover = {"support": list(law.support), "points": law.n_cells}
-        return Plan((step,), guarantee, {**_described(found, request), **cover})
+        described = {**found.described(request, "joint"), "selection": request.selection}
+        return Plan((step,), guarantee, {**described, "support": list(law.support), "points": law.n_cells})
 
     @staticmethod
     def _row(
@@ -272,7 +266,3 @@ def _points(cover: SharesCover) -> Integers:
 def _moments(law: Floats, theta: Floats) -> tuple[float, float]:
     mean = float(law @ theta)
     return mean, math.sqrt(float(law @ (theta - mean) ** 2))
-
-
-def _described(found: Tempering, request: Request) -> dict[str, object]:
-    return {**found.described(request, "joint"), "selection": request.selection}

@@ -11,7 +11,7 @@ from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, 
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.grid_posterior import exact_curve, grid_posterior
 from dpbayes_cli.lattice_posterior import LatticePosterior, cover_of
-from dpbayes_cli.network_posterior import by_table
+from dpbayes_cli.network_posterior import shares_or_tables
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.statistic import Statistics
@@ -57,14 +57,8 @@ class Ops(Mechanism):
         n = request.complete_records(model)
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, request)
-        sampler: Sampler
-        if isinstance(model, DiscreteNetwork):
-            sampler, charged, described = by_table(model, request, partial(self._row, n_records=n))
-            parameters = {**described, "temper": request.temper}
-        else:
-            shares = expect(model, SharesPosterior)
-            sampler, found, cover = self._row(shares.concentration, request, Decimal(1), n_records=n)
-            charged, parameters = found.charged, {**found.described(request, request.temper), **cover}
+        one_row = partial(self._row, n_records=n)
+        sampler, charged, parameters = shares_or_tables(model, request, request.temper, one_row)
         guarantee = BoundedRange(charged, request.draws)
         step = Step(self.statistic(model, request.policy), sampler, guarantee, request.draws)
         return Plan((step,), guarantee, parameters)

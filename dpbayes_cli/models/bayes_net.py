@@ -1,15 +1,13 @@
 """Bayes net: discrete variables, each with a table of probabilities given its parents."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.contracts import Card, Section, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import nearest
-from dpbayes_cli.network_domain import Concentrations, VariableSection, check_network, stated_concentrations
+from dpbayes_cli.network_domain import Concentrations, VariableSection, check_variables
 
 
 class NodeSection(VariableSection, frozen=True, kw_only=True):
@@ -28,9 +26,7 @@ class BayesNetDomain(Section, frozen=True, kw_only=True):
     target: Annotated[str | None, Meta(description="the variable that predictions are of, unless they say")] = None
 
     def __post_init__(self) -> None:
-        if self.target is not None and self.target not in self.variables:
-            raise ValueError(f"target is {self.target!r}, which is no variable; {nearest(self.target, self.variables)}")
-        check_network([part.column(name) for name, part in self.variables.items()], self.parents)
+        check_variables(self.variables, self.parents, self.target)
 
     @property
     def parents(self) -> list[tuple[str, ...]]:
@@ -76,9 +72,5 @@ class BayesNet(DiscreteNetwork):
             SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
         """
         parts = expect(domain, BayesNetDomain)
-        columns = tuple(part.column(name) for name, part in parts.variables.items())
-        network = check_network(columns, parts.parents)
         stated = expect(prior, BayesNetPrior).concentration
-        weights = tuple(Fraction(repr(part.weight)) for part in parts.variables.values())
-        target = None if parts.target is None else network.names.index(parts.target)
-        return cls(network, columns, stated_concentrations(stated, network), weights, target)
+        return cls.of_variables(parts.variables, parts.parents, parts.target, stated)

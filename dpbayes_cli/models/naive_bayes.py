@@ -1,15 +1,13 @@
 """Naive Bayes: a class, and features that are independent given the class."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.contracts import Card, Section, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import nearest
-from dpbayes_cli.network_domain import Concentrations, VariableSection, check_network, stated_concentrations
+from dpbayes_cli.network_domain import Concentrations, VariableSection, check_variables
 
 
 class NaiveBayesDomain(Section, frozen=True, kw_only=True):
@@ -21,9 +19,7 @@ class NaiveBayesDomain(Section, frozen=True, kw_only=True):
     ]
 
     def __post_init__(self) -> None:
-        if self.target not in self.variables:
-            raise ValueError(f"target is {self.target!r}, which is no variable; {nearest(self.target, self.variables)}")
-        check_network([part.column(name) for name, part in self.variables.items()], self.parents)
+        check_variables(self.variables, self.parents, self.target)
 
     @property
     def parents(self) -> list[tuple[str, ...]]:
@@ -69,9 +65,5 @@ class NaiveBayes(DiscreteNetwork):
             SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
         """
         parts = expect(domain, NaiveBayesDomain)
-        columns = tuple(part.column(name) for name, part in parts.variables.items())
-        network = check_network(columns, parts.parents)
         stated = expect(prior, NaiveBayesPrior).concentration
-        weights = tuple(Fraction(repr(part.weight)) for part in parts.variables.values())
-        target = network.names.index(parts.target)
-        return cls(network, columns, stated_concentrations(stated, network), weights, target)
+        return cls.of_variables(parts.variables, parts.parents, parts.target, stated)

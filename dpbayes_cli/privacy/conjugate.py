@@ -85,6 +85,10 @@ class ConjugateFamily(ABC):
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         """Return mean and standard deviation of the posterior of the first parameter, for planning."""
 
+    def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
+        """Return those of the first parameter of every row of a network's tables; of other families ``moments``."""
+        return [self.moments(sums, r, m)]
+
 
 @dataclass(frozen=True)
 class DirichletFamily(ConjugateFamily):
@@ -203,8 +207,17 @@ class NetworkFamily(ConjugateFamily):
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         """Return the moments of a Beta law."""
-        row = self.concentrations[0]
-        return DirichletFamily(row, self.n).moments(sums[: len(row)], r, m)
+        return self.moments_by_row(sums, r, m)[0]
+
+    def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
+        """Return the moments of a Beta law a row."""
+        found, first = [], 0
+        for rows, row in zip(self.rows, self.concentrations, strict=True):
+            one = DirichletFamily(row, self.n)
+            for _ in range(rows):
+                found.append(one.moments(sums[first : first + len(row)], r, m))
+                first += len(row)
+        return found
 
 
 def _logit_lattice(least: float, most: float, r: float, order_max: float) -> Lattice:

@@ -124,12 +124,16 @@ def test_draws_follow_the_laws_row_by_row() -> None:
     values = count_cells(statistic, model.network.names, np.array([[0, 1, 1], [1, 1, 0]]))
     drawn = np.array(sampler.draw(values, 4000))
     assert drawn.shape == (4000, sum(model.network.n_cells))
+    moments = sampler.moments_by_row(values)
+    assert [drawn.shape[1], *model.row_heads] == [14, *range(0, 14, 2)]
+    assert sampler.moments(values) == moments[0]
     for row, law in enumerate(laws_of(sampler, values)):
         mass = np.array([float(p) for p in law])
         assert np.abs(drawn[:, 2 * row : 2 * row + 2].sum(axis=1) - 1.0).max() < 1e-12
         grid = np.arange(len(mass))
         mean, sd = float(mass @ grid), float(np.sqrt(mass @ (grid - mass @ grid) ** 2))
         cover = expect(sampler.laws[0], LatticePosterior).cover
+        assert moments[row] == pytest.approx(((mean + cover.least) / cover.resolution, sd / cover.resolution))
         found = drawn[:, 2 * row] * cover.resolution - cover.least
         assert stats.norm.sf(abs(found.mean() - mean) / (sd / np.sqrt(4000))) > 1e-6
 

@@ -211,9 +211,11 @@ def test_draws_follow_the_posterior_of_every_row(r: float, m: float) -> None:
     assert abs(np.corrcoef(drawn[:, 0], drawn[:, 2])[0, 1]) < 6.2 / math.sqrt(1500)
     wrong = stats.beta(shape[2], shape[3])  # another row's law does not pass
     assert uniformity_p_value(wrong.cdf(drawn[:, 0])) < FALSE_FAIL
-    mean, sd = family.moments(tuple(map(Fraction, counts)), r, m)
-    law = stats.beta(shape[0], shape[1])
-    assert (mean, sd) == pytest.approx((law.mean(), law.std()))
+    sums = tuple(map(Fraction, counts))
+    found = family.moments_by_row(sums, r, m)
+    laws = [stats.beta(shape[first], sum(shape[first + 1 : last])) for first, last in ((0, 2), (2, 4), (4, 7))]
+    assert found == [pytest.approx((law.mean(), law.std())) for law in laws]
+    assert family.moments(sums, r, m) == found[0]
 
 
 def test_tables_that_move_together_are_counted() -> None:
