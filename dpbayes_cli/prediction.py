@@ -131,7 +131,7 @@ def _as_released(column: Column | CutColumn, policy: RecordPolicy, *, label: boo
 
 
 def _laid_out(spec: ReleaseSpec, layout: dict[str, Any]) -> ReleaseSpec:
-    """Return the spec with another layout of its file."""
+    """Return the spec with the layout that is stated; where one is, nothing of the spec's own is kept."""
     import msgspec
 
     if not layout:

@@ -32,9 +32,9 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     try:
         spec = build_spec(document.spec)
         model = expect(spec.build_model(bounds_of(document)), BoundedStatistics)
+        asked = mechanism_type(spec.mechanism)().statistic(model, spec.policy).names
     except (DpbayesError, TypeError, ValueError) as error:
         raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
-    asked = mechanism_type(spec.mechanism)().statistic(model, spec.policy).names
     names = [statistic.name for statistic in document.statistics]
     public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.problems import NoisyTable
 
 _FINENESS = 7.0
-"""A lattice step is at most this part of the noise's standard deviation, and at least half of that."""
+"""The noise's standard deviation has at least so many lattice steps, which are powers of two."""
 _POINTS = 256
 """A lattice has so many steps up to a known total, however wide the noise."""
 _LENGTH = 2.0
@@ -83,7 +83,7 @@ def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator, work: 
 
 
 class _Lattice:
-    """The factors of all cells of a table on a common lattice of counts, multiples of ``step``.
+    """The factors of all cells of a table on a common lattice of counts, blocks of ``step`` counts each.
 
     Attributes:
         step: counts a lattice step; a point stands for so many counts, from ``step`` times its index on.

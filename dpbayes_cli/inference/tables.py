@@ -1,8 +1,8 @@
-"""The posterior of a network's tables: Markov chains on the latent counts of all tables at once.
+"""The posterior of a network's tables: independent draws of their latent counts, or Markov chains on all at once.
 
 However large the network, memory and time are bounded by numbers that depend on nothing but its size and what is asked,
-so that equal generators give equal results: draws are thinned as they come, and convergence is judged on at most 256
-parameters. What the chains have not reached is said in the warnings.
+so that equal generators give equal results. Draws of chains are thinned as they come, and their convergence is judged
+on at most 256 parameters; what they have not reached is said in the warnings.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def infer_tables(
     """Return the posterior of the rows of all tables; see ``solve.infer``.
 
     The parameters are the cells, tables in order and each in C order; the cells of a row sum to one. Of networks with
-    many cells fewer draws than asked for are returned, 2^22 numbers or what the chains keep.
+    many cells fewer draws than asked for are returned, 2^22 numbers at most.
 
     Raises:
         TypeError: noise that is neither Laplace nor Gaussian.
