@@ -104,8 +104,8 @@ def run() -> NoReturn:
         signal.signal(number, _interrupt)
     code = _guarded(lambda: cli.main(prog_name="dpbayes", standalone_mode=False))
     code = max(code, _flush())
-    if _SIGNALS and threading.active_count() > 1:
-        os._exit(code)  # a thread that waits for a stalled stream would be waited for
+    if (_SIGNALS or code == _BROKEN_PIPE) and threading.active_count() > 1:
+        os._exit(code)  # a thread that waits for a stalled stream, or feeds one, would be waited for
     sys.exit(code)
 
 
