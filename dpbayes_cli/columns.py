@@ -80,7 +80,7 @@ class CutColumn:
 
 def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
     """Return whether an invalid cell of a column counts as a public value, so that no record is dropped for it."""
-    return policy.complete or getattr(column, "impute", None) is not None
+    return policy.complete or column.impute is not None
 
 
 _LEAST_STEP = 1e-200
@@ -111,6 +111,7 @@ class NumericColumn:
         steps: the number of grid steps between them.
         integers: whether only integers are valid.
         outside: what happens to a number outside the bounds.
+        impute: the public number that stands for an invalid cell of this column, or None: the policy says.
 
     Raises:
         ValueError: the bounds are none, see ``check_bounds``.
@@ -122,6 +123,7 @@ class NumericColumn:
     steps: int
     integers: bool = False
     outside: Outside = "clamp"
+    impute: str | None = None
 
     def __post_init__(self) -> None:
         if not _LEAST_STEP <= self.step < math.inf:
@@ -161,3 +163,8 @@ class NumericColumn:
 
 
 AnyColumn = Column | CutColumn | NumericColumn
+
+
+def n_codes(column: AnyColumn) -> int:
+    """Return the number of codes of valid cells."""
+    return column.steps + 1 if isinstance(column, NumericColumn) else len(column.levels)

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeV
 import msgspec
 
 from dpbayes_cli.columns import AnyColumn, NumericColumn, RecordPolicy, has_stand_in
+from dpbayes_cli.design import Rows
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -145,6 +147,7 @@ class NoisyStatistics(BoundedStatistics):
 
 Temper = Literal["likelihood", "joint"]
 Selection = Literal["exponential", "permute-and-flip"]
+Calibration = Literal["gdp", "minami", "geumlek"]
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,12 @@ class Request:
         temper: what a temperature acts on.
         support: the public range of the parameter, or None for the model's own.
         selection: how a point of a public cover is chosen by its score.
+        mu: the mu of Gaussian differential privacy that may be spent, or None.
+        calibration: with convex losses, the rule that finds temperature and prior precision.
+        temperature: with convex losses, a stated temperature, or None: the largest that fits.
+        step, steps: of a Langevin chain, or None: the defaults.
+        n_max: the public limit of the number of records that are read, where that number is private.
+        gamma: the total variation for which a certificate is wanted, or None.
     """
 
     policy: RecordPolicy
@@ -172,6 +181,13 @@ class Request:
     temper: Temper = "likelihood"
     support: tuple[float, float] | None = None
     selection: Selection = "exponential"
+    mu: Decimal | None = None
+    calibration: Calibration = "gdp"
+    temperature: float | None = None
+    step: float | None = None
+    steps: int | None = None
+    n_max: int | None = None
+    gamma: float | None = None
 
     def stated_epsilon(self) -> Decimal:
         """Return the epsilon.
@@ -232,15 +248,17 @@ class Step:
 
     Attributes:
         statistic: what is read from the data.
-        law: the calibrated law of the noise, of the draws, or of the bounds.
+        law: the calibrated law of the noise, of the draws, of the bounds, or the chain that draws.
         guarantee: the price of this step.
         draws: how many draws, where it draws.
+        rows: the rows of a design, where a chain reads these in place of a statistic.
     """
 
     statistic: Statistic
-    law: NoiseLaw | Sampler | PrivateBounds
+    law: NoiseLaw | Sampler | PrivateBounds | Langevin
     guarantee: Guarantee
     draws: int = 0
+    rows: Rows | None = None
 
     @property
     def noise(self) -> NoiseLaw:
@@ -249,7 +267,7 @@ class Step:
         Raises:
             TypeError: the step draws from a posterior, or chooses bounds.
         """
-        if isinstance(self.law, Sampler | PrivateBounds):
+        if isinstance(self.law, Sampler | PrivateBounds | Langevin):
             raise TypeError("this step adds no noise")
         return self.law
 
@@ -262,11 +280,15 @@ class Plan:
         steps: the steps in the order of their execution.
         guarantee: the guarantee of the whole.
         parameters: what calibration found, by its name in the field.
+        how: of draws that need more words, how they are made.
+        warnings: what is public about how good they are.
     """
 
     steps: tuple[Step, ...]
     guarantee: Guarantee
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    how: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def answer(self) -> Step:

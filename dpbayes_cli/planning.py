@@ -112,14 +112,19 @@ def offers(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> list[Of
     return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))
 
 
-def simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trials: int, seed: int) -> Expectation:
+def simulated(
+    spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trials: int, seed: int
+) -> Expectation | None:
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
 
-    Plans of equal seed and model see the same parameters and records where the model draws them alike for all.
+    Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
+    a convex loss, which is no law of records.
     """
     import numpy as np
 
     step = plan.answer
+    if step.rows is not None:
+        return None
     truth, own = np.random.default_rng(seed).spawn(2)
     if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at
         trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))

@@ -15,7 +15,7 @@ from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.question import source_of
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.tables import CodeReader
+from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 
 if TYPE_CHECKING:

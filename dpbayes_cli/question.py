@@ -7,12 +7,14 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.columns import RecordPolicy, has_stand_in
 from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Request, Step, expect
+from dpbayes_cli.convex_loss import ConvexLossModel
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SourceError, SpecError
 from dpbayes_cli.ledger.charging import Charge
@@ -23,10 +25,14 @@ from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import check_serves, mechanism_type
 from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
 from dpbayes_cli.statistic import ProductOf, Statistic, TableCounts, Witness
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Integers
 
 Say = Callable[[str], None]
 
@@ -181,6 +187,13 @@ def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
         temper=sampling.temper,
         support=sampling.support,
         selection=sampling.selection,
+        mu=privacy.exact("mu"),
+        calibration=sampling.calibration,
+        temperature=sampling.temperature,
+        step=sampling.step,
+        steps=sampling.steps,
+        n_max=sampling.n_max,
+        gamma=sampling.gamma if sampling.certificate else None,
     )
 
 
@@ -231,7 +244,8 @@ def _account(spec: ReleaseSpec, location: Location) -> str:
 def _needs_count(spec: ReleaseSpec) -> bool:
     """Return whether the mechanism's plan rests on the number of records; what else it needs, it says itself."""
     kind = mechanism_type(spec.mechanism)
-    complete = all(has_stand_in(spec.policy, column) for column in spec.build_model().columns)
+    model = spec.build_model()
+    complete = isinstance(model, ConvexLossModel) or all(has_stand_in(spec.policy, c) for c in model.columns)
     return kind.needs_n and spec.privacy.neighbors is Neighbors.REPLACE_ONE and complete
 
 
@@ -274,11 +288,13 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
     Raises:
         SourceError: the data cannot be read.
     """
-    model = expect(spec.build_model(), BoundedStatistics)
+    model = spec.build_model()
+    if isinstance(model, ConvexLossModel):
+        return _count_invalid(spec, location, model)
     if isinstance(model, DiscreteNetwork):
         return _count_levels(spec, location, model)
     dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
-    statistic = model.statistic(dropping)
+    statistic = expect(model, BoundedStatistics).statistic(dropping)
     with closing(opened_source(spec, location, model)) as source:
         evidence = source.statistics(statistic, dropping)
     counted = dict(zip(statistic.names, evidence.values, strict=True))
@@ -304,6 +320,24 @@ def _count_levels(spec: ReleaseSpec, location: Location, model: DiscreteNetwork)
         counted[f"{column.role} invalid"] = evidence.n_records - sum(found)
         first += len(column.levels)
     return {**counted, "records": evidence.n_records}
+
+
+def _count_invalid(spec: ReleaseSpec, location: Location, model: ConvexLossModel) -> dict[str, int]:
+    """Count the invalid cells of each column, and the records that are valid."""
+    columns = [replace(column, impute=None) for column in model.columns]
+    counted = dict.fromkeys((f"{column.role} invalid" for column in columns), 0)
+    valid = [0]
+
+    def take(codes: Integers) -> None:
+        for name, missing in zip(counted, (codes < 0).sum(axis=0).tolist(), strict=True):
+            counted[name] += missing
+        valid[0] += int((codes >= 0).all(axis=1).sum())
+
+    reader = CodeReader(columns, RecordPolicy(Neighbors.ADD_REMOVE), take)
+    with closing(source_of(spec, location)) as source:
+        source.check(columns, model.column_names)
+        source.read(reader)
+    return {**counted, "valid": valid[0], "records": reader.records}
 
 
 def check_count(stated: int, counted: int | None, charged: str = "") -> None:

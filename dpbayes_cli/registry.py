@@ -22,16 +22,22 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "dirichlet-categorical": "dpbayes_cli.models.dirichlet_categorical:DirichletCategorical",
         "gamma-exponential": "dpbayes_cli.models.gamma_exponential:GammaExponential",
         "gamma-poisson": "dpbayes_cli.models.gamma_poisson:GammaPoisson",
+        "huber-regression": "dpbayes_cli.models.huber_regression:HuberRegression",
+        "logistic-regression": "dpbayes_cli.models.logistic_regression:LogisticRegression",
         "multivariate-normal": "dpbayes_cli.models.multivariate_normal:MultivariateNormal",
         "naive-bayes": "dpbayes_cli.models.naive_bayes:NaiveBayes",
         "normal": "dpbayes_cli.models.normal:Normal",
         "normal-mean": "dpbayes_cli.models.normal_mean:NormalMean",
+        "probit-regression": "dpbayes_cli.models.probit_regression:ProbitRegression",
+        "quantile-regression": "dpbayes_cli.models.quantile_regression:QuantileRegression",
+        "svm": "dpbayes_cli.models.svm:Svm",
     }
 )
 MECHANISMS: Mapping[str, str] = MappingProxyType(
     {
         "fourier-laplace": "dpbayes_cli.mechanisms.fourier_laplace:FourierLaplace",
         "gaussian": "dpbayes_cli.mechanisms.gaussian:Gaussian",
+        "gibbs-posterior": "dpbayes_cli.mechanisms.gibbs_posterior:GibbsPosterior",
         "laplace": "dpbayes_cli.mechanisms.laplace:Laplace",
         "map": "dpbayes_cli.mechanisms.map:Map",
         "ops": "dpbayes_cli.mechanisms.ops:Ops",
@@ -41,6 +47,14 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+_UNBOUNDED = (
+    "the log likelihood of {} regression has unbounded gradients, so that one record may change its posterior by any "
+    "amount: no chain on it is private"
+)
+_REFUSED: Mapping[str, str] = MappingProxyType(
+    {"probit": _UNBOUNDED.format("probit"), "cloglog-regression": _UNBOUNDED.format("complementary log-log")}
+)
+
 
 def model_type(name: str) -> type[Model]:
     """Return the class of a model.
@@ -48,6 +62,8 @@ def model_type(name: str) -> type[Model]:
     Raises:
         SpecError: there is no such model; the hint names the nearest.
     """
+    if name in _REFUSED:
+        raise SpecError(_REFUSED[name], where="model", hint="probit-regression (canonical), or logistic-regression")
     return cast(type[Model], _load(name, MODELS, "dpbayes.models", "model"))
 
 

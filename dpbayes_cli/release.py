@@ -20,6 +20,7 @@ from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.contracts import Draws, Payload, Plan, expect
+from dpbayes_cli.design import DesignMatrix
 from dpbayes_cli.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
@@ -27,6 +28,7 @@ from dpbayes_cli.ledger.state import ReleaseRecord
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.question import Question, Wish, check_count, check_source
+from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.statistic import Statistics, evaluate_codes
 
@@ -130,7 +132,7 @@ def _draw(question: Question, source: Source) -> bytes:
     """Read the data and privatize; return what is to be sealed. Exact statistics do not outlive this call."""
     spec, opened = question.spec, datetime.now(UTC)  # the clock is read before anything depends on the data
     with closing(source):
-        evidence: Statistics = source.statistics(question.plan.steps[0].statistic, spec.policy)
+        evidence = _evidence(question, source)
     public = spec.privacy.neighbors is Neighbors.REPLACE_ONE
     n_records = evidence.n_records if public else None
     if spec.records is not None:
@@ -145,6 +147,16 @@ def _draw(question: Question, source: Source) -> bytes:
     else:
         payload = question.mechanism.release(question.plan, evidence)
     return sealed_draw(opened, source.record_unit, n_records, payload).payload()
+
+
+def _evidence(question: Question, source: Source) -> Statistics:
+    """Read what the plan's first step asks for: the exact statistic, or the rows of a design."""
+    step, policy = question.plan.steps[0], question.spec.policy
+    if step.rows is None:
+        return source.statistics(step.statistic, policy)
+    matrix = DesignMatrix(step.rows, question.n_records or step.rows.n_most or 0)
+    source.read(CodeReader(step.rows.columns, policy, matrix.take))
+    return Statistics((), matrix.n_records, design=matrix)
 
 
 def _between_private_bounds(question: Question, law: PrivateBounds, evidence: Statistics) -> Payload:

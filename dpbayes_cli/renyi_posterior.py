@@ -7,15 +7,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dpbayes_cli.capabilities import ConjugatePosterior
+from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Step, expect
+from dpbayes_cli.convex_loss import ConvexLossModel
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.gibbs_plan import Chain, Chains, chains_of, planned, run_chains
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
 from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 from dpbayes_cli.privacy.renyi import INFINITE, ORDERS, round_up
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.statistic import NO_STATISTIC, Statistic, Statistics
 
 _BELOW = Context(prec=12, rounding=ROUND_FLOOR)
 _MARGIN = 1e-10
@@ -85,7 +88,7 @@ class RenyiMechanism(Mechanism):
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3; corrected, see ``privacy.conjugate``.
     """
 
-    requires: ClassVar[tuple[type, ...]] = (ConjugatePosterior,)
+    requires: ClassVar[tuple[type, ...]] = (ConjugatePosterior, ConvexLossModel)
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
 
@@ -102,12 +105,28 @@ class RenyiMechanism(Mechanism):
             SpecError: the price cannot be met.
         """
 
+    @abstractmethod
+    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+        """Return the chain on the posterior of a convex loss, and what a plan says about it.
+
+        Raises:
+            SpecError: the price cannot be met.
+        """
+
+    def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
+        """Return the model's statistic; of a convex loss rows are read."""
+        return NO_STATISTIC if isinstance(model, ConvexLossModel) else super().statistic(model, policy)
+
     def plan(self, model: Model, request: Request) -> Plan:
-        """Choose r and m, and price the draws.
+        """Choose r and m, and price the draws; of a convex loss find the chain.
 
         Raises:
             SpecError: records are not complete, or the price cannot be met.
         """
+        if isinstance(model, ConvexLossModel):
+            chains = chains_of(model, request)
+            found, more = self.chain(chains)
+            return planned(chains, found, "geumlek", more)
         conjugate = expect(model, ConjugatePosterior)
         n = request.complete_records(model)
         family, order = conjugate.family(n), float(request.order)
@@ -129,6 +148,8 @@ class RenyiMechanism(Mechanism):
         Source: see the class.
         """
         (step,) = plan.steps
+        if step.rows is not None:
+            return run_chains(plan, evidence)
         return Draws(tuple(expect(step.law, ConjugateSampler).draw(evidence.values, step.draws)))
 
 

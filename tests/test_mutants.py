@@ -350,13 +350,13 @@ MUTANTS = {
         "tests/test_conformance.py::test_tables_rebuilt_from_exact_parities_are_the_tables",
     ),
     "an invalid cell counted as the first value": (
-        "sources/tables.py",
+        "sources/packed_codes.py",
         "invalid = self._sizes[i] if impute is None else impute",
         "invalid = 0 if impute is None else impute",
         "tests/sources/test_tables.py::test_every_spelling_has_one_outcome",
     ),
     "codes that overlap by a bit": (
-        "sources/tables.py",
+        "sources/packed_codes.py",
         "_packs([size.bit_length() for size in self._sizes])",
         "_packs([(size - 1).bit_length() for size in self._sizes])",
         "tests/sources/test_tables.py::test_codes_of_more_than_one_word_do_not_overlap",

@@ -88,13 +88,13 @@ def assemble(parts: Parts) -> ReleaseDocument:
         noise=parts.draw.noise,
         draws=parts.draw.draws,
         parameters=dict(parts.plan.parameters),
-        sensitivity_l1=parts.plan.answer.statistic.sensitivity_l1,
+        sensitivity_l1=None if parts.plan.answer.rows else parts.plan.answer.statistic.sensitivity_l1,
         bounds=parts.draw.bounds,
         guarantee=guarantee_part(guarantee, spec.privacy.neighbors, parts.account_delta),
         posterior={name: summary(marginal) for name, marginal in named},
         width={} if parts.draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named},
         posterior_predictive=analysis.predictive,
-        inference=inference_report(spec, analysis),
+        inference=_with_notes(inference_report(spec, analysis), parts.plan),
         tables=analysis.counted or UNSET,
         assumptions=_assumptions(parts),
         corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
@@ -161,6 +161,13 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
     )
 
 
+def _with_notes(report: InferenceReport, plan: Plan) -> InferenceReport:
+    """Return a report with what the plan says about how draws are made, and how good they are."""
+    how = f"{report.how}: {plan.how}" if plan.how else report.how
+    exact = report.exact and plan.answer.rows is None
+    return msgspec.structs.replace(report, how=how, exact=exact, warnings=[*report.warnings, *plan.warnings])
+
+
 def _assumptions(parts: Parts) -> list[str]:
     """Return what the guarantee and the posterior rest on, one sentence each."""
     spec = parts.spec
@@ -190,6 +197,7 @@ def _assumptions(parts: Parts) -> list[str]:
         *_about_outside(parts),
         "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
         "machine, its memory or the time that the computation takes.",
+        *_about_floats(parts),
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
     ]
 
@@ -197,21 +205,17 @@ def _assumptions(parts: Parts) -> list[str]:
 def _about_invalid(parts: Parts) -> str:
     """Return what invalid values counted as."""
     policy = parts.spec.policy
-    stated = {
-        column.role: column.impute
-        for column in parts.model.columns
-        if not isinstance(column, NumericColumn) and column.impute is not None
-    }
+    stated = {column.role: column.impute for column in parts.model.columns if column.impute is not None}
     if policy.complete and not stated:
         return (
             f"Missing, malformed and undeclared values counted as {policy.impute!r}. The custodian promises that "
             "this is a fair stand-in; where many values are missing it biases the posterior."
         )
     if not stated:
-        return (
-            "Missing, malformed and undeclared values contributed nothing; how many there were is private. The "
-            "posterior averages over the number of valid records, uniform a priori."
-        )
+        nothing = "Missing, malformed and undeclared values contributed nothing; how many there were is private."
+        if parts.plan.answer.rows is not None:
+            return f"{nothing} A record with one of them has no weight at all."
+        return f"{nothing} The posterior averages over the number of valid records, uniform a priori."
     listed = ", ".join(f"{role}: {value!r}" for role, value in list(stated.items())[:_LISTED])
     more = f" and {len(stated) - _LISTED} more, see the spec" if len(stated) > _LISTED else ""
     rest = f"{policy.impute!r}" if policy.complete else "nothing; how many of these there were is private"
@@ -220,6 +224,17 @@ def _about_invalid(parts: Parts) -> str:
         f"Missing, malformed and undeclared values counted as public ones ({listed}{more}). The custodian promises "
         f"that these are fair stand-ins; where many values are missing they bias the posterior.{others}"
     )
+
+
+def _about_floats(parts: Parts) -> list[str]:
+    """Return what a chain's guarantee takes for granted."""
+    if parts.plan.answer.rows is None:
+        return []
+    return [
+        "Inside the chain floating-point numbers of double precision stand in for real ones: the gradient's sum, the "
+        "normal numbers (quantiles of 53 secret bits) and the iterates. The released draws are rounded to a public "
+        "grid."
+    ]
 
 
 def _about_outside(parts: Parts) -> list[str]:

@@ -167,7 +167,7 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
         list[list[float]], Meta(description="posterior draws or estimates that were paid for, one list each")
     ]
     parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]
-    sensitivity_l1: int
+    sensitivity_l1: Annotated[int | None, Meta(description="null where a chain reads rows, and no statistic")]
     bounds: Annotated[
         ReleasedBounds | msgspec.UnsetType,
         Meta(description="the bounds that were found privately, at the price of the first step; absent where stated"),

@@ -11,7 +11,7 @@ import msgspec
 from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
 from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
 from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.contracts import BoundedStatistics, Payload, expect
+from dpbayes_cli.contracts import Payload
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SpecError, VerificationError
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -31,7 +31,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     """
     try:
         spec = build_spec(document.spec)
-        model = expect(spec.build_model(bounds_of(document)), BoundedStatistics)
+        model = spec.build_model(bounds_of(document))
         asked = mechanism_type(spec.mechanism)().statistic(model, spec.policy).names
     except (DpbayesError, TypeError, ValueError) as error:
         raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
@@ -42,7 +42,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     if canonical_json(spec.stated_in_full) != canonical_json(_with_later(document.spec)):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
-    if not (drawn or names == list(asked)) or public != (document.n_records is not None):
+    if not (drawn or (names and names == list(asked))) or public != (document.n_records is not None):
         raise VerificationError("release.json does not hold the statistics of its spec")
     parameters = list(model.parameters)
     if list(document.posterior) != parameters or (document.width and list(document.width) != parameters):
@@ -52,7 +52,12 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     return spec
 
 
-_LATER = {("sampling", "selection"): "exponential"}
+_LATER = {
+    ("sampling", "selection"): "exponential",
+    ("sampling", "calibration"): "gdp",
+    ("sampling", "sampler"): "langevin",
+    ("sampling", "gamma"): 0.01,
+}
 """Options that bundles of earlier versions do not hold, with what was meant before they existed."""
 
 

@@ -34,6 +34,13 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--selection",),
         {"metavar": "HOW", "help": "map: exponential [default] or permute-and-flip."},
     ),
+    "privacy.mu": (("--mu",), {"metavar": "M", "help": "gibbs-posterior: the mu of Gaussian DP to spend."}),
+    "sampling.calibration": (
+        ("--calibration",),
+        {"metavar": "RULE", "help": "gibbs-posterior: gdp [default], minami or geumlek."},
+    ),
+    "sampling.step": (("--step",), {"metavar": "H", "help": "gibbs-posterior: the chain's step [1 / M]."}),
+    "sampling.steps": (("--steps",), {"metavar": "T", "help": "gibbs-posterior: the chain's horizon."}),
     "privacy.neighbors": (
         ("--neighbors",),
         {"metavar": "RELATION", "help": "replace-one [default] or add-remove."},

@@ -151,7 +151,7 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
             {"name": name, "noise_scale": scale} for name, scale in ([] if step.draws else _noise_scales(step))
         ],
         "parameters": dict(question.plan.parameters),
-        "sensitivity_l1": step.statistic.sensitivity_l1,
+        "sensitivity_l1": None if step.rows else step.statistic.sensitivity_l1,
         "guarantee": msgspec.to_builtins(
             guarantee_part(question.plan.guarantee, question.spec.privacy.neighbors, Decimal(0))
         ),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dpbayes_cli.contracts import Card
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.gibbs_plan import Chain, Chains, concentrated
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.renyi_posterior import RenyiMechanism, calibrated, price, renyi_card
 
@@ -32,3 +33,7 @@ class RdpConcentrated(RenyiMechanism):
         if epsilon is None:
             raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
         return 1.0, calibrated(lambda m: price(family, order, 1.0, m), epsilon)
+
+    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+        """Return the chain of Algorithm 4."""
+        return concentrated(chains)

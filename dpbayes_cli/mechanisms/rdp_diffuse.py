@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dpbayes_cli.contracts import Card
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.gibbs_plan import Chain, Chains, diffused
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.renyi_posterior import RenyiMechanism, calibrated, price, renyi_card
 
@@ -33,3 +34,7 @@ class RdpDiffuse(RenyiMechanism):
         if epsilon is None:
             raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
         return calibrated(lambda r: price(family, order, r, 1.0), epsilon), 1.0
+
+    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+        """Return the chain of Algorithm 5."""
+        return diffused(chains)

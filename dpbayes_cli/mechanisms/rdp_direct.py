@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dpbayes_cli.contracts import Card
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.gibbs_plan import Chain, Chains, untempered
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.renyi_posterior import RenyiMechanism, price, renyi_card
 
@@ -36,3 +37,7 @@ class RdpDirect(RenyiMechanism):
                 hint="leave epsilon out to pay its price, or use rdp-diffuse or rdp-concentrated",
             )
         return 1.0, 1.0
+
+    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+        """Return the chain of Algorithm 1."""
+        return untempered(chains)

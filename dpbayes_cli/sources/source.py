@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.sources.location import Location
@@ -154,7 +154,7 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
     Raises:
         SpecError: the stated value is not in the domain.
     """
-    stated = policy.impute if isinstance(column, NumericColumn) or column.impute is None else column.impute
+    stated = policy.impute if column.impute is None else column.impute
     if stated is None:
         return None
     if isinstance(column, CutColumn):
@@ -171,12 +171,12 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
         if number is None or not column.lower <= number <= column.upper:
             raise SpecError(
                 f"{stated!r} is not in the domain of the {column.role}",
-                where="on_invalid",
+                where=_place_of_impute(column),
                 hint=f"impute a number from {column.lower:g} to {column.upper:g}",
             )
         code = column.code(number)
         if code is None:
-            raise SpecError(f"{stated!r} is out of bounds", where="on_invalid")
+            raise SpecError(f"{stated!r} is out of bounds", where=_place_of_impute(column))
         return code
     normal = [normal_cell(level) for level in column.levels]
     if normal_cell(stated) not in normal:
@@ -188,6 +188,6 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
     return normal.index(normal_cell(stated))
 
 
-def _place_of_impute(column: Column | CutColumn) -> str:
+def _place_of_impute(column: AnyColumn) -> str:
     """Return where a spec states what an invalid cell counts as."""
-    return "on_invalid" if column.impute is None else f"domain.variables.{column.role}.impute"
+    return "on_invalid" if column.impute is None else f"{column.role}.impute"

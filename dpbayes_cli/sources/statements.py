@@ -194,6 +194,19 @@ def cut_expression(cell: str, column: CutColumn, *, integers: bool) -> str:
     return f"CASE WHEN {valid} THEN CASE {arms} ELSE {len(column.cuts)} END END"
 
 
+def number_expression(cell: str, column: NumericColumn) -> str:
+    """Return a DuckDB expression for the code of a bounded number, NULL where the cell is invalid.
+
+    Args:
+        cell: the expression of the cell's text, a column's name.
+        column: the column's domain.
+    """
+    trimmed = f"trim({cell}, {literal(BLANKS)})"
+    parsed = f"TRY_CAST({trimmed} AS DOUBLE)"
+    grammar = literal(WHOLE if column.integers else NUMBER)
+    return f"CASE WHEN regexp_full_match({trimmed}, {grammar}) THEN {_code(parsed, column, None)} END"
+
+
 def _double(number: float) -> str:
     return f"CAST({literal(repr(number))} AS DOUBLE)"
 

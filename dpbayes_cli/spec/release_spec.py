@@ -11,7 +11,7 @@ from msgspec import Meta, field
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section, Selection
+from dpbayes_cli.contracts import WRITTEN_FREELY, Calibration, Model, Section, Selection
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
@@ -54,6 +54,7 @@ class PrivacySection(Section, frozen=True, kw_only=True):
     epsilon: Annotated[Exact | None, Meta(description="the privacy parameter to spend, exact")] = None
     delta: Annotated[Exact | None, Meta(description="with gaussian: the delta beside epsilon")] = None
     rho: Annotated[Exact | None, Meta(description="with gaussian: the rho of zCDP to spend")] = None
+    mu: Annotated[Exact | None, Meta(description="with gibbs-posterior: the mu of Gaussian DP to spend")] = None
     order: Annotated[
         Exact | None, Meta(description="with the rdp mechanisms: the order at which epsilon is meant [2]")
     ] = None
@@ -63,7 +64,13 @@ class PrivacySection(Section, frozen=True, kw_only=True):
     ] = Neighbors.REPLACE_ONE
 
     def __post_init__(self) -> None:
-        checks = {"epsilon": check_epsilon, "delta": check_delta, "rho": check_rho, "order": check_order}
+        checks = {
+            "epsilon": check_epsilon,
+            "delta": check_delta,
+            "rho": check_rho,
+            "mu": check_rho,
+            "order": check_order,
+        }
         for name, check in checks.items():
             exact = exactly(self, name)
             if exact is not None:
@@ -90,6 +97,35 @@ class SamplingSection(Section, frozen=True, kw_only=True):
     selection: Annotated[
         Selection, Meta(description="with map: exponential (composes better) or permute-and-flip (pure epsilon only)")
     ] = "exponential"
+    calibration: Annotated[
+        Calibration, Meta(description="with gibbs-posterior: the rule that finds temperature and prior precision")
+    ] = "gdp"
+    temperature: Annotated[
+        Annotated[float, Meta(gt=0.0, le=1.0)] | None,
+        Meta(description="with gibbs-posterior: a stated temperature rho; the prior's precision is then raised"),
+    ] = None
+    sampler: Annotated[Literal["langevin"], Meta(description="with gibbs-posterior: the chain that is accounted")] = (
+        "langevin"
+    )
+    step: Annotated[
+        Annotated[float, Meta(gt=0.0, le=1e9)] | None,
+        Meta(description="with gibbs-posterior: the step of the chain, below 2 / M; default: 1 / M"),
+    ] = None
+    steps: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
+        Meta(description="with gibbs-posterior: the horizon; default: by the contraction rate, within bounded work"),
+    ] = None
+    n_max: Annotated[
+        Annotated[int, Meta(ge=1, le=10**10)] | None,
+        Meta(description="with gibbs-posterior under add-remove: the public limit of the records that are read"),
+    ] = None
+    certificate: Annotated[
+        Literal["total-variation"] | None,
+        Meta(description="with gibbs-posterior: state step and horizon of Minami et al.'s Proposition 13"),
+    ] = None
+    gamma: Annotated[
+        Annotated[float, Meta(gt=0.0, lt=0.5)], Meta(description="the total variation of the certificate")
+    ] = 0.01
 
 
 class InferenceSection(Section, frozen=True, kw_only=True):

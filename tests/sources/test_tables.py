@@ -26,9 +26,10 @@ from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources import tables
 from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, source_for
-from dpbayes_cli.sources.tables import CodeReader, TableTally
+from dpbayes_cli.sources.tables import TableTally
 from dpbayes_cli.statistic import Statistic, TableCounts, Witness, count_cells
 from tests.sources.reference import cells_of, codes_of, physical_lines, table
 

@@ -21,7 +21,7 @@ from dpbayes_cli.experiments.classification.study import network_of
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.question import source_of
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.tables import CodeReader
+from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.statistic import count_cells
 

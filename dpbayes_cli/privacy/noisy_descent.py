@@ -1,0 +1,172 @@
+"""What noisy gradient descent with many steps costs, and the temperatures that a price allows.
+
+The potential is U(w) = rho sum_i l(w; x_i) + (tau / 2) |w|^2. D is the largest |grad U(w; X) - grad U(w; X')| over w
+and neighbours, M the smoothness of U, tau its strong convexity.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpbayes_cli.privacy.renyi import gaussian_delta
+
+_BISECTIONS = 200
+_MARGIN = 1e-9
+"""Relative margin for the floats in which prices are computed."""
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """What the loss, the rows and the prior promise about the potential, whatever the records.
+
+    Attributes:
+        slope: the largest gradient norm of one record's loss (L).
+        smoothness: the largest curvature of the sum of losses of all records.
+        touched: how many gradients neighbours can differ in: two where a record is replaced.
+    """
+
+    slope: float
+    smoothness: float
+    touched: int = 2
+
+    def gradient_sensitivity(self, rho: float) -> float:
+        """Return D at a temperature."""
+        return self.touched * rho * self.slope
+
+    def whole(self, rho: float, tau: float) -> float:
+        """Return M, the smoothness of the potential."""
+        return rho * self.smoothness + tau
+
+
+def contraction_gap(step: float, tau: float, smoothness: float) -> float:
+    """Return 1 - c, c the Lipschitz constant of w -> w - step grad U(w), positive for 0 < step < 2 / M.
+
+    Source: the map's derivative is I - step H with H between tau I and M I: c = max(|1 - h tau|, |1 - h M|), from which
+        1 - c = min(h tau, 2 - h M), without cancellation.
+    """
+    return min(step * tau, 2.0 - step * smoothness)
+
+
+def descent_mu(sensitivity: float, step: float, steps: int, tau: float, smoothness: float) -> float:
+    """Return the mu of Gaussian differential privacy of the last of many Langevin iterates from a public start.
+
+    w <- w - h grad U(w) + sqrt(2 h) N(0, I), T steps.
+
+    Privacy: mu^2 = (h D^2 / 2) (1 + c)(1 - c^T) / ((1 - c)(1 + c^T)), for every T, whether or not the chain has mixed.
+        One step costs h D / sqrt(2 h). Where gradients differ by a constant and the Hessian is (1 - c) / h it is
+        attained.
+    Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); mechanisms, posteriors of convex losses.
+
+    Raises:
+        ValueError: the step is not in (0, 2 / M), where the map is a contraction.
+    """
+    if not (0.0 < step < 2.0 / smoothness and 0.0 < tau <= smoothness and steps >= 1):
+        raise ValueError("the map is no contraction")
+    gap = contraction_gap(step, tau, smoothness)
+    shrunk = math.exp(steps * math.log1p(-gap)) if gap < 1.0 else 0.0
+    reached = -math.expm1(steps * math.log1p(-gap)) if gap < 1.0 else 1.0
+    squared = (step * sensitivity**2 / 2.0) * (2.0 - gap) * reached / (gap * (1.0 + shrunk))
+    return math.sqrt(squared) * (1.0 + _MARGIN)
+
+
+def mu_of_statement(epsilon: float, delta: float) -> float:
+    """Return the largest mu whose exact delta at epsilon stays within: the safe end of a bisection."""
+    return _largest(lambda mu: gaussian_delta(mu, epsilon) <= delta, 2.0 * math.sqrt(2.0 * (epsilon + 1.0)) + 10.0)
+
+
+def minami_temperature(epsilon: float, delta: float, slope: float, tau: float) -> float:
+    """Return the temperature that Theorem 7 allows for an exact draw: the theorem, solved for it.
+
+    Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; delta = exp(-(tau / 8 L^2 rho^2)(epsilon - 2 L^2 rho^2 /
+        tau)^2) for epsilon > 2 L^2 rho^2 / tau.
+    """
+    logs = 2.0 * math.log(1.0 / delta)
+    return math.sqrt(tau) * 2.0 * epsilon / (math.sqrt(logs + 2.0 * epsilon) + math.sqrt(logs)) / (2.0 * slope)
+
+
+def minami_delta(epsilon: float, rho: float, slope: float, tau: float) -> float:
+    """Return the delta of Theorem 7 at a temperature; 1 where its condition fails."""
+    away = epsilon - 2.0 * (slope * rho) ** 2 / tau
+    return math.exp(-tau * away**2 / (8.0 * (slope * rho) ** 2)) if away > 0.0 else 1.0
+
+
+def minami_corollary(epsilon: float, delta: float, slope: float, tau: float) -> float:
+    """Return the temperature of Corollary 8, which its theorem does not imply for every epsilon; see ``minami_delta``.
+
+    Source: Minami et al. 2016, Corollary 8: rho = (epsilon / 2 L) sqrt(tau / (1 + 2 log(1 / delta))).
+    """
+    return epsilon / (2.0 * slope) * math.sqrt(tau / (1.0 + 2.0 * math.log(1.0 / delta)))
+
+
+def diffuse_temperature(order: float, epsilon: float, slope: float, tau: float) -> float:
+    """Return the temperature at which an exact draw has the Renyi divergence epsilon at an order.
+
+    Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5: order (2 rho L)^2 / (2 tau) = epsilon.
+    """
+    return math.sqrt(epsilon * tau / (2.0 * order)) / slope
+
+
+def concentrated_precision(order: float, epsilon: float, slope: float, rho: float) -> float:
+    """Return the prior precision at which an exact draw has the Renyi divergence epsilon at an order.
+
+    Source: Geumlek, Song and Chaudhuri 2017, Theorem 16 and Algorithm 4: tau = 2 L^2 rho^2 order / epsilon.
+    """
+    return 2.0 * (slope * rho) ** 2 * order / epsilon
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A step and a number of steps after which the law is within a total variation of the posterior.
+
+    Attributes:
+        gamma: the total variation.
+        step: the step.
+        steps: how many, from a start drawn from N(mode, I / M), which is not public.
+    """
+
+    gamma: float
+    step: float
+    steps: int
+
+
+def certificate(width: int, tau: float, smoothness: float, gamma: float) -> Certificate:
+    """Return the step and horizon that bring Langevin Monte Carlo within a total variation.
+
+    Args:
+        width: the dimension d, at least 2.
+        tau: the strong convexity.
+        smoothness: M.
+        gamma: the total variation, in (0, 1/2).
+
+    Source: Minami et al. 2016, Proposition 13 (from Dalalyan 2014, Corollary 1): h = 2 tau gamma^2 / (d M^2 B) and
+        T = d M^2 B^2 / (4 tau^2 gamma^2), B = 4 log(1 / gamma) + d log(M / tau); eq. 17 lost a square.
+    """
+    if not (width >= 2 and 0.0 < gamma < 0.5):
+        raise ValueError("Proposition 13 needs two dimensions or more, and gamma in (0, 1/2)")
+    b = 4.0 * math.log(1.0 / gamma) + width * math.log(smoothness / tau)
+    step = 2.0 * tau * gamma**2 / (width * smoothness**2 * b)
+    return Certificate(gamma, step, math.ceil(width * (smoothness * b / (2.0 * tau * gamma)) ** 2))
+
+
+def largest_temperature(cost: Callable[[float], float], target: float, most: float) -> float:
+    """Return the largest temperature up to ``most`` whose mu stays within a target: the safe end of a bisection.
+
+    Args:
+        cost: the mu of a temperature, increasing.
+        target: what may be spent.
+        most: the largest temperature that is wanted.
+    """
+    return most if cost(most) <= target else _largest(lambda rho: cost(rho) <= target, most)
+
+
+def _largest(holds: Callable[[float], bool], high: float) -> float:
+    """Return the largest number below ``high`` for which a monotone condition holds, from the safe side."""
+    low = 0.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2.0
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
