@@ -9,21 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import msgspec
 
-from dpbayes_cli.columns import AnyColumn, NumericColumn, RecordPolicy, has_stand_in
+from dpbayes_cli.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.design import Rows
-from dpbayes_cli.errors import SpecError
 from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.part_noise import scales_of
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.problems import Problem
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistic, Statistics
 
 if TYPE_CHECKING:
@@ -143,87 +141,6 @@ class NoisyStatistics(BoundedStatistics):
     def components(self) -> tuple[int, ...]:
         """For each reported parameter, the component of the problem's posterior that it is."""
         return tuple(range(len(self.parameters)))
-
-
-Temper = Literal["likelihood", "joint"]
-Selection = Literal["exponential", "permute-and-flip"]
-Calibration = Literal["gdp", "minami", "geumlek"]
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a mechanism needs to know to price a release; public inputs only.
-
-    Attributes:
-        policy: neighbours and the treatment of invalid records.
-        epsilon, delta, rho: what may be spent, exact; None where it was not stated.
-        order: the order (lambda) at which epsilon is meant, for Renyi mechanisms.
-        n_records: the public number of records, where it is known beforehand.
-        draws: how many posterior draws.
-        temper: what a temperature acts on.
-        support: the public range of the parameter, or None for the model's own.
-        selection: how a point of a public cover is chosen by its score.
-        mu: the mu of Gaussian differential privacy that may be spent, or None.
-        calibration: with convex losses, the rule that finds temperature and prior precision.
-        temperature: with convex losses, a stated temperature, or None: the largest that fits.
-        step, steps: of a Langevin chain, or None: the defaults.
-        n_max: the public limit of the number of records that are read, where that number is private.
-        gamma: the total variation for which a certificate is wanted, or None.
-    """
-
-    policy: RecordPolicy
-    epsilon: Decimal | None = None
-    delta: Decimal | None = None
-    rho: Decimal | None = None
-    order: Decimal = Decimal(2)
-    n_records: int | None = None
-    draws: int = 1
-    temper: Temper = "likelihood"
-    support: tuple[float, float] | None = None
-    selection: Selection = "exponential"
-    mu: Decimal | None = None
-    calibration: Calibration = "gdp"
-    temperature: float | None = None
-    step: float | None = None
-    steps: int | None = None
-    n_max: int | None = None
-    gamma: float | None = None
-
-    def stated_epsilon(self) -> Decimal:
-        """Return the epsilon.
-
-        Raises:
-            SpecError: none was stated.
-        """
-        if self.epsilon is None:
-            raise SpecError("missing", where="privacy.epsilon", hint="state it in the spec or with --eps 1")
-        return self.epsilon
-
-    def complete_records(self, model: Model) -> int:
-        """Return the public number of complete records of a model.
-
-        Raises:
-            SpecError: records may be invalid, or their number is private or not known.
-        """
-        if self.policy.neighbors is not Neighbors.REPLACE_ONE:
-            raise SpecError("posterior draws need a public number of records: replace-one neighbours", where="privacy")
-        if not all(has_stand_in(self.policy, column) for column in model.columns):
-            raise SpecError(
-                "posterior draws need complete records, for the number of dropped ones is private",
-                where="on_invalid",
-                hint="state a public stand-in for invalid values: --on-invalid impute:VALUE, or impute by variable",
-            )
-        if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in model.columns):
-            raise SpecError(
-                "posterior draws need complete records, for the number of those within bounds is private",
-                where="domain.out_of_bounds",
-                hint="out_of_bounds: clamp",
-            )
-        if self.n_records is None:
-            raise SpecError("the number of records must be known beforehand", where="records", hint="--records N")
-        if self.n_records < 1:
-            raise SpecError("there is no record to protect", where="records")
-        return self.n_records
 
 
 class Sampler(ABC):

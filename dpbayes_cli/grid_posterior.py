@@ -10,12 +10,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.capabilities import DECIMALS, OneParameterFamily, floats
-from dpbayes_cli.contracts import Request, Sampler, Temper
+from dpbayes_cli.contracts import Sampler
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.conjugate import slack
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
 from dpbayes_cli.privacy.renyi import round_up
+from dpbayes_cli.request import Request, Temper
 from dpbayes_cli.tempering import UP, Tempering, support_of, tempered
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def grid_posterior(
     Raises:
         SpecError: the support is missing or wrong, epsilon too small, or floats cannot screen the cells.
     """
-    n = request.complete_records(model)
+    n = request.complete_records(model.columns)
     low, high = support = support_of(model, request)
     _, width, steps = model.grid
     with localcontext(EXACT):

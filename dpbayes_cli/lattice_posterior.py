@@ -14,10 +14,11 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.contracts import Request, Sampler, Temper
+from dpbayes_cli.contracts import Sampler
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.lattice import SimplexLattice, share_table
+from dpbayes_cli.request import Request, Temper
 from dpbayes_cli.tempering import UP
 
 if TYPE_CHECKING:

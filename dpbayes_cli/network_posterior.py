@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import Any
 
 from dpbayes_cli.capabilities import SharesPosterior
-from dpbayes_cli.contracts import Model, Request, Sampler, Temper, expect
+from dpbayes_cli.contracts import Model, Sampler, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import exact_sum
+from dpbayes_cli.request import Request, Temper
 from dpbayes_cli.tempering import DOWN, Tempering
 
 ROWS_TOUCHED = 2

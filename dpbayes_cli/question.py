@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.capabilities import BoundedNumber
-from dpbayes_cli.columns import RecordPolicy, has_stand_in
-from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Request, Step, expect
+from dpbayes_cli.columns import has_stand_in
+from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Step, expect
 from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SourceError, SpecError
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
@@ -24,15 +23,14 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import check_serves, mechanism_type
+from dpbayes_cli.request import Request
 from dpbayes_cli.sources.location import Location
-from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
-from dpbayes_cli.statistic import ProductOf, Statistic, TableCounts, Witness
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    pass
 
 Say = Callable[[str], None]
 
@@ -280,64 +278,6 @@ def opened_source(spec: ReleaseSpec, location: Location, model: Model) -> Source
         source.close()
         raise
     return source
-
-
-def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
-    """Count the records of each level, the invalid ones and all of them. NOT PRIVATE: for the custodian alone.
-
-    Raises:
-        SourceError: the data cannot be read.
-    """
-    model = spec.build_model()
-    if isinstance(model, ConvexLossModel):
-        return _count_invalid(spec, location, model)
-    if isinstance(model, DiscreteNetwork):
-        return _count_levels(spec, location, model)
-    dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
-    statistic = expect(model, BoundedStatistics).statistic(dropping)
-    with closing(opened_source(spec, location, model)) as source:
-        evidence = source.statistics(statistic, dropping)
-    counted = dict(zip(statistic.names, evidence.values, strict=True))
-    weights = [e.weight for e in statistic.expressions if isinstance(e, ProductOf) and not e.roles]
-    if weights:
-        counted = {"valid": counted["valid"] // weights[0]}
-    invalid = evidence.n_records - sum(counted.values())
-    return {**counted, "invalid": invalid, "records": evidence.n_records}
-
-
-def _count_levels(spec: ReleaseSpec, location: Location, model: DiscreteNetwork) -> dict[str, int]:
-    """Count the records of each level of each variable, and those with an invalid cell in it."""
-    columns = [replace(column, impute=None) for column in model.variables]
-    tables = tuple(TableCounts((column.role,), (len(column.levels),)) for column in columns)
-    counting = Statistic((), tables, 0, Witness(None, None), 0)
-    with closing(source_of(spec, location)) as source:
-        source.check(columns, model.column_names)
-        evidence = source.statistics(counting, RecordPolicy(Neighbors.ADD_REMOVE))
-    counted, first = {}, 0
-    for column in columns:
-        found = evidence.values[first : first + len(column.levels)]
-        counted.update({f"{column.role}={level}": n for level, n in zip(column.levels, found, strict=True)})
-        counted[f"{column.role} invalid"] = evidence.n_records - sum(found)
-        first += len(column.levels)
-    return {**counted, "records": evidence.n_records}
-
-
-def _count_invalid(spec: ReleaseSpec, location: Location, model: ConvexLossModel) -> dict[str, int]:
-    """Count the invalid cells of each column, and the records that are valid."""
-    columns = [replace(column, impute=None) for column in model.columns]
-    counted = dict.fromkeys((f"{column.role} invalid" for column in columns), 0)
-    valid = [0]
-
-    def take(codes: Integers) -> None:
-        for name, missing in zip(counted, (codes < 0).sum(axis=0).tolist(), strict=True):
-            counted[name] += missing
-        valid[0] += int((codes >= 0).all(axis=1).sum())
-
-    reader = CodeReader(columns, RecordPolicy(Neighbors.ADD_REMOVE), take)
-    with closing(source_of(spec, location)) as source:
-        source.check(columns, model.column_names)
-        source.read(reader)
-    return {**counted, "valid": valid[0], "records": reader.records}
 
 
 def check_count(stated: int, counted: int | None, charged: str = "") -> None:

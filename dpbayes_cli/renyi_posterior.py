@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.capabilities import ConjugatePosterior
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Step, expect
+from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.convex_loss import ConvexLossModel
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.gibbs_plan import Chain, Chains, chains_of, planned, run_chains
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
 from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 from dpbayes_cli.privacy.renyi import INFINITE, ORDERS, round_up
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import NO_STATISTIC, Statistic, Statistics
 
 _BELOW = Context(prec=12, rounding=ROUND_FLOOR)
@@ -128,7 +129,7 @@ class RenyiMechanism(Mechanism):
             found, more = self.chain(chains)
             return planned(chains, found, "geumlek", more)
         conjugate = expect(model, ConjugatePosterior)
-        n = request.complete_records(model)
+        n = request.complete_records(model.columns)
         family, order = conjugate.family(n), float(request.order)
         if order > LARGEST_ORDER:
             raise SpecError(f"the order is {order:g}; curves are stored up to {LARGEST_ORDER:g}", where="privacy.order")

@@ -8,9 +8,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from dpbayes_cli.capabilities import OneParameterFamily
-from dpbayes_cli.contracts import Request, Temper
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.renyi import round_up
+from dpbayes_cli.request import Request, Temper
 
 DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 UP = Context(prec=30, rounding=ROUND_CEILING)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.capabilities import total_of
 from dpbayes_cli.columns import RecordPolicy, has_stand_in
-from dpbayes_cli.contracts import Card, Mechanism, Model, Payload, Plan, Request, Step, expect
+from dpbayes_cli.contracts import Card, Mechanism, Model, Payload, Plan, Step, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork, cell_of
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.network import Network
@@ -19,6 +19,7 @@ from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLa
 from dpbayes_cli.privacy.parities import Parities, n_bits
 from dpbayes_cli.privacy.parity_sensitivity import ParitySensitivity, sensitivity_l1
 from dpbayes_cli.problems import NoisyTables, Scope, Total
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, Witness
 
 if TYPE_CHECKING:

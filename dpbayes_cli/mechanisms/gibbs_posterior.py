@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, expect
+from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, expect
 from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.gibbs_plan import by_gdp, by_minami, chains_of, geumlek, planned, run_chains
+from dpbayes_cli.gibbs_plan import chains_of, planned, run_chains
+from dpbayes_cli.gibbs_rules import by_gdp, by_minami, geumlek
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import NO_STATISTIC, Statistic, Statistics
 
 

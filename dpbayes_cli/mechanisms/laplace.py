@@ -5,19 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dpbayes_cli.calibrated_noise import calibrated_noise
-from dpbayes_cli.contracts import (
-    Card,
-    Mechanism,
-    Model,
-    NoisyStatistics,
-    Payload,
-    Plan,
-    Request,
-    Step,
-)
+from dpbayes_cli.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.privacy.part_noise import PartNoise
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistics
 
 

@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Selection, Step, expect
+from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grid_posterior import GridPosterior, exact_curve, grid_posterior
@@ -21,6 +21,7 @@ from dpbayes_cli.privacy.grid import EXACT, SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
+from dpbayes_cli.request import Request, Selection
 from dpbayes_cli.statistic import Statistics
 from dpbayes_cli.tempering import Tempering, tempered
 
@@ -199,7 +200,7 @@ class Map(Mechanism):
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        n = request.complete_records(model)
+        n = request.complete_records(model.columns)
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, request)
         one_row = partial(self._row, n_records=n)

@@ -7,13 +7,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Step, expect
+from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.grid_posterior import exact_curve, grid_posterior
 from dpbayes_cli.lattice_posterior import LatticePosterior, cover_of
 from dpbayes_cli.network_posterior import shares_or_tables
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistics
 from dpbayes_cli.tempering import Tempering, tempered
 
@@ -54,7 +55,7 @@ class Ops(Mechanism):
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        n = request.complete_records(model)
+        n = request.complete_records(model.columns)
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, request)
         one_row = partial(self._row, n_records=n)

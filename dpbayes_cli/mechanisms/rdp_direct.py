@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.contracts import Card
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.gibbs_plan import Chain, Chains, untempered
+from dpbayes_cli.gibbs_plan import Chain, Chains
+from dpbayes_cli.gibbs_rules import untempered
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.renyi_posterior import RenyiMechanism, price, renyi_card
 

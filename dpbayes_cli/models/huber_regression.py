@@ -29,6 +29,8 @@ class HuberDomain(NumberDomain, frozen=True, kw_only=True):
 class HuberRegression(ConvexLossModel):
     """Gibbs posterior of Huber's loss of (x'w - y) / scale, y scaled to [-1, 1], w ~ N(0, I / tau).
 
+    Privacy: gradient and curvature of a record's loss are bounded by those of the loss and the norm of a row, whatever
+        the record; see ``ConvexLossModel.curvature``.
     Source: Huber 1964; Minami et al. 2016 (Lipschitz convex losses); mechanisms: squared loss with clipped gradient.
     """
 

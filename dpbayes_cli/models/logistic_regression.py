@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class LogisticRegression(ConvexLossModel):
     """P(y = 1 | x) = sigma(x'w), w ~ N(0, I / tau).
 
+    Privacy: gradient and curvature of a record's loss are bounded by those of the loss and the norm of a row, whatever
+        the record; see ``ConvexLossModel.curvature``.
     Source: Geumlek, Song and Chaudhuri 2017, sec. 4.2; Minami et al. 2016, sec. 4.
     """
 

@@ -35,6 +35,8 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
 class ProbitRegression(ConvexLossModel):
     """Loss A(t) - y t, A(t) = t Phi(t) + phi(t): its mean function is Phi; w ~ N(0, I / tau).
 
+    Privacy: gradient and curvature of a record's loss are bounded by those of the loss and the norm of a row, whatever
+        the record; see ``ConvexLossModel.curvature``.
     Source: Geumlek, Song and Chaudhuri 2017, sec. 4.2, corrected: the theorem needs the canonical form.
     """
 

@@ -30,6 +30,8 @@ class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
 class QuantileRegression(ConvexLossModel):
     """Gibbs posterior of the smoothed pinball loss of (x'w - y) / scale, y scaled to [-1, 1], w ~ N(0, I / tau).
 
+    Privacy: gradient and curvature of a record's loss are bounded by those of the loss and the norm of a row, whatever
+        the record; see ``ConvexLossModel.curvature``.
     Source: Koenker and Bassett 1978; Minami et al. 2016 (Lipschitz convex losses).
     """
 

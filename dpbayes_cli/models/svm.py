@@ -28,6 +28,8 @@ class SvmDomain(ClassDomain, frozen=True, kw_only=True):
 class Svm(ConvexLossModel):
     """Gibbs posterior of the smoothed hinge loss of x'w, w ~ N(0, I / tau); a score, and no probability.
 
+    Privacy: gradient and curvature of a record's loss are bounded by those of the loss and the norm of a row, whatever
+        the record; see ``ConvexLossModel.curvature``.
     Source: Minami et al. 2016 (Lipschitz convex losses).
     """
 

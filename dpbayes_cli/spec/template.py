@@ -20,6 +20,10 @@ _EXAMPLES = {
     "upper": "100",
     "variance": "1",
 }
+_DRAWN = {"mechanism": "gibbs-posterior", "delta": "1e-6"}
+_FEATURES = "\nage: {lower: 18, upper: 100}\nsmoker: {values: [yes, no]}"
+_CLASSES = {**_DRAWN, "features": _FEATURES, "column": "ill", "values": "[no, yes]"}
+_NUMBERS = {**_DRAWN, "features": _FEATURES, "column": "days"}
 _EXAMPLES_OF = {
     "bayes-net": {
         "variables": "\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no], parents: [age]}\n"
@@ -29,6 +33,8 @@ _EXAMPLES_OF = {
         "target": "ill",
         "variables": "\nill: {values: [yes, no]}\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no]}",
     },
+    **dict.fromkeys(("logistic-regression", "probit-regression", "svm"), _CLASSES),
+    **dict.fromkeys(("huber-regression", "quantile-regression"), _NUMBERS),
 }
 """A value of several lines begins with an empty one."""
 _ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "columns", "data", "lower", "upper", "variance"}
@@ -45,7 +51,7 @@ def template(model: str) -> str:
     for item in msgspec.structs.fields(spec_type(model)):
         if item.type in {None, types.NoneType}:  # a key that this model does not take
             continue
-        lines += _key(item, examples, _ACTIVE, 0)
+        lines += _key(item, examples, _ACTIVE | (_DRAWN.keys() & examples.keys()), 0)
     return "\n".join(lines) + "\n"
 
 

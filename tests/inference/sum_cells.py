@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.columns import Outside, RecordPolicy
-from dpbayes_cli.contracts import NoisyStatistics, Request, expect
+from dpbayes_cli.contracts import NoisyStatistics, expect
 from dpbayes_cli.inference.augmented import AugmentedSampler
 from dpbayes_cli.inference.inversion import log_likelihoods
 from dpbayes_cli.inference.scalar import grid_posterior
@@ -24,6 +24,7 @@ from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums, ScalarLaw
+from dpbayes_cli.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable

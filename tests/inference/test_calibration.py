@@ -16,7 +16,7 @@ from scipy.special import betainc
 
 from dpbayes_cli.capabilities import LatentCounts
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Request, expect
+from dpbayes_cli.contracts import expect
 from dpbayes_cli.inference.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.posterior import Effort
@@ -28,6 +28,7 @@ from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dpbayes_cli.problems import NoisyCounts, Total
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import CountAt
 from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_value
 

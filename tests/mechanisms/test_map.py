@@ -14,7 +14,7 @@ import pytest
 
 from dpbayes_cli.capabilities import OneParameterFamily
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Plan, Request, Selection, expect
+from dpbayes_cli.contracts import Plan, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.lattice_posterior import SharesCover
 from dpbayes_cli.mechanisms.map import GridEstimate, Map, ModeEstimate, SharesEstimate
@@ -27,6 +27,7 @@ from dpbayes_cli.privacy.grid import SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
+from dpbayes_cli.request import Request, Selection
 from dpbayes_cli.tempering import Tempering, tempered
 from tests.statistical import assert_follows
 

@@ -16,7 +16,7 @@ from scipy import stats
 
 from dpbayes_cli.capabilities import OneParameterFamily
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Request, expect
+from dpbayes_cli.contracts import expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grid_posterior import GridPosterior, exact_curve
 from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover
@@ -27,6 +27,7 @@ from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.request import Request
 from tests.statistical import FALSE_FAIL, assert_follows, uniformity_p_value
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import released_of
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Payload, Request, expect
+from dpbayes_cli.contracts import Payload, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -33,6 +33,7 @@ from dpbayes_cli.privacy.part_noise import (
 )
 from dpbayes_cli.problems import NoisyTables
 from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.request import Request
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.statistic import Statistics
 from tests.conftest import Cli

@@ -21,7 +21,7 @@ from dpbayes_cli.spec.release_spec import build_spec, json_schema
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from tests.conftest import ROOT, Cli
 
-CONFIGS = sorted((ROOT / "configs" / "releases").glob("adult-*.yaml"))
+CONFIGS = [ROOT / "configs" / "releases" / f"adult-{kind}.yaml" for kind in ("bayes-net", "naive-bayes")]
 TWO: dict[str, Any] = {"a": {"values": ["x", "y"]}, "b": {"values": ["p", "q", "r"]}}
 
 
@@ -147,11 +147,11 @@ def test_concentrations_are_those_of_values_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("variables", "rule", "where", "hint"),
     [
-        (with_b(impute="z"), "drop", "domain.variables.b.impute", "impute one of: p, q, r"),
-        ({**TWO, "b": {"cuts": ["1"], "impute": "nan"}}, "drop", "domain.variables.b.impute", "any number"),
-        ({**TWO, "b": {"cuts": ["1"], "impute": "x"}}, "drop", "domain.variables.b.impute", "any number"),
+        (with_b(impute="z"), "drop", "b.impute", "impute one of: p, q, r"),
+        ({**TWO, "b": {"cuts": ["1"], "impute": "nan"}}, "drop", "b.impute", "any number"),
+        ({**TWO, "b": {"cuts": ["1"], "impute": "x"}}, "drop", "b.impute", "any number"),
         (TWO, "impute:x", "on_invalid", "impute one of: p, q, r"),
-        (with_a(impute="q"), "impute:q", "domain.variables.a.impute", "impute one of: x, y"),
+        (with_a(impute="q"), "impute:q", "a.impute", "impute one of: x, y"),
     ],
 )
 def test_what_stands_in_must_be_in_the_domain(variables: dict[str, Any], rule: str, where: str, hint: str) -> None:
@@ -250,7 +250,6 @@ def test_the_configs_of_adult_are_valid_in_the_schema_too(path: Path, dpbayes: C
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(wrong, schema)
     assert set(document["domain"]["variables"]) == set(built.domain.variables)  # type: ignore[attr-defined]
-    assert len(CONFIGS) == 2
 
 
 def test_the_order_of_variables_changes_names_and_not_what_is_valid() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbayes_cli.capabilities import ConjugatePosterior
 from dpbayes_cli.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Request, Sampler, expect
+from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import measure
@@ -22,6 +22,7 @@ from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.request import Request
 from dpbayes_cli.spec.release_spec import build_spec
 
 if TYPE_CHECKING:

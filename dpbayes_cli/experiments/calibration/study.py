@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from dpbayes_cli.contracts import NoisyStatistics, Section, Temper
+from dpbayes_cli.contracts import NoisyStatistics, Section
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.experiments.study import Study, build_cases, build_model_sections, exact_number
 from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.guarantee import check_delta
 from dpbayes_cli.registry import check_serves, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.request import Temper
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.sections import Exact, convert_section
 

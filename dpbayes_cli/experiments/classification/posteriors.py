@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.contracts import Mechanism, Plan, Request, expect
+from dpbayes_cli.contracts import Mechanism, Plan, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
@@ -21,6 +21,7 @@ from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.problems import NoisyTables, Total
 from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import released_values
 
 if TYPE_CHECKING:

@@ -1,0 +1,93 @@
+"""The sections of a spec that have a price: what is promised, and how draws are made."""
+
+from decimal import Decimal
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from dpbayes_cli.contracts import Section
+from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.request import Calibration, Selection
+from dpbayes_cli.spec.sections import Exact, exactly
+
+
+class PrivacySection(Section, frozen=True, kw_only=True):
+    """What is promised."""
+
+    epsilon: Annotated[Exact | None, Meta(description="the privacy parameter to spend, exact")] = None
+    delta: Annotated[Exact | None, Meta(description="with gaussian: the delta beside epsilon")] = None
+    rho: Annotated[Exact | None, Meta(description="with gaussian: the rho of zCDP to spend")] = None
+    mu: Annotated[Exact | None, Meta(description="with gibbs-posterior: the mu of Gaussian DP to spend")] = None
+    order: Annotated[
+        Exact | None, Meta(description="with the rdp mechanisms: the order at which epsilon is meant [2]")
+    ] = None
+    neighbors: Annotated[
+        Neighbors,
+        Meta(description="replace-one (the number of records is public) or add-remove (it is private)"),
+    ] = Neighbors.REPLACE_ONE
+
+    def __post_init__(self) -> None:
+        checks = {
+            "epsilon": check_epsilon,
+            "delta": check_delta,
+            "rho": check_rho,
+            "mu": check_rho,
+            "order": check_order,
+        }
+        for name, check in checks.items():
+            exact = exactly(self, name)
+            if exact is not None:
+                check(exact)
+
+    def exact(self, name: str) -> Decimal | None:
+        """Return a stated number exactly, None where it was not stated."""
+        text = getattr(self, name)
+        return None if text is None else parse_decimal(text)
+
+
+class SamplingSection(Section, frozen=True, kw_only=True):
+    """How a mechanism that releases posterior draws or estimates draws them."""
+
+    draws: Annotated[
+        int, Meta(ge=1, le=10_000, description="posterior draws, or estimates, to release; each is paid for")
+    ] = 1
+    temper: Annotated[Literal["likelihood", "joint"], Meta(description="with ops: what the temperature acts on")] = (
+        "likelihood"
+    )
+    support: Annotated[
+        tuple[float, float] | None, Meta(description="with ops and map: the public range of the parameter, [low, high]")
+    ] = None
+    selection: Annotated[
+        Selection, Meta(description="with map: exponential (composes better) or permute-and-flip (pure epsilon only)")
+    ] = "exponential"
+    calibration: Annotated[
+        Calibration, Meta(description="with gibbs-posterior: the rule that finds temperature and prior precision")
+    ] = "gdp"
+    temperature: Annotated[
+        Annotated[float, Meta(gt=0.0, le=1.0)] | None,
+        Meta(description="with gibbs-posterior: a stated temperature rho; the prior's precision is then raised"),
+    ] = None
+    sampler: Annotated[Literal["langevin"], Meta(description="with gibbs-posterior: the chain that is accounted")] = (
+        "langevin"
+    )
+    step: Annotated[
+        Annotated[float, Meta(gt=0.0, le=1e9)] | None,
+        Meta(description="with gibbs-posterior: the step of the chain, below 2 / M; default: 1 / M"),
+    ] = None
+    steps: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000_000)] | None,
+        Meta(description="with gibbs-posterior: the horizon; default: by the contraction rate, within bounded work"),
+    ] = None
+    n_max: Annotated[
+        Annotated[int, Meta(ge=1, le=10**10)] | None,
+        Meta(description="with gibbs-posterior under add-remove: the public limit of the records that are read"),
+    ] = None
+    certificate: Annotated[
+        Literal["total-variation"] | None,
+        Meta(description="with gibbs-posterior: state step and horizon of Minami et al.'s Proposition 13"),
+    ] = None
+    gamma: Annotated[
+        Annotated[float, Meta(gt=0.0, lt=0.5)], Meta(description="the total variation of the certificate")
+    ] = 0.01
