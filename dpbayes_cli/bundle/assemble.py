@@ -90,7 +90,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         parameters=dict(parts.plan.parameters),
         sensitivity_l1=None if parts.plan.answer.rows else parts.plan.answer.statistic.sensitivity_l1,
         bounds=parts.draw.bounds,
-        guarantee=guarantee_part(guarantee, spec.privacy.neighbors, parts.account_delta),
+        guarantee=guarantee_part(guarantee, spec.privacy.neighbors, _stated_delta(parts)),
         posterior={name: summary(marginal) for name, marginal in named},
         width={} if parts.draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named},
         posterior_predictive=analysis.predictive,
@@ -101,6 +101,11 @@ def assemble(parts: Parts) -> ReleaseDocument:
         ledger=LedgerReference(sequence=parts.ledger_sequence, hash=parts.ledger_hash),
         software=_software(),
     )
+
+
+def _stated_delta(parts: Parts) -> Decimal:
+    """Return the delta at which a curve is stated: the account's, or where it has none that of the question."""
+    return parts.account_delta or parts.spec.privacy.exact("delta") or Decimal(0)
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:

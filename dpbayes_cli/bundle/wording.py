@@ -20,6 +20,8 @@ def guarantee_text(guarantee: ReleasedGuarantee) -> str:
     parts = []
     if guarantee.rho is not None:
         parts.append(f"rho {float_text(guarantee.rho)}")
+    if guarantee.kind == "gdp" and guarantee.mu is not None:
+        parts.append(f"mu {float_text(guarantee.mu)}")
     if guarantee.kind == "rdp":
         below = f" below order {guarantee.order_max:.6g}" if guarantee.order_max is not None else ""
         parts.append(f"Renyi curve{below}")

@@ -43,6 +43,7 @@ def total_options(function: Command) -> Command:
             (("--epsilon", "--eps"), "E", "The total epsilon."),
             (("--delta",), "D", "The total delta; without it: pure epsilon."),
             (("--rho",), "R", "The total rho, for an account of zCDP."),
+            (("--mu",), "M", "The total mu, for an account of Gaussian differential privacy."),
             (("--rdp",), "V", "The total Renyi divergence, for an account of RDP at --order."),
         ]
     ):
@@ -65,6 +66,7 @@ def command() -> None:
 @click.option("--order", type=DecimalType(), metavar="L", help="The order (lambda) of an account of RDP.")
 @click.option("--orders", metavar="L,L,...", help="With --delta: the Renyi orders among which delta is divided.")
 @click.option("--basic", is_flag=True, help="With --delta: basic composition alone, no Renyi orders.")
+@click.option("--gaussian", is_flag=True, help="With --delta: Gaussian DP alone, its largest total that keeps both.")
 @click.option("--neighbors", default="replace-one", metavar="RELATION", help="replace-one [default] or add-remove.")
 @ledger_option
 @output_options
@@ -73,10 +75,12 @@ def open_(
     epsilon: Decimal | None,
     delta: Decimal | None,
     rho: Decimal | None,
+    mu: Decimal | None,
     rdp: Decimal | None,
     order: Decimal | None,
     orders: str | None,
     basic: bool,
+    gaussian: bool,
     neighbors: str,
     ledger_path: Path | None,
     as_json: bool,
@@ -87,6 +91,7 @@ def open_(
     dpbayes budget open clinic --epsilon 3                  pure epsilon
     dpbayes budget open clinic --epsilon 3 --delta 1e-6     (epsilon, delta)
     dpbayes budget open clinic --rho 0.5                    zCDP
+    dpbayes budget open clinic --mu 0.6                     Gaussian DP
     dpbayes budget open clinic --rdp 0.5 --order 8          RDP at one order
     """
     from dpbayes_cli.errors import SpecError
@@ -100,7 +105,7 @@ def open_(
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
-    budget = _budget(epsilon, delta, rho, rdp, order, orders, basic=basic)
+    budget = _budget(epsilon, delta, rho, mu, rdp, order, orders, basic=basic, gaussian=gaussian)
     _print_account(open_ledger(ledger_path).open_account(account, budget, relation), as_json=as_json)
 
 
@@ -108,11 +113,13 @@ def _budget(
     epsilon: Decimal | None,
     delta: Decimal | None,
     rho: Decimal | None,
+    mu: Decimal | None,
     rdp: Decimal | None,
     order: Decimal | None,
     orders: str | None,
     *,
     basic: bool,
+    gaussian: bool,
 ) -> Budget:
     """Return the budget that the options state.
 
@@ -120,22 +127,27 @@ def _budget(
         click.UsageError: none, or more than one notion.
     """
     from dpbayes_cli.ledger.budgets import ApproximateBudget, ConcentratedBudget, PureBudget, RenyiBudget
+    from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
     from dpbayes_cli.ledger.union_budget import UnionBudget
 
-    if sum(total is not None for total in (epsilon, rho, rdp)) != 1:
-        raise click.UsageError("state one total: --epsilon E [--delta D], --rho R, or --rdp V --order L")
+    if sum(total is not None for total in (epsilon, rho, mu, rdp)) != 1:
+        raise click.UsageError("state one total: --epsilon E [--delta D], --rho R, --mu M, or --rdp V --order L")
     if (rdp is None) != (order is None):
         raise click.UsageError("--rdp and --order go together")
     if delta is not None and epsilon is None:
         raise click.UsageError("--delta goes with --epsilon")
-    if (basic or orders) and (delta is None or (basic and orders)):
-        raise click.UsageError("--orders, or --basic, goes with --delta")
+    if (basic or orders or gaussian) and (delta is None or sum(map(bool, (basic, orders, gaussian))) > 1):
+        raise click.UsageError("--orders, --basic or --gaussian goes with --delta")
     if rho is not None:
         return ConcentratedBudget(rho)
+    if mu is not None:
+        return GaussianBudget(mu)
     if rdp is not None and order is not None:
         return RenyiBudget(order, rdp)
     if epsilon is None or delta is None:
         return PureBudget(epsilon or Decimal(0))
+    if gaussian:
+        return GaussianBudget.of_statement(epsilon, delta)
     if basic:
         return ApproximateBudget(epsilon, delta)
     return UnionBudget.divide(epsilon, delta, _orders(orders)) if orders else UnionBudget.divide(epsilon, delta)
@@ -160,7 +172,7 @@ def amend(account: str, reason: str, ledger_path: Path | None, as_json: bool, **
     """Change the total of ACCOUNT, never below what is spent."""
     changes = {name: total for name, total in totals.items() if total is not None}
     if not changes:
-        raise click.UsageError("state the new total: --epsilon, --delta, --rho or --rdp")
+        raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")
     if not reason.strip() or reason != printable(reason):
         raise click.UsageError("--reason must say something, without control characters")
     _print_account(open_ledger(ledger_path).amend(account, changes, reason), as_json=as_json)
@@ -284,7 +296,7 @@ def _amount(row: dict[str, Any]) -> str:
         return price_text(parse_guarantee(row["guarantee"]))
     amount = row.get("budget") or {}
     return _components(
-        {name: value for name, value in amount.items() if name in {"epsilon", "delta", "rho", "rdp", "order"}}
+        {name: value for name, value in amount.items() if name in {"epsilon", "delta", "rho", "mu", "rdp", "order"}}
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.errors import SpecError
@@ -18,6 +18,9 @@ from dpbayes_cli.numeric import decimal_text, exact_difference, exact_sum
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_order, check_rho
 
 Lanes = dict[str, Decimal]
+
+_SQUARES = Context(prec=100)
+"""A stored mu has 15 digits, so that its square is exact."""
 
 
 class Budget(ABC):
@@ -267,6 +270,8 @@ def _price(guarantee: Guarantee, lane: str) -> Decimal:
         return guarantee.delta
     if lane == "rho":
         return guarantee.rho
+    if lane == "mu_squared":
+        return _SQUARES.multiply(guarantee.mu, guarantee.mu)
     return guarantee.rdp(Decimal(lane.removeprefix("rdp(").removesuffix(")")))
 
 

@@ -154,10 +154,12 @@ def _way_out(account: Account, guarantee: Guarantee, missing: Mapping[str, Decim
     """Return what the custodian can do about a charge that does not fit."""
     if all(amount.is_finite() for amount in missing.values()):
         option, kind = "--epsilon", account.budget.kind
-        option = {"rdp": "--rdp", "zcdp": "--rho"}.get(kind, option)
+        option = {"rdp": "--rdp", "zcdp": "--rho", "gdp": "--mu"}.get(kind, option)
         return f"ask for less, or raise the total: dpbayes budget amend {account.name} {option} TOTAL --reason TEXT"
     if account.budget.kind == PureBudget.kind:
         opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
+        if guarantee.mu.is_finite():
+            opening += " --gaussian"
         if account.opened:
             return f"the account keeps pure epsilon, which {price_text(guarantee)} does not have: use laplace or ops"
         return f"{price_text(guarantee)} has no pure epsilon, and an account opened by default keeps that: {opening}"

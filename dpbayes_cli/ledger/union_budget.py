@@ -19,6 +19,7 @@ from dpbayes_cli.ledger.budgets import (
     check_components,
     lane_of,
 )
+from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
 from dpbayes_cli.numeric import decimal_text, exact_difference, exact_sum, parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order
 
@@ -150,7 +151,7 @@ def parse_budget(stored: Mapping[str, Any]) -> Budget:
     """
     kind, values = stored.get("kind"), {key: value for key, value in stored.items() if key != "kind"}
     kinds: dict[Any, type[Budget]] = {
-        b.kind: b for b in (PureBudget, ApproximateBudget, RenyiBudget, ConcentratedBudget)
+        b.kind: b for b in (PureBudget, ApproximateBudget, RenyiBudget, ConcentratedBudget, GaussianBudget)
     }
     try:
         if kind == UnionBudget.kind:

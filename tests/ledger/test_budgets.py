@@ -20,6 +20,7 @@ from dpbayes_cli.ledger.budgets import (
     RenyiBudget,
     texts,
 )
+from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
 from dpbayes_cli.ledger.union_budget import UnionBudget, parse_budget
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import ApproximateDP, BoundedRange, GaussianDP, PureDP, RenyiCurve, ZeroConcentrated
@@ -33,6 +34,7 @@ BUDGETS: list[Budget] = [
     ApproximateBudget(ONE, Decimal("1e-9")),
     RenyiBudget(Decimal(8), Decimal("0.5")),
     ConcentratedBudget(Decimal("0.5")),
+    GaussianBudget(Decimal("0.65")),
     UnionBudget.divide(Decimal(3), MICRO),
 ]
 
@@ -79,6 +81,9 @@ def test_both_components_of_an_approximate_budget_bind() -> None:
         (RenyiBudget(Decimal(2), ONE), ApproximateDP(Decimal("0.1"), MICRO)),
         (ConcentratedBudget(ONE), CURVE),
         (ConcentratedBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
+        (GaussianBudget(ONE), PureDP(Decimal("0.1"))),
+        (GaussianBudget(ONE), ZeroConcentrated(MICRO)),
+        (GaussianBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
         (UnionBudget.divide(ONE, MICRO, (Decimal(8), Decimal(16))), CURVE),
     ],
 )
@@ -96,6 +101,19 @@ def test_curves_add_up_at_the_order_of_the_account() -> None:
     rho = ConcentratedBudget(ONE)
     spent = charged(rho, PureDP(ONE), BoundedRange(ONE), GaussianDP(ONE), ZeroConcentrated(Decimal("0.1")))
     assert texts(rho.spent(spent)) == {"rho": "1.225"}  # 1/2 + 1/8 + 1/2 + 0.1
+
+
+def test_squares_of_mu_add_up_and_keep_the_statement_that_they_were_opened_with() -> None:
+    budget, third = GaussianBudget(Decimal("0.65")), GaussianDP(Decimal("0.375"))
+    lanes = charged(budget, third, third, third)
+    assert texts(budget.spent(lanes)) == {"mu_squared": "0.421875"}
+    assert texts(budget.remaining(lanes)) == {"mu_squared": "0.000625"}
+    assert budget.shortfall(lanes, GaussianDP(Decimal("0.025"))) == {}
+    assert texts(budget.shortfall(lanes, GaussianDP(Decimal("0.026")))) == {"mu_squared": "0.000051"}
+    opened = GaussianBudget.of_statement(Decimal(3), MICRO)
+    assert GaussianDP(opened.mu).delta_at(Decimal(3)) <= MICRO
+    assert GaussianDP(opened.mu * Decimal("1.0000001")).delta_at(Decimal(3)) > MICRO
+    assert budget.amended({"mu": ONE}).total == {"mu_squared": ONE}
 
 
 def test_many_draws_cost_far_less_than_their_sum() -> None:
@@ -205,6 +223,8 @@ def test_a_damaged_budget_is_not_believed(stored: dict[str, Any]) -> None:
         lambda: ApproximateBudget(ONE, ONE),
         lambda: RenyiBudget(ONE, ONE),
         lambda: ConcentratedBudget(Decimal(0)),
+        lambda: GaussianBudget(Decimal(0)),
+        lambda: GaussianBudget.of_statement(ONE, Decimal(0)),
         lambda: UnionBudget.divide(ONE, MICRO, ()),
         lambda: UnionBudget.divide(ONE, MICRO, (Decimal(2), Decimal(2))),
     ],
