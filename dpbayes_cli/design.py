@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
 INTERCEPT = "intercept"
-_INSIDE = 1.0 - 1e-9
-"""Rows that are clipped are made this much shorter than the norm, for the rounding of floats."""
+_INSIDE = 1.0 - 1e-6
+"""Rows that are clipped are made this much shorter than the norm, for the rounding of floats, single ones included."""
 _DENSE = 0.4
 """Designs with a larger share of nonzero entries are held dense."""
 _SMALL = 1 << 25
@@ -133,33 +133,58 @@ class Design:
         Returns:
             A dense array or a sparse matrix in CSR form, shape (n, width).
         """
+        if self.dense:
+            return self._dense_rows(codes, len(codes) if n_records is None else n_records)
+        return self._sparse_rows(codes)
+
+    def _dense_rows(self, codes: Integers, n_records: int) -> Any:
+        import numpy as np
+
+        precision = np.float64 if n_records * self.width <= _SMALL else np.float32
+        whole = np.zeros((len(codes), self.width), dtype=precision)
+        lengths = np.zeros(len(codes))
+        first = int(self.intercept)
+        whole[:, :first] = 1.0
+        for i, feature in enumerate(self.features):
+            if isinstance(feature.column, NumericColumn):
+                scaled = feature.scaled(codes[:, i])
+                whole[:, first] = scaled
+                lengths += scaled**2
+            else:
+                whole[np.arange(len(codes)), first + codes[:, i]] = 1.0
+                lengths += 1.0
+            first += len(feature.names)
+        if self.radius < self.largest:
+            whole[:, int(self.intercept) :] *= self._shrinking(lengths)[:, None].astype(precision)
+        return whole
+
+    def _sparse_rows(self, codes: Integers) -> Any:
         import numpy as np
         from scipy.sparse import csr_array
 
         n = len(codes)
         values = np.ones((n, self.entries_per_row))
         places = np.zeros((n, self.entries_per_row), dtype=np.int32)
-        first, entry = int(self.intercept), int(self.intercept)
-        for i, feature in enumerate(self.features):
+        first = int(self.intercept)
+        for entry, feature in enumerate(self.features, start=first):
             if isinstance(feature.column, NumericColumn):
-                values[:, entry] = feature.scaled(codes[:, i])
+                values[:, entry] = feature.scaled(codes[:, entry - int(self.intercept)])
                 places[:, entry] = first
-                first += 1
             else:
-                places[:, entry] = first + codes[:, i]
-                first += len(feature.column.levels)
-            entry += 1
-        own = values[:, int(self.intercept) :]
+                places[:, entry] = first + codes[:, entry - int(self.intercept)]
+            first += len(feature.names)
         if self.radius < self.largest:
-            lengths = np.sqrt(np.square(own).sum(axis=1))
-            own *= np.minimum(1.0, self.radius * _INSIDE / np.maximum(lengths, 1e-300))[:, None]
-        if self.dense:
-            wide = n if n_records is None else n_records
-            whole = np.zeros((n, self.width), dtype=np.float64 if wide * self.width <= _SMALL else np.float32)
-            np.put_along_axis(whole, places.astype(np.int64), values, axis=1)
-            return whole
+            own = values[:, int(self.intercept) :]
+            own *= self._shrinking(np.square(own).sum(axis=1))[:, None]
         starts = np.arange(0, values.size + 1, self.entries_per_row, dtype=np.int32)
         return csr_array((values.ravel(), places.ravel(), starts), shape=(n, self.width))
+
+    def _shrinking(self, squares: Floats) -> Floats:
+        """Return by what the features' part of rows of given squared norms is multiplied."""
+        import numpy as np
+
+        inside = self.radius * _INSIDE / np.maximum(np.sqrt(squares), 1e-300)
+        return np.asarray(np.minimum(1.0, inside), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
-_PIECE = 1 << 14
-"""Records whose gradients are computed at once: small enough for the caches."""
+_DENSE_PIECE, _SPARSE_PIECE = 1 << 12, 1 << 17
+"""Records whose gradients are computed at once: dense ones small enough for the caches."""
 _THREADS = 2
 _MANY = 1 << 22
 """Designs of more entries are worked on by several threads."""
@@ -88,17 +89,22 @@ class Gradient:
     """
 
     def __init__(self, matrix: DesignMatrix, loss: Loss, stack: ExitStack) -> None:
-        self._loss, self._width = loss, matrix.rows.design.width
-        sparse = not matrix.rows.design.dense
-        n = sum(len(y) for _, y in matrix.blocks)
+        import numpy as np
+
+        self._loss = loss
+        dense = matrix.rows.design.dense
+        entries = sum(len(y) for _, y in matrix.blocks) * matrix.rows.design.entries_per_row
+        pieces = [
+            (x, x.T if dense else x.T.tocsr(), y) for x, y in matrix.pieces(_DENSE_PIECE if dense else _SPARSE_PIECE)
+        ]
+        threads = _THREADS if entries > _MANY else 1
         self._map: Any = map
-        many = n * matrix.rows.design.entries_per_row > _MANY
-        pieces = matrix.pieces(1 << 30 if sparse and not many else _PIECE if not sparse else 1 << 17)
-        self._pieces = [(x, x.T.tocsr() if sparse and not many else x.T, y) for x, y in pieces]
-        if many:
+        if threads > 1:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._map = stack.enter_context(ThreadPoolExecutor(_THREADS)).map
+            self._map = stack.enter_context(ThreadPoolExecutor(threads)).map
+        ends = np.linspace(0, len(pieces), threads + 1).astype(int)
+        self._groups = [pieces[start:end] for start, end in itertools.pairwise(ends)]
 
     def __call__(self, w: Floats) -> Floats:
         """Return the gradient at points, shape (width, size) as the points."""
@@ -107,15 +113,22 @@ class Gradient:
         one = w.shape[1] == 1
         point = w[:, 0] if one else w
 
-        def part(piece: tuple[Any, Any, Floats]) -> Floats:
-            x, across, y = piece
-            if x.dtype == np.float32:
-                x = x.astype(np.float64)
-                across = x.T
-            slopes = self._loss.slope(x @ point, y if one else y[:, None])
-            return np.asarray(across @ slopes)
+        def part(pieces: list[tuple[Any, Any, Floats]]) -> Floats:
+            total = np.zeros(point.shape)
+            for x, across, y in pieces:
+                wide, narrow = (x, across) if x.dtype == np.float64 else _widened(x)
+                total += narrow @ self._loss.slope(wide @ point, y if one else y[:, None])
+            return total
 
         total = np.zeros(point.shape)
-        for found in self._map(part, self._pieces):
+        for found in self._map(part, self._groups):
             total += found
         return total[:, None] if one else total
+
+
+def _widened(x: Any) -> tuple[Any, Any]:
+    """Return a dense array in double precision, and its transpose."""
+    import numpy as np
+
+    wide = x.astype(np.float64)
+    return wide, wide.T

@@ -22,6 +22,7 @@ import click
 from dpbayes_cli import __version__
 from dpbayes_cli.commands import output
 from dpbayes_cli.errors import BudgetError, DpbayesError, Interrupted, OutputError, VerificationError
+from dpbayes_cli.threads import single_threaded
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
@@ -98,6 +99,7 @@ def run() -> NoReturn:
     os.umask(0o077)
     gc.set_threshold(100_000, 20, 100)  # a short-lived process: collecting while modules load costs 0.02 s
     warnings.simplefilter("ignore")  # a library's warning could tell something about a draw
+    single_threaded()
     output.reset()
     _SIGNALS.clear()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -46,12 +46,9 @@ def command(
     its law. The directory keeps every finished cell: the same command finishes a killed run, and a changed study
     recomputes the cells that changed.
     """
-    from dpbayes_cli.experiments.runner import run_study, single_threaded
-
-    single_threaded()
-
     from dpbayes_cli.experiments import NOT_PRIVATE
     from dpbayes_cli.experiments.kinds import kind_of, read_study
+    from dpbayes_cli.experiments.runner import run_study
     from dpbayes_cli.experiments.study import overridden, restricted
 
     study = overridden(read_study(file), trials=trials, seed=seed)

@@ -67,12 +67,6 @@ def compute(cell: Cell) -> FinishedCell:
     )
 
 
-def single_threaded() -> None:
-    """Have linear algebra use one thread in this process and its children; works before NumPy is first imported."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[name] = "1"
-
-
 def _computed(missing: list[Cell], jobs: int) -> Iterator[tuple[Cell, FinishedCell]]:
     """Return cells as they are computed: on one process in their order, on several as they come."""
     if jobs == 1 or len(missing) < 2:
@@ -98,7 +92,6 @@ def _computed(missing: list[Cell], jobs: int) -> Iterator[tuple[Cell, FinishedCe
 
 def _begin() -> None:
     """Prepare a worker: one thread, interrupts are the parent's, and it does not outlive the parent."""
-    single_threaded()
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()

@@ -48,13 +48,16 @@ class PackedCodes(ABC):
 
     def _query(self, cells: Cells) -> str:
         """Return the query of one row a record."""
-        integers = {i: text for i, text in cells.integers.items() if not isinstance(self._columns[i], NumericColumn)}
-        named = ", ".join(f"{integers.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
+        real = [
+            i for i, column in enumerate(self._columns) if isinstance(column, NumericColumn) and not column.integers
+        ]
+        direct = {**cells.integers, **{i: cells.doubles[i] for i in real if i in cells.doubles}}
+        named = ", ".join(f"{direct.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
         codes = []
         for i, column in enumerate(self._columns):
             impute = impute_code(column, self._policy)
             invalid = self._sizes[i] if impute is None else impute
-            code = _code(f"cell_{i}", column, integers=i in integers)
+            code = _code(f"cell_{i}", column, direct=i in direct)
             codes.append(f"CAST(coalesce({code}, {invalid}) AS BIGINT) AS code_{i}")
         packed = [
             " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"
@@ -96,13 +99,13 @@ class CodeReader(PackedCodes):
         self._hand_over(np.where(codes < np.array(sizes), codes, -1))
 
 
-def _code(cell: str, column: AnyColumn, *, integers: bool) -> str:
-    """Return the expression of a code, NULL where the cell is invalid."""
+def _code(cell: str, column: AnyColumn, *, direct: bool) -> str:
+    """Return the expression of a code, NULL where the cell is invalid; direct: the cell is no text."""
     if isinstance(column, NumericColumn):
-        return number_expression(cell, column)
+        return number_expression(cell, column, direct=direct)
     if isinstance(column, CutColumn):
-        return cut_expression(cell, column, integers=integers)
-    return code_expression(cell, column, integers=integers)
+        return cut_expression(cell, column, integers=direct)
+    return code_expression(cell, column, integers=direct)
 
 
 def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:

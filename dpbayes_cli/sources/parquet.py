@@ -25,7 +25,7 @@ _TEXTUAL = (
     "DECIMAL",
     '"NULL"',
 )
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose text is the normal form of an integer."""
 _EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 _UNSIGNED = tuple(f"U{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
@@ -77,10 +77,11 @@ class ParquetSource(Source):
         quoted = ['"' + name.replace('"', '""') + '"' for name in self._names]
         texts = [f"CAST({name} AS VARCHAR)" for name in quoted]
         integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
+        doubles = {i: name for i, name in enumerate(quoted) if self._types[i] == "DOUBLE"}
         with cursor(unreadable()) as engine:
             for path in self._location.paths:
                 with opened(path) as file:
-                    cells = Cells(_relation(file.fileno()), texts, integers=integers)
+                    cells = Cells(_relation(file.fileno()), texts, integers=integers, doubles=doubles)
                     reader.run(engine, cells, engine.interrupt)
 
     def close(self) -> None:

@@ -32,12 +32,15 @@ class Cells:
         texts: for each column the expression of its cell's text in that relation.
         first: of one column of levels, a cheaper expression that settles most records.
         integers: for columns of integers, by their index, the expressions of these.
+        doubles: for columns of numbers in double precision, by their index, the expressions of these: their texts read
+            back as the same numbers.
     """
 
     relation: str
     texts: Sequence[str]
     first: str | None = None
     integers: Mapping[int, str] = field(default_factory=dict)
+    doubles: Mapping[int, str] = field(default_factory=dict)
 
 
 class Reader(Protocol):

@@ -194,13 +194,16 @@ def cut_expression(cell: str, column: CutColumn, *, integers: bool) -> str:
     return f"CASE WHEN {valid} THEN CASE {arms} ELSE {len(column.cuts)} END END"
 
 
-def number_expression(cell: str, column: NumericColumn) -> str:
+def number_expression(cell: str, column: NumericColumn, *, direct: bool) -> str:
     """Return a DuckDB expression for the code of a bounded number, NULL where the cell is invalid.
 
     Args:
-        cell: the expression of the cell's text, a column's name.
+        cell: the expression of the cell, a column's name.
         column: the column's domain.
+        direct: whether the cell is an integer or a number in double precision, and not a text.
     """
+    if direct:
+        return _code(f"CAST({cell} AS DOUBLE)", column, None)
     trimmed = f"trim({cell}, {literal(BLANKS)})"
     parsed = f"TRY_CAST({trimmed} AS DOUBLE)"
     grammar = literal(WHOLE if column.integers else NUMBER)
