@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.duck import stream
 from dpbayes_cli.sources.source import Cells, impute_code
-from dpbayes_cli.sources.statements import code_expression, cut_expression, number_expression
+from dpbayes_cli.sources.statements import code_expression, cut_expression, number_expression, plain_number_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.numeric import Floats, Integers
 
     Words = NDArray[np.uint64]
 
@@ -36,11 +36,19 @@ class PackedCodes(ABC):
         policy: what an invalid cell counts as.
     """
 
+    _plain: tuple[int, ...] = ()
+    """The columns of numbers that leave the engine unclamped too, in a column each after the packed ones."""
+
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy) -> None:
         self._columns, self._policy = columns, policy
         self._sizes = [n_codes(column) for column in columns]
         self._packs = _packs([size.bit_length() for size in self._sizes])
         self.records = 0
+
+    @property
+    def columns(self) -> Sequence[AnyColumn]:
+        """What is read."""
+        return self._columns
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Read all records; see ``Reader``."""
@@ -52,6 +60,7 @@ class PackedCodes(ABC):
             i for i, column in enumerate(self._columns) if isinstance(column, NumericColumn) and not column.integers
         ]
         direct = {**cells.integers, **{i: cells.doubles[i] for i in real if i in cells.doubles}}
+        direct = {i: cell for i, cell in direct.items() if i not in self._plain}  # these are parsed from their texts
         named = ", ".join(f"{direct.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
         codes = []
         for i, column in enumerate(self._columns):
@@ -63,6 +72,9 @@ class PackedCodes(ABC):
             " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"
             for p, pack in enumerate(self._packs)
         ]
+        for i in self._plain:
+            codes.append(f"{plain_number_expression(f'cell_{i}', self._columns[i])} AS number_{i}")
+            packed.append(f"number_{i}")
         return (
             f"SELECT {', '.join(packed)} FROM (SELECT {', '.join(codes)} FROM (SELECT {named} FROM {cells.relation}))"
         )
@@ -97,6 +109,32 @@ class CodeReader(PackedCodes):
         sizes = self._sizes
         codes = np.stack([block.codes(i) for i in range(len(sizes))], axis=1)
         self._hand_over(np.where(codes < np.array(sizes), codes, -1))
+
+
+class NumberReader(CodeReader):
+    """Hands the codes of the records over, and beside them the numbers of one column: neither clamped nor rounded.
+
+    Args:
+        columns: what is read.
+        policy: what an invalid cell counts as; of the numbers an invalid one is NaN.
+        number: the index of the column of numbers.
+        take: called with every block of codes, shape (n_records, n_columns), and its numbers, shape (n_records,).
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[AnyColumn],
+        policy: RecordPolicy,
+        number: int,
+        take: Callable[[Integers, Floats], None],
+    ) -> None:
+        super().__init__(columns, policy, lambda codes: take(codes, self._numbers))
+        self._plain = (number,)
+        self._numbers: Floats
+
+    def _unpack(self, packed: Sequence[NDArray[Any]]) -> None:
+        self._numbers = packed[-1]
+        super()._unpack(packed[:-1])
 
 
 def _code(cell: str, column: AnyColumn, *, direct: bool) -> str:

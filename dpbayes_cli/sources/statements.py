@@ -210,6 +210,19 @@ def number_expression(cell: str, column: NumericColumn, *, direct: bool) -> str:
     return f"CASE WHEN regexp_full_match({trimmed}, {grammar}) THEN {_code(parsed, column, None)} END"
 
 
+def plain_number_expression(cell: str, column: AnyColumn) -> str:
+    """Return a DuckDB expression for a number as it is, NaN where it is invalid or not finite.
+
+    Args:
+        cell: the expression of the cell's text, a column's name.
+        column: a column of numbers.
+    """
+    if not isinstance(column, NumericColumn):
+        raise TypeError("only numbers are numbers")
+    number = _number(f"trim({cell}, {literal(BLANKS)})", column)
+    return f"CASE WHEN isfinite({number}) THEN {number} ELSE CAST('nan' AS DOUBLE) END"
+
+
 def _double(number: float) -> str:
     return f"CAST({literal(repr(number))} AS DOUBLE)"
 

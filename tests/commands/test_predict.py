@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.inference import classify
-from dpbayes_cli.prediction import MOST_DRAWS, predictor
+from dpbayes_cli.prediction.kinds import MOST_DRAWS, predictor
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
 from tests.conftest import Cli
 

@@ -1,0 +1,71 @@
+"""Predictions from draws of the coefficients of a convex loss: probabilities of two classes, scores, or numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dpbayes_cli.columns import NumericColumn
+from dpbayes_cli.contracts import Model, expect
+from dpbayes_cli.convex_loss import ConvexLossModel
+from dpbayes_cli.losses import QuantileLoss
+from dpbayes_cli.prediction.forms import ClassProbabilities, ClassScores, Numbers, Prediction
+from dpbayes_cli.prediction.predictor import Predictor, only_target
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats, Integers
+
+_HELD = 1 << 22
+"""Entries of a design, or predictions of single draws, that are held at a time."""
+
+
+@dataclass(frozen=True)
+class CoefficientPredictor(Predictor):
+    """Released draws of coefficients, as they predict the target: by the mean of what each draw predicts."""
+
+    serves: ClassVar[type] = ConvexLossModel
+
+    model: ConvexLossModel
+
+    @classmethod
+    def place(cls, model: Model, asked: str | None) -> int:
+        """Return the index of the target, which is the last column."""
+        return only_target(model, len(expect(model, ConvexLossModel).columns) - 1, asked)
+
+    @property
+    def note(self) -> str:
+        """What the numbers are not."""
+        target, name = self.model.target, self.model.name
+        if isinstance(target, NumericColumn):
+            what = "a number" if self.level is None else f"the {self.level:g} quantile"
+            return f"{name} predicts {what} and has no predictive law: there is no interval"
+        if not self.model.has_probabilities:
+            return f"{name} gives scores and no probabilities: above 0 for {target.levels[1]!r}"
+        return ""
+
+    @property
+    def level(self) -> float | None:
+        """The level of the quantile that is predicted."""
+        return self.model.loss.level if isinstance(self.model.loss, QuantileLoss) else None
+
+    def predict(self, codes: Integers) -> Prediction:
+        """Return predictions of the records whose features are all valid; see ``Predictor``."""
+        import numpy as np
+
+        features = codes[:, : self.target]
+        valid = np.flatnonzero((features >= 0).all(axis=1))
+        mean = np.full(len(codes), np.nan)
+        size = max(1, _HELD // max(self.model.design.width, len(self.draws)))
+        for start in range(0, len(valid), size):
+            some = valid[start : start + size]
+            mean[some] = self._mean(features[some])
+        target = self.model.target
+        if isinstance(target, NumericColumn):
+            return Numbers(mean)
+        if self.model.has_probabilities:
+            return ClassProbabilities(target.levels, np.column_stack([1.0 - mean, mean]))
+        return ClassScores(target.levels, mean)
+
+    def _mean(self, features: Integers) -> Floats:
+        mean: Floats = self.model.predicted(self.draws, self.model.design.rows(features)).mean(axis=1)
+        return mean

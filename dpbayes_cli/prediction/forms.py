@@ -1,0 +1,237 @@
+"""What is predicted of records: probabilities of classes, scores of two classes, or numbers; how each is written."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+LEVELS = (0.05, 0.5, 0.95)
+"""The levels of predictive quantiles: the first and the last are the ends of the central interval."""
+COVERAGE = 0.9
+"""How likely the central interval holds the target."""
+
+
+class Prediction(ABC):
+    """Predictions of several records, in their order; NaN where nothing can be said of one."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of records."""
+
+    @abstractmethod
+    def header(self, target: str) -> list[str]:
+        """Return the names of the columns of ``rows``, of which the first holds what is predicted."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[list[str]]:
+        """Yield the cells of each record; empty ones where nothing can be said."""
+
+    @abstractmethod
+    def documents(self) -> list[dict[str, Any]]:
+        """Return each record's prediction for a JSON document."""
+
+    @abstractmethod
+    def joined(self, others: Sequence[Self]) -> Self:
+        """Return these predictions and those of more records after them."""
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The classes, None where a number is predicted."""
+        return None
+
+
+@dataclass(frozen=True)
+class ClassProbabilities(Prediction):
+    """Probabilities of classes.
+
+    Attributes:
+        levels: the classes.
+        values: shape (n_records, n_classes).
+    """
+
+    levels: tuple[str, ...]
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes."""
+        return self.levels
+
+    @property
+    def labels(self) -> list[str]:
+        """The most probable class of each record, the first of several; an empty text where it is not known."""
+        import numpy as np
+
+        known = ~np.isnan(self.values).any(axis=1)
+        best = np.where(known, np.nan_to_num(self.values).argmax(axis=1), -1)
+        return [self.levels[k] if k >= 0 else "" for k in best.tolist()]
+
+    def header(self, target: str) -> list[str]:
+        """Return the label's column and one for each class."""
+        return [target, *(f"p[{target}={level}]" for level in self.levels)]
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield the label and the probabilities."""
+        for label, row in zip(self.labels, self.values.tolist(), strict=True):
+            yield [label, *(_cell(p, 6) for p in row)]
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return labels and probabilities."""
+        return [
+            {"label": label or None, "probabilities": [_or_none(p) for p in row]}
+            for label, row in zip(self.labels, self.values.tolist(), strict=True)
+        ]
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        """Return these and more; see ``Prediction``."""
+        import numpy as np
+
+        return type(self)(self.levels, np.concatenate([self.values, *(each.values for each in others)]))
+
+
+@dataclass(frozen=True)
+class ClassScores(Prediction):
+    """Scores that are no probabilities: above zero for the second of two classes.
+
+    Attributes:
+        levels: the two classes.
+        values: shape (n_records,).
+    """
+
+    levels: tuple[str, ...]
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes."""
+        return self.levels
+
+    @property
+    def labels(self) -> list[str]:
+        """The class on whose side each score is, at zero the first; an empty text where there is no score."""
+        return ["" if value != value else self.levels[value > 0.0] for value in self.values.tolist()]  # noqa: PLR0124
+
+    def header(self, target: str) -> list[str]:
+        """Return the label's column and that of the score."""
+        return [target, f"score[{target}={self.levels[1]}]"]
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield the label and the score."""
+        for label, value in zip(self.labels, self.values.tolist(), strict=True):
+            yield [label, _cell(value, 6)]
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return labels and scores."""
+        return [
+            {"label": label or None, "score": _or_none(value)}
+            for label, value in zip(self.labels, self.values.tolist(), strict=True)
+        ]
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        """Return these and more; see ``Prediction``."""
+        import numpy as np
+
+        return type(self)(self.levels, np.concatenate([self.values, *(each.values for each in others)]))
+
+
+@dataclass(frozen=True)
+class Numbers(Prediction):
+    """Numbers, in units of the file.
+
+    Attributes:
+        values: shape (n_records,).
+    """
+
+    values: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def header(self, target: str) -> list[str]:
+        """Return the prediction's column."""
+        return [target]
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield the prediction."""
+        for value in self.values.tolist():
+            yield [_cell(value, 10)]
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return the predictions."""
+        return [{"prediction": _or_none(value)} for value in self.values.tolist()]
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        """Return these and more; see ``Prediction``."""
+        import numpy as np
+
+        return type(self)(np.concatenate([self.values, *(each.values for each in others)]))
+
+
+@dataclass(frozen=True)
+class PredictiveLaws(Prediction):
+    """Numbers with their predictive laws, in units of the file.
+
+    Attributes:
+        values: the means, shape (n_records,).
+        sd: the standard deviations, shape (n_records,).
+        quantiles: at ``LEVELS``, shape (n_records, n_levels).
+    """
+
+    values: Floats
+    sd: Floats
+    quantiles: Floats
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def header(self, target: str) -> list[str]:
+        """Return the prediction's column, those of the standard deviation and of the ends of the interval."""
+        return [target, *(f"{name}[{target}]" for name in ("sd", "q05", "q95"))]
+
+    def rows(self) -> Iterator[list[str]]:
+        """Yield mean, standard deviation and ends of the interval."""
+        for row in self._table():
+            yield [_cell(value, 10) for value in row]
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return mean, standard deviation and ends of the interval."""
+        names = ("prediction", "sd", "q05", "q95")
+        return [dict(zip(names, map(_or_none, row), strict=True)) for row in self._table()]
+
+    def joined(self, others: Sequence[Self]) -> Self:
+        """Return these and more; see ``Prediction``."""
+        import numpy as np
+
+        whole = [self, *others]
+        return type(self)(
+            np.concatenate([each.values for each in whole]),
+            np.concatenate([each.sd for each in whole]),
+            np.concatenate([each.quantiles for each in whole]),
+        )
+
+    def _table(self) -> list[list[float]]:
+        import numpy as np
+
+        table: list[list[float]] = np.column_stack(
+            [self.values, self.sd, self.quantiles[:, 0], self.quantiles[:, -1]]
+        ).tolist()
+        return table
+
+
+def _cell(value: float, digits: int) -> str:
+    return "" if value != value else f"{value:.{digits}g}"  # noqa: PLR0124 - not a number
+
+
+def _or_none(value: float) -> float | None:
+    return None if value != value else value  # noqa: PLR0124 - not a number

@@ -1,0 +1,172 @@
+"""What predicts a column of new records: the posterior of a release, whatever its model.
+
+A new kind of model gets a subclass of ``Predictor``, in a file of its own, and a line in ``KINDS`` of ``kinds.py``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dpbayes_cli.columns import AnyColumn, NumericColumn
+from dpbayes_cli.contracts import Model
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.prediction.forms import LEVELS, Prediction, PredictiveLaws
+
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.numeric import Floats, Integers
+
+
+@dataclass(frozen=True)
+class Predictor(ABC):
+    """The posterior of a release, as it predicts one of its columns.
+
+    Attributes:
+        document: the release.
+        model: its model, of the kind ``serves``.
+        target: the index of the column that is predicted, among those of the model.
+        draws: draws from the posterior of all parameters, shape (n_draws, n_parameters).
+    """
+
+    serves: ClassVar[type]
+
+    document: ReleaseDocument
+    model: Model
+    target: int
+    draws: Floats
+
+    @classmethod
+    @abstractmethod
+    def place(cls, model: Model, asked: str | None) -> int:
+        """Return the index of the column to predict.
+
+        Args:
+            model: of the kind ``serves``.
+            asked: the name that ``--target`` gives, or None.
+
+        Raises:
+            SpecError: there is no such column, or none is named.
+        """
+
+    @abstractmethod
+    def predict(self, codes: Integers) -> Prediction:
+        """Return what is predicted of coded records, averaged over the draws.
+
+        Args:
+            codes: shape (n_records, n_columns), -1 for an invalid cell; the target's are not looked at.
+        """
+
+    @property
+    def columns(self) -> tuple[AnyColumn, ...]:
+        """The columns of a record, the target among them."""
+        return self.model.columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names in the file."""
+        return self.model.column_names
+
+    @property
+    def name(self) -> str:
+        """The name of the column that is predicted."""
+        return self.names[self.target]
+
+    @property
+    def note(self) -> str:
+        """What a reader of the predictions must know about them, or an empty text."""
+        return ""
+
+    @property
+    def level(self) -> float | None:
+        """The level of the quantile that is predicted, None where it is no quantile."""
+        return None
+
+    def log_densities(self, codes: Integers, targets: Floats) -> Floats | None:
+        """Return the log predictive densities of observed numbers, None where there is no predictive law.
+
+        Args:
+            codes: of the records.
+            targets: in units of the file, NaN where one is missing, shape (n_records,).
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class IntervalPredictor(Predictor):
+    """A posterior with a law for the number that is predicted; a subclass states ``place`` and the two methods below.
+
+    Features are numbers in units of the file, clamped and rounded as in the release; of a text the code of its level.
+    """
+
+    @abstractmethod
+    def intervals(self, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+        """Return means and standard deviations, shape (n_records,), and quantiles, shape (n_records, n_levels).
+
+        Args:
+            features: in the order of the columns without the target, none missing, shape (n_records, n_features).
+            levels: of the quantiles, ascending.
+        """
+
+    def feature_log_densities(self, features: Floats, targets: Floats) -> Floats | None:
+        """Return the log predictive densities of targets, shape (n_records,); None: they are not offered.
+
+        Args:
+            features: as in ``intervals``.
+            targets: in units of the file, none missing, shape (n_records,).
+        """
+        return None
+
+    def predict(self, codes: Integers) -> PredictiveLaws:
+        """Return means, standard deviations and quantiles; see ``Predictor``."""
+        import numpy as np
+
+        valid, features = self._features(codes)
+        found = np.full((len(codes), 2 + len(LEVELS)), np.nan)
+        if len(valid):
+            mean, sd, quantiles = self.intervals(features, LEVELS)
+            found[valid] = np.column_stack([mean, sd, quantiles])
+        return PredictiveLaws(found[:, 0], found[:, 1], found[:, 2:])
+
+    def log_densities(self, codes: Integers, targets: Floats) -> Floats | None:
+        """Return log predictive densities, NaN where the target or a feature is missing; see ``Predictor``."""
+        import numpy as np
+
+        valid, features = self._features(codes)
+        known = np.isfinite(targets[valid])
+        densities = self.feature_log_densities(features[known], targets[valid][known])
+        if densities is None:
+            return None
+        found = np.full(len(codes), np.nan)
+        found[valid[known]] = densities
+        return found
+
+    def _features(self, codes: Integers) -> tuple[Integers, Floats]:
+        """Return the indices of the records that have all features, and these."""
+        import numpy as np
+
+        places = [i for i in range(len(self.columns)) if i != self.target]
+        valid = np.flatnonzero((codes[:, places] >= 0).all(axis=1))
+        features = codes[valid][:, places].astype(np.float64)
+        for k, i in enumerate(places):
+            column = self.columns[i]
+            if isinstance(column, NumericColumn):
+                features[:, k] = np.clip(column.lower + features[:, k] * column.step, column.lower, column.upper)
+        return valid, features
+
+
+def only_target(model: Model, place: int, asked: str | None) -> int:
+    """Return the index of the one column that a model predicts.
+
+    Raises:
+        SpecError: another is asked for, or the same one: of a regression there is nothing to ask.
+    """
+    if asked is not None:
+        raise SpecError(
+            f"{model.name} predicts {model.column_names[place]!r}, as its spec says, and no other column",
+            where="target",
+            hint="leave --target out: it chooses among the variables of a network",
+        )
+    return place
