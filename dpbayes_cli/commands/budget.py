@@ -12,9 +12,9 @@ import click
 
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
+from dpbayes_cli.commands.totals import stated_budget
 
 if TYPE_CHECKING:
-    from dpbayes_cli.ledger.budgets import Budget
     from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
 
 
@@ -105,61 +105,8 @@ def open_(
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
-    budget = _budget(epsilon, delta, rho, mu, rdp, order, orders, basic=basic, gaussian=gaussian)
+    budget = stated_budget(epsilon, delta, rho, mu, rdp, order, orders, basic=basic, gaussian=gaussian)
     _print_account(open_ledger(ledger_path).open_account(account, budget, relation), as_json=as_json)
-
-
-def _budget(
-    epsilon: Decimal | None,
-    delta: Decimal | None,
-    rho: Decimal | None,
-    mu: Decimal | None,
-    rdp: Decimal | None,
-    order: Decimal | None,
-    orders: str | None,
-    *,
-    basic: bool,
-    gaussian: bool,
-) -> Budget:
-    """Return the budget that the options state.
-
-    Raises:
-        click.UsageError: none, or more than one notion.
-    """
-    from dpbayes_cli.ledger.budgets import ApproximateBudget, ConcentratedBudget, PureBudget, RenyiBudget
-    from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
-    from dpbayes_cli.ledger.union_budget import UnionBudget
-
-    if sum(total is not None for total in (epsilon, rho, mu, rdp)) != 1:
-        raise click.UsageError("state one total: --epsilon E [--delta D], --rho R, --mu M, or --rdp V --order L")
-    if (rdp is None) != (order is None):
-        raise click.UsageError("--rdp and --order go together")
-    if delta is not None and epsilon is None:
-        raise click.UsageError("--delta goes with --epsilon")
-    if (basic or orders or gaussian) and (delta is None or sum(map(bool, (basic, orders, gaussian))) > 1):
-        raise click.UsageError("--orders, --basic or --gaussian goes with --delta")
-    if rho is not None:
-        return ConcentratedBudget(rho)
-    if mu is not None:
-        return GaussianBudget(mu)
-    if rdp is not None and order is not None:
-        return RenyiBudget(order, rdp)
-    if epsilon is None or delta is None:
-        return PureBudget(epsilon or Decimal(0))
-    if gaussian:
-        return GaussianBudget.of_statement(epsilon, delta)
-    if basic:
-        return ApproximateBudget(epsilon, delta)
-    return UnionBudget.divide(epsilon, delta, _orders(orders)) if orders else UnionBudget.divide(epsilon, delta)
-
-
-def _orders(text: str) -> tuple[Decimal, ...]:
-    from dpbayes_cli.numeric import parse_decimal
-
-    try:
-        return tuple(parse_decimal(item) for item in text.split(","))
-    except ValueError:
-        raise click.UsageError(f"{text!r} is not a list of orders separated by commas") from None
 
 
 @command.command("amend")

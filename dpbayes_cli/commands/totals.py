@@ -1,0 +1,64 @@
+"""The total of an account as the command line states it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.budgets import Budget
+
+
+def stated_budget(
+    epsilon: Decimal | None,
+    delta: Decimal | None,
+    rho: Decimal | None,
+    mu: Decimal | None,
+    rdp: Decimal | None,
+    order: Decimal | None,
+    orders: str | None,
+    *,
+    basic: bool,
+    gaussian: bool,
+) -> Budget:
+    """Return the budget that the options state.
+
+    Raises:
+        click.UsageError: none, or more than one notion.
+    """
+    from dpbayes_cli.ledger.budgets import ApproximateBudget, ConcentratedBudget, PureBudget, RenyiBudget
+    from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
+    from dpbayes_cli.ledger.union_budget import UnionBudget
+
+    if sum(total is not None for total in (epsilon, rho, mu, rdp)) != 1:
+        raise click.UsageError("state one total: --epsilon E [--delta D], --rho R, --mu M, or --rdp V --order L")
+    if (rdp is None) != (order is None):
+        raise click.UsageError("--rdp and --order go together")
+    if delta is not None and epsilon is None:
+        raise click.UsageError("--delta goes with --epsilon")
+    if (basic or orders or gaussian) and (delta is None or sum(map(bool, (basic, orders, gaussian))) > 1):
+        raise click.UsageError("--orders, --basic or --gaussian goes with --delta")
+    if rho is not None:
+        return ConcentratedBudget(rho)
+    if mu is not None:
+        return GaussianBudget(mu)
+    if rdp is not None and order is not None:
+        return RenyiBudget(order, rdp)
+    if epsilon is None or delta is None:
+        return PureBudget(epsilon or Decimal(0))
+    if gaussian:
+        return GaussianBudget.of_statement(epsilon, delta)
+    if basic:
+        return ApproximateBudget(epsilon, delta)
+    return UnionBudget.divide(epsilon, delta, _orders(orders)) if orders else UnionBudget.divide(epsilon, delta)
+
+
+def _orders(text: str) -> tuple[Decimal, ...]:
+    from dpbayes_cli.numeric import parse_decimal
+
+    try:
+        return tuple(parse_decimal(item) for item in text.split(","))
+    except ValueError:
+        raise click.UsageError(f"{text!r} is not a list of orders separated by commas") from None
