@@ -27,8 +27,9 @@ from dpbayes_cli.statistic import NO_STATISTIC, Statistics
 
 HOTTEST = 1.0
 """The temperature of the untempered posterior: a larger one would count every record more than once."""
-_NEAR = math.log(10.0)
-"""A horizon is long enough where (1 - h tau)^T is a tenth: of a variance a hundredth is missing then."""
+_NEAR = 3.0
+"""A horizon is long enough where (1 - h tau)^T is exp(-3): what is left of the start is 5 %, and of a variance a part of
+0.0025 is missing."""
 _WORK = 1.2e10
 """Entries of the design that a default horizon visits at most: half a minute."""
 _FEWEST = 100
@@ -221,7 +222,7 @@ def _how(found: Chain, request: Request, described: dict[str, Any]) -> str:
 
 
 def _warnings(found: Chain, left: float) -> tuple[str, ...]:
-    if left <= 0.10001:
+    if left <= 1.0001 * math.exp(-_NEAR):
         return ()
     return (
         f"the horizon of {found.steps} steps is short for its own contraction rate: up to {left:.2g} of the distance "
