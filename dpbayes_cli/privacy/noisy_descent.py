@@ -15,6 +15,8 @@ from dpbayes_cli.privacy.renyi import gaussian_delta
 _BISECTIONS = 200
 _MARGIN = 1e-9
 """Relative margin for the floats in which prices are computed."""
+_CANCELLED = 2e-14
+"""What cancellation in a delta may come to, relative to it, times mu."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,12 @@ def descent_mu(sensitivity: float, step: float, steps: int, tau: float, smoothne
 
 
 def mu_of_statement(epsilon: float, delta: float) -> float:
-    """Return the largest mu whose exact delta at epsilon stays within: the safe end of a bisection."""
-    return _largest(lambda mu: gaussian_delta(mu, epsilon) <= delta, 2.0 * math.sqrt(2.0 * (epsilon + 1.0)) + 10.0)
+    """Return the largest mu whose exact delta at epsilon stays within: the safe end of a bisection.
+
+    For a small mu delta is a difference of nearly equal numbers, so that its error grows as 1 / mu.
+    """
+    high = 2.0 * math.sqrt(2.0 * (epsilon + 1.0)) + 10.0
+    return _largest(lambda mu: gaussian_delta(mu, epsilon) * (1.0 + 1e-12 + _CANCELLED / mu) <= delta, high)
 
 
 def minami_temperature(epsilon: float, delta: float, slope: float, tau: float) -> float:

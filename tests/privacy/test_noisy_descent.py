@@ -1,0 +1,395 @@
+"""The price of noisy descent: against the exact law of one-dimensional chains, closed forms and high precision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, product
+from typing import TYPE_CHECKING
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.polynomial.legendre import leggauss
+from scipy.special import ndtr, ndtri
+
+from dpbayes_cli.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.privacy.noisy_descent import (
+    Curvature,
+    certificate,
+    concentrated_precision,
+    contraction_gap,
+    descent_mu,
+    diffuse_temperature,
+    largest_temperature,
+    minami_corollary,
+    minami_delta,
+    minami_temperature,
+    mu_of_statement,
+)
+from dpbayes_cli.privacy.renyi import gaussian_delta
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+Records = Sequence[tuple[float, float]]
+"""Pairs (x, y) with |x| <= 1."""
+
+EPSILONS = (0.0, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
+ROUNDING = 1e-10
+"""What quadrature and the differences of probabilities may be off."""
+_ORDER = 8
+_CELLS = 300
+
+
+@dataclass(frozen=True)
+class Law:
+    """The law of a one-dimensional chain after some steps, propagated by quadrature between the kinks of its drift.
+
+    Between kinks everything is smooth on the scale of the noise, so that eight Gauss nodes on every such piece leave
+    an error far below 1e-10; the last step is integrated in closed form. ``start`` and ``scale`` plant bugs.
+    """
+
+    loss: Loss
+    records: Records
+    rho: float
+    tau: float
+    step: float
+    steps: int
+    reach: float
+    start: float = 0.0
+    scale: float = 1.0
+    kinks: tuple[float, ...] = ()
+
+    def moved(self, w: Floats) -> Floats:
+        """Return w - h grad U(w)."""
+        drift = self.tau * w
+        for x, y in self.records:
+            drift = drift + self.rho * x * self.loss.slope(x * w, np.asarray(y))
+        return np.asarray(w - self.step * drift)
+
+    @property
+    def sd(self) -> float:
+        """The scale of one step's noise."""
+        return math.sqrt(2.0 * self.step) * self.scale
+
+    @cached_property
+    def nodes(self) -> tuple[Floats, Floats]:
+        """Nodes and weights of the quadrature."""
+        inner = [k for k in self.kinks if -self.reach < k < self.reach]
+        edges = sorted({-self.reach, self.reach, *inner})
+        at, weights = leggauss(_ORDER)
+        points, sizes = [], []
+        for low, high in pairwise(edges):
+            cuts = np.linspace(low, high, 2 + int((high - low) / self.sd))
+            half = np.diff(cuts)[:, None] / 2.0
+            points.append((cuts[:-1, None] + half + half * at).ravel())
+            sizes.append((half * weights).ravel())
+        return np.concatenate(points), np.concatenate(sizes)
+
+    def below(self, limits: Floats) -> Floats:
+        """Return the probabilities of being at or below limits after the last step."""
+        first = self.moved(np.asarray([self.start]))
+        if self.steps == 1:
+            return np.asarray(ndtr((limits - first) / self.sd))
+        points, sizes = self.nodes
+        moved = self.moved(points)
+        scaled = 1.0 / (self.sd * math.sqrt(2.0 * math.pi))
+        mass = sizes * scaled * np.exp(-0.5 * ((points - first) / self.sd) ** 2)
+        kernel = sizes[:, None] * scaled * np.exp(-0.5 * ((points[:, None] - moved) / self.sd) ** 2)
+        for _ in range(self.steps - 2):
+            mass = kernel @ mass
+        assert abs(mass.sum() - 1.0) < ROUNDING
+        return np.asarray(ndtr((limits[:, None] - moved) / self.sd) @ mass)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A loss, neighbours, a potential and a chain."""
+
+    loss: Loss
+    one: Records
+    other: Records
+    rho: float
+    tau: float
+    far: float
+    steps: int
+    kinks: tuple[float, ...] = ()
+
+    @property
+    def curvature(self) -> Curvature:
+        """What the loss promises for rows of norm 1."""
+        return Curvature(self.loss.slope_bound, self.loss.curvature_bound * len(self.one))
+
+    @property
+    def smoothness(self) -> float:
+        """M."""
+        return self.curvature.whole(self.rho, self.tau)
+
+    @property
+    def step(self) -> float:
+        """The step, a share of the longest."""
+        return self.far * 2.0 / self.smoothness
+
+    @property
+    def mu(self) -> float:
+        """What is charged."""
+        d = self.curvature.gradient_sensitivity(self.rho)
+        return descent_mu(d, self.step, self.steps, self.tau, self.smoothness)
+
+    def worst(self, *, longer: float = 1.0, quieter: float = 1.0, starts: tuple[float, float] = (0.0, 0.0)) -> float:
+        """Return the most by which the true delta of the chain exceeds the charged curve, in both directions.
+
+        Cells are events, so that what is found is never above the true delta. ``longer``, ``quieter`` and ``starts``
+        plant bugs: the step, the noise and the starts that run and are not accounted for.
+        """
+        laws = self.laws(longer=longer, quieter=quieter, starts=starts)
+        p, q = (np.diff(law.below(self.limits(law)), prepend=0.0, append=1.0) for law in laws)
+        found = [
+            np.maximum(a - math.exp(eps) * b, 0.0).sum() - gaussian_delta(self.mu, eps)
+            for eps in EPSILONS
+            for a, b in ((p, q), (q, p))
+        ]
+        return float(max(found))
+
+    def divergence(self, order: float) -> float:
+        """Return the larger of the Renyi divergences of the cells, which is not above that of the chain."""
+        p, q = (np.diff(law.below(self.limits(law))) for law in self.laws())
+        seen = np.minimum(p, q) > 1e-11  # the rest is rounding
+        p, q = p[seen], q[seen]
+        return max(math.log(float((a**order * b ** (1.0 - order)).sum())) / (order - 1.0) for a, b in ((p, q), (q, p)))
+
+    def laws(
+        self, *, longer: float = 1.0, quieter: float = 1.0, starts: tuple[float, float] = (0.0, 0.0)
+    ) -> tuple[Law, Law]:
+        """Return the laws of both chains."""
+        step = self.step * longer
+        gap = max(min(contraction_gap(step, self.tau, self.smoothness), 1.0), 1.0 / self.steps)
+        wide = math.sqrt(2.0 * step) * 9.0 / math.sqrt(gap)
+        pull = self.rho * len(self.one) * self.loss.slope_bound * step / gap
+        reach = wide + pull + max(map(abs, starts))
+        one, other = (
+            Law(self.loss, r, self.rho, self.tau, step, self.steps, reach, s, quieter, self.kinks)
+            for r, s in ((self.one, starts[0]), (self.other, starts[1]))
+        )
+        return one, other
+
+    def limits(self, law: Law) -> Floats:
+        """Return where cells end."""
+        return np.linspace(-law.reach, law.reach, _CELLS)
+
+
+HUBER = HuberLoss(1.0, 0.5)
+QUANTILE = QuantileLoss(0.3, 0.5, 0.5)
+HINGE = SmoothHingeLoss(0.5)
+LOSSES: dict[str, tuple[Loss, tuple[float, float], tuple[float, float], tuple[float, ...]]] = {
+    "logistic": (LogisticLoss(), (1.0, 0.0), (1.0, 1.0), ()),
+    "probit": (ProbitLoss(), (1.0, 0.0), (1.0, 1.0), ()),
+    "huber": (HUBER, (1.0, 1.0), (1.0, -1.0), (-1.5, -0.5, 0.5, 1.5)),
+    "quantile": (QUANTILE, (1.0, 1.0), (1.0, -1.0), (-1.25, -0.75, 0.75, 1.25)),
+    "hinge": (HINGE, (1.0, 0.0), (1.0, 1.0), (-1.0, -0.5, 0.5, 1.0)),
+}
+"""By name: a loss, two records whose gradients are far apart, and where the slope of either kinks in w."""
+SETTINGS = (
+    # n, tau, rho, far (h as a share of 2 / M), T
+    (1, 1.0, 1.0, 0.5, 1),
+    (1, 4.0, 1.0, 0.5, 3),
+    (1, 1.0, 0.5, 0.9, 8),
+    (2, 0.5, 1.0, 0.97, 5),
+    (3, 2.0, 0.3, 0.25, 12),
+    (4, 0.2, 0.5, 0.999, 4),
+    (8, 1.0, 1.0, 0.5, 30),
+)
+
+
+def case(name: str, n: int, tau: float, rho: float, far: float, steps: int) -> Case:
+    loss, one, other, kinks = LOSSES[name]
+    rest = [one, other] * n
+    return Case(loss, (one, *rest[: n - 1]), (other, *rest[: n - 1]), rho, tau, far, steps, kinks)
+
+
+TIGHT = Case(HuberLoss(1.0, 0.05), ((1.0, 1.0),), ((1.0, -1.0),), 1.0, 40.0, 0.05, 2)
+"""Targets at 1 and -1, no residual ever below the threshold: constant gradients, and a Hessian tau. The price is exact.
+"""
+
+
+@pytest.mark.parametrize(("name", "setting"), list(product(LOSSES, SETTINGS)))
+def test_no_chain_exceeds_its_curve(name: str, setting: tuple[int, float, float, float, int]) -> None:
+    chain = case(name, *setting)
+    assert chain.worst() <= ROUNDING
+    for order in (1.5, 2.0, 8.0):
+        assert chain.divergence(order) <= order * chain.mu**2 / 2.0 + 1e-7
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_record_that_is_dropped_is_a_neighbour_too(name: str) -> None:
+    chain = case(name, 1, 1.0, 1.0, 0.5, 4)
+    empty = Case(chain.loss, chain.one, ((0.0, 0.0),), 1.0, 1.0, 0.5, 4, chain.kinks)
+    assert empty.worst() <= ROUNDING
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_map_contracts_as_claimed(name: str) -> None:
+    """A factor forgotten in M, or in the curvature of a loss, is a contraction that is not there."""
+    for setting in SETTINGS:
+        chain = case(name, *setting)
+        claimed = 1.0 - contraction_gap(chain.step, chain.tau, chain.smoothness)
+        w = np.linspace(-6.0, 6.0, 4001)
+        for law in chain.laws():
+            assert np.max(np.abs(np.diff(law.moved(w)) / np.diff(w))) <= claimed * (1.0 + 1e-9)
+
+
+def test_where_gradients_are_constant_the_price_is_exact() -> None:
+    """Beside a quadratic potential nothing is left to chance: the laws are normal, and mu apart to the last digit."""
+    assert TIGHT.worst() <= ROUNDING
+    one, other = TIGHT.laws()
+    at = np.asarray([0.0])
+    apart = float(ndtri(one.below(at)[0]) - ndtri(other.below(at)[0]))
+    assert abs(apart) == pytest.approx(TIGHT.mu, rel=1e-6)
+    assert TIGHT.mu > 0.5
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [{"longer": 2.0}, {"quieter": math.sqrt(0.5)}, {"starts": (0.01, -0.01)}],
+    ids=["twice the step", "half the noise's variance", "a start that knows the data"],
+)
+def test_a_chain_that_differs_from_the_one_accounted_is_caught(bug: dict[str, float]) -> None:
+    assert TIGHT.worst(**bug) > 1e-3  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("curvature", [3.0, 40.0])
+@pytest.mark.parametrize("steps", [1, 2, 7, 100, 10_000])
+@pytest.mark.parametrize("far", [0.01, 0.5, 0.6, 0.999])
+def test_the_quadratic_case_attains_the_price(curvature: float, steps: int, far: float) -> None:
+    """Constant gradients D apart, Hessian (1 - c) / h: means and variances are geometric series."""
+    d, tau = 0.7, 2.5
+    step = far * 2.0 / (curvature + tau)
+    gap = contraction_gap(step, tau, curvature + tau)
+    apart = variance = mpmath.mpf(0)
+    with mpmath.workdps(40):
+        c = 1 - mpmath.mpf(gap)
+        apart = step * d * (1 - c**steps) / (1 - c)
+        variance = 2 * mpmath.mpf(step) * (1 - c ** (2 * steps)) / (1 - c * c)
+        exact = float(apart / mpmath.sqrt(variance))
+    charged = descent_mu(d, step, steps, tau, curvature + tau)
+    assert exact <= charged <= exact * (1.0 + 1e-6)
+
+
+def test_a_long_chain_with_a_short_step_costs_no_more_than_an_exact_draw() -> None:
+    for far in (0.001, 0.1, 0.5):
+        step = far * 2.0 / 103.0
+        assert descent_mu(1.0, step, 10**6, 1.5, 100.0) <= 1.0 / math.sqrt(1.5)
+    assert descent_mu(1.0, 1.999 / 100.0, 10**6, 1.5, 100.0) > 1.0 / math.sqrt(1.5)
+
+
+@pytest.mark.parametrize(
+    ("step", "steps", "tau", "smoothness"),
+    [(0.02, 1, 1.0, 100.0), (0.03, 5, 1.0, 100.0), (0.0, 5, 1.0, 100.0), (0.01, 0, 1.0, 100.0), (0.01, 5, 0.0, 100.0)],
+)
+def test_what_is_no_contraction_has_no_price(step: float, steps: int, tau: float, smoothness: float) -> None:
+    with pytest.raises(ValueError, match="no contraction"):
+        descent_mu(1.0, step, steps, tau, smoothness)
+
+
+def exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
+    m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+    return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 0.01, 0.1, 1.0, 8.0, 50.0])
+@pytest.mark.parametrize("delta", [1e-15, 1e-12, 1e-6, 1e-3, 0.2])
+def test_the_mu_of_a_statement_is_that_of_high_precision_and_never_above(epsilon: float, delta: float) -> None:
+    mu = mu_of_statement(epsilon, delta)
+    with mpmath.workdps(60):
+        assert exact_delta(mu, epsilon) <= delta
+        assert exact_delta(mu * (1.0 + 1e-9 + 1e-13 / mu), epsilon) > delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-6), (5.0, 1e-3)])
+@pytest.mark.parametrize(("slope", "tau"), [(1.0, 1.0), (2.5, 40.0)])
+def test_the_temperature_of_theorem_7_solves_it(epsilon: float, delta: float, slope: float, tau: float) -> None:
+    rho = minami_temperature(epsilon, delta, slope, tau)
+    assert minami_delta(epsilon, rho, slope, tau) == pytest.approx(delta, rel=1e-9)
+    assert epsilon > 2.0 * (slope * rho) ** 2 / tau
+    away = epsilon - 2.0 * slope**2 * rho**2 / tau
+    assert math.exp(-tau / (8.0 * slope**2 * rho**2) * away**2) == pytest.approx(delta, rel=1e-9)
+    assert gaussian_delta(2.0 * rho * slope / math.sqrt(tau), epsilon) <= delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "ratio"), [(1.0, 1e-6, 1.27), (0.1, 1e-5, 1.59)])
+def test_the_exact_curve_allows_more_than_corollary_8(epsilon: float, delta: float, ratio: float) -> None:
+    slope, tau = 1.3, 7.0
+    rho = mu_of_statement(epsilon, delta) * math.sqrt(tau) / (2.0 * slope)
+    assert rho / minami_corollary(epsilon, delta, slope, tau) == pytest.approx(ratio, abs=0.005)
+
+
+def test_corollary_8_follows_from_theorem_7_up_to_epsilon_one_and_is_false_beyond_nine() -> None:
+    delta = 1e-5
+
+    def confirmed(epsilon: float) -> bool:
+        return minami_delta(epsilon, minami_corollary(epsilon, delta, 1.0, 1.0), 1.0, 1.0) <= delta
+
+    def true(epsilon: float) -> bool:
+        return gaussian_delta(2.0 * minami_corollary(epsilon, delta, 1.0, 1.0), epsilon) <= delta
+
+    assert [confirmed(e) for e in (0.1, 0.5, 1.0, 1.005, 1.02, 2.0)] == [True, True, True, True, False, False]
+    assert [true(e) for e in (0.1, 1.0, 5.0, 8.5, 9.5, 12.0)] == [True, True, True, True, False, False]
+
+
+@pytest.mark.parametrize(("order", "epsilon", "slope"), [(2.0, 0.1, 1.0), (10.0, 1.0, 3.3), (100.0, 0.5, 0.2)])
+def test_the_rules_of_geumlek_spend_the_divergence(order: float, epsilon: float, slope: float) -> None:
+    tau, rho = 3.0, 0.4
+    diffuse = diffuse_temperature(order, epsilon, slope, tau)
+    assert order * (2.0 * diffuse * slope) ** 2 / (2.0 * tau) == pytest.approx(epsilon, rel=1e-12)
+    precise = concentrated_precision(order, epsilon, slope, rho)
+    assert order * (2.0 * rho * slope) ** 2 / (2.0 * precise) == pytest.approx(epsilon, rel=1e-12)
+
+
+def test_the_largest_temperature_is_the_safe_end() -> None:
+    assert largest_temperature(lambda rho: rho, 2.0, 1.0) == 1.0
+    found = largest_temperature(lambda rho: 3.0 * rho, 1.0, 1.0)
+    assert 3.0 * found <= 1.0
+    assert 3.0 * math.nextafter(found, 1.0) > 1.0 - 1e-15
+    assert largest_temperature(lambda rho: math.inf, 1.0, 1.0) == 0.0
+
+
+@pytest.mark.parametrize(("width", "tau", "smoothness", "gamma"), [(2, 0.01, 1.0, 0.01), (7, 2.0, 300.0, 0.1)])
+def test_the_certificate_is_that_of_dalalyan(width: int, tau: float, smoothness: float, gamma: float) -> None:
+    """His corollary in its own words: a time, and steps of a length that this time decides."""
+    found = certificate(width, tau, smoothness, gamma)
+    time = (4.0 * math.log(1.0 / gamma) + width * math.log(smoothness / tau)) / (2.0 * tau)
+    step = gamma**2 / (width * smoothness**2 * time)
+    assert found.step == pytest.approx(step, rel=1e-12)
+    assert found.steps == math.ceil(time / step * (1.0 - 1e-12))
+    assert found.step * found.steps >= time * (1.0 - 1e-12)
+
+
+def total_variation(steps: float, step: float, rates: tuple[float, float], start: float) -> float:
+    """Return that of a product of two normal laws of zero mean, the chain's and exp(-rates w^2 / 2), by quadrature."""
+    sds = []
+    for rate in rates:
+        shrunk = (1.0 - step * rate) ** (2.0 * steps)
+        sds.append(math.sqrt(shrunk * start + (1.0 - shrunk) * 2.0 / (rate * (2.0 - step * rate))))
+    x = np.linspace(-9.0, 9.0, 801)
+    p = [np.exp(-0.5 * (x / (sd * math.sqrt(rate))) ** 2) for sd, rate in zip(sds, rates, strict=True)]
+    q = np.exp(-0.5 * x**2)
+    joint, target = np.outer(p[0] / p[0].sum(), p[1] / p[1].sum()), np.outer(q, q) / q.sum() ** 2
+    return 0.5 * float(np.abs(joint - target).sum())
+
+
+def test_the_certificate_keeps_its_word_and_the_lost_square_breaks_it() -> None:
+    tau, smoothness, gamma = 0.01, 1.0, 0.01
+    found = certificate(2, tau, smoothness, gamma)
+    assert total_variation(found.steps, found.step, (tau, smoothness), 1.0 / smoothness) <= gamma
+    b = 4.0 * math.log(1.0 / gamma) + 2.0 * math.log(smoothness / tau)
+    lost = 2 * (smoothness * b) ** 2 / (4.0 * tau * gamma**2)
+    assert total_variation(lost, found.step, (tau, smoothness), 1.0 / smoothness) == pytest.approx(0.32, abs=0.01)
+
+
+@pytest.mark.parametrize(("width", "gamma"), [(1, 0.01), (2, 0.5), (2, 0.0)])
+def test_the_certificate_is_refused_where_the_proposition_is_silent(width: int, gamma: float) -> None:
+    with pytest.raises(ValueError, match="Proposition 13"):
+        certificate(width, 1.0, 2.0, gamma)
