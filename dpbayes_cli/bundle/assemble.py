@@ -237,7 +237,7 @@ def _about_floats(parts: Parts) -> list[str]:
         return []
     return [
         "Inside the chain floating-point numbers of double precision stand in for real ones: the gradient's sum, the "
-        "normal numbers (quantiles of 53 secret bits) and the iterates. The released draws are rounded to a public "
+        "normal numbers (quantiles of 54 secret bits) and the iterates. The released draws are rounded to a public "
         "grid."
     ]
 
