@@ -22,7 +22,7 @@ def words(*values: int) -> NDArray[np.uint64]:
 
 
 def test_they_are_standard_normal() -> None:
-    """False-fail 3e-9. The distance test misses a scale 10 % off with probability below 1e-9, the moments one 4 % off."""
+    """False-fail 5e-9. The distance misses a scale 10 % off with probability below 1e-9, the moments one 4 % off."""
     z = secret_normals((N // 2, 2))
     assert z.shape == (N // 2, 2)
     assert_uniform(ndtr(z.ravel()))
