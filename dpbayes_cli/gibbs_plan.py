@@ -33,6 +33,8 @@ _NEAR = 3.0
 _WORK = 1.2e10
 """Entries of the design that a default horizon visits at most: half a minute."""
 _FEWEST = 100
+_CONTRACTS = 2.0 * (1.0 - 1e-9)
+"""A step is a contraction where step M < 2; so close to it floats could not tell."""
 UNDER = 1.0 - 1e-10
 """Targets are approached from below by more than prices are rounded up."""
 _FINE = 1 << 10
@@ -80,7 +82,7 @@ class Chains:
         """
         smoothness = self.curvature.whole(rho, tau)
         step = 1.0 / smoothness if self.request.step is None else self.request.step
-        if not step * smoothness < 2.0:
+        if not step * smoothness < _CONTRACTS:
             raise SpecError(
                 f"the step is {step:g}, and the map is a contraction below 2 / M = {2.0 / smoothness:.6g}",
                 where="sampling.step",

@@ -23,10 +23,10 @@ def target_mu(request: Request) -> float:
     """Return the mu that one draw may cost.
 
     Raises:
-        SpecError: none, or several, of mu, rho and (epsilon, delta) are stated.
+        SpecError: none, or several, of mu, rho and (epsilon, delta) are stated, or a delta without its epsilon.
     """
     stated = [request.mu is not None, request.rho is not None, request.epsilon is not None]
-    if sum(stated) != 1:
+    if sum(stated) != 1 or (request.delta is not None and request.epsilon is None):
         raise SpecError(
             "state one of: mu; rho; epsilon and delta",
             where="privacy",
@@ -103,6 +103,7 @@ def diffused(chains: Chains) -> tuple[Chain, dict[str, Any]]:
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5.
     """
     order, epsilon = _divergence(chains)
+    _check_no_temperature(chains.request)
     rho = min(HOTTEST, diffuse_temperature(order, epsilon, chains.curvature.slope, chains.model.precision))
     return _within(chains.chain(rho * UNDER, chains.model.precision), order, epsilon), {"order": order}
 
@@ -131,11 +132,24 @@ def geumlek(chains: Chains) -> tuple[Chain, dict[str, Any]]:
 def _divergence(chains: Chains) -> tuple[float, float]:
     """Return the order, and the divergence that one draw may have at it."""
     request = chains.request
+    _check_divergence(request)
+    return float(request.order), float(request.stated_epsilon()) / request.draws
+
+
+def _check_divergence(request: Request) -> None:
+    """Refuse a price that these rules would not keep, rather than pay another."""
     if request.mu is not None or request.rho is not None or request.delta is not None:
         raise SpecError(
             "the rules of Geumlek et al. take an epsilon at an order", where="privacy", hint="--eps 0.1 --order 8"
         )
-    return float(request.order), float(request.stated_epsilon()) / request.draws
+
+
+def _check_no_temperature(request: Request) -> None:
+    """Refuse a temperature that would not be that of the chain."""
+    if request.temperature is not None:
+        raise SpecError(
+            "this rule decides the temperature itself", where="sampling.temperature", hint="rdp-concentrated takes one"
+        )
 
 
 def _within(found: Chain, order: float, epsilon: float) -> Chain:
@@ -152,12 +166,14 @@ def untempered(chains: Chains) -> tuple[Chain, dict[str, Any]]:
     """Return the chain on the posterior itself, whose prior decides what it costs.
 
     Raises:
-        SpecError: an epsilon is stated, and it costs more.
+        SpecError: an epsilon is stated, and it costs more; or another price, or a temperature, is stated.
 
     Privacy: the price of the chain that runs.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 1.
     """
     request, order = chains.request, float(chains.request.order)
+    _check_divergence(request)
+    _check_no_temperature(request)
     found = chains.chain(HOTTEST, chains.model.precision)
     cost = request.draws * order * found.mu**2 / 2.0
     if request.epsilon is not None and cost > float(request.epsilon):

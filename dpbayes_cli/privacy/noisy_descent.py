@@ -64,9 +64,9 @@ def descent_mu(sensitivity: float, step: float, steps: int, tau: float, smoothne
     Raises:
         ValueError: the step is not in (0, 2 / M), where the map is a contraction.
     """
-    if not (0.0 < step < 2.0 / smoothness and 0.0 < tau <= smoothness and steps >= 1):
-        raise ValueError("the map is no contraction")
     gap = contraction_gap(step, tau, smoothness)
+    if not (0.0 < step < 2.0 / smoothness and 0.0 < tau <= smoothness and steps >= 1 and gap > 0.0):
+        raise ValueError("the map is no contraction")
     shrunk = math.exp(steps * math.log1p(-gap)) if gap < 1.0 else 0.0
     reached = -math.expm1(steps * math.log1p(-gap)) if gap < 1.0 else 1.0
     squared = (step * sensitivity**2 / 2.0) * (2.0 - gap) * reached / (gap * (1.0 + shrunk))

@@ -1,0 +1,365 @@
+"""Gibbs posteriors: what is planned and charged, what is refused and why, and a release from end to end."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
+from dpbayes_cli.contracts import Plan, Request, expect
+from dpbayes_cli.convex_loss import ConvexLossModel
+from dpbayes_cli.design import Design, DesignMatrix, Feature
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.langevin import Langevin
+from dpbayes_cli.losses import HuberLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.models.huber_regression import HuberRegression
+from dpbayes_cli.models.logistic_regression import LogisticRegression
+from dpbayes_cli.models.probit_regression import ProbitRegression
+from dpbayes_cli.models.quantile_regression import QuantileRegression
+from dpbayes_cli.models.svm import Svm
+from dpbayes_cli.privacy.kinds import GaussianDP
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.statistic import Statistics
+from tests.conftest import Cli
+
+DESIGN = Design((Feature(NumericColumn("a", 0.0, 10.0, 1 << 16)), Feature(Column("b", ("u", "v", "w")))), norm=1.0)
+CLASS, NUMBER = Column("y", ("0", "1")), NumericColumn("y", 0.0, 1.0, 1 << 16)
+MODELS: dict[str, ConvexLossModel] = {
+    "logistic-regression": LogisticRegression(DESIGN, CLASS, 1.0),
+    "probit-regression": ProbitRegression(DESIGN, CLASS, 1.0),
+    "huber-regression": HuberRegression(DESIGN, NUMBER, 1.0, HuberLoss(1.345, 0.1)),
+    "quantile-regression": QuantileRegression(DESIGN, NUMBER, 1.0, QuantileLoss(0.7, 0.5, 0.1)),
+    "svm": Svm(DESIGN, CLASS, 1.0, SmoothHingeLoss(0.5)),
+}
+REPLACE, ADD_REMOVE = RecordPolicy(Neighbors.REPLACE_ONE), RecordPolicy(Neighbors.ADD_REMOVE)
+LARGEST_PLAN = {"mu", "rho", "tau", "step", "steps", "draws", "calibration", "sensitivity", "smoothness", "row_norm",
+                "width", "left_of_start", "variance_inflation", "memory"}  # fmt: skip
+
+
+def planned(mechanism: str = "gibbs-posterior", model: str = "logistic-regression", **asked: Any) -> Plan:
+    asked = {"policy": REPLACE, "n_records": 1000, **asked}
+    exact: dict[str, Any] = {
+        k: Decimal(v) if k in {"epsilon", "delta", "rho", "mu", "order"} else v for k, v in asked.items()
+    }
+    return mechanism_type(mechanism)().plan(MODELS[model], Request(**exact))
+
+
+def true_mu(plan: Plan, model: str, n: int) -> float:
+    """Price the chain that a plan runs, in words of its own: slope, curvature and rows of norm sqrt(2)."""
+    chain = expect(plan.answer.law, Langevin)
+    slope, curvature = {
+        "logistic-regression": (1.0, 0.25),
+        "probit-regression": (1.0, 1.0 / math.sqrt(2.0 * math.pi)),
+        "huber-regression": (13.45, 100.0),
+        "quantile-regression": (7.0, 100.0),
+        "svm": (1.0, 2.0),
+    }[model]
+    with mpmath.workdps(40):
+        rho, tau, step, root = (mpmath.mpf(x) for x in (chain.rho, chain.tau, chain.step, 2.0))
+        d, m = 2 * rho * slope * mpmath.sqrt(root), rho * curvature * 2 * n + tau
+        c = max(abs(1 - step * tau), abs(1 - step * m))
+        assert c < 1
+        power = c**chain.steps
+        each = step * d * d / 2 * (1 + c) * (1 - power) / ((1 - c) * (1 + power))
+        return float(mpmath.sqrt(each * plan.answer.draws))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"mu": "0.5"},
+        {"rho": "0.02", "draws": 7},
+        {"epsilon": "1", "delta": "1e-6"},
+        {"epsilon": "0.1", "delta": "1e-5", "draws": 3},
+        {"epsilon": "1", "delta": "1e-6", "calibration": "minami"},
+        {"epsilon": "2", "delta": "1e-5", "draws": 4, "calibration": "minami"},
+        {"epsilon": "0.1", "order": "8", "calibration": "geumlek"},
+        {"epsilon": "0.1", "order": "8", "temperature": 0.3, "calibration": "geumlek"},
+        {"mu": "0.5", "temperature": 0.01},
+        {"mu": "0.5", "steps": 1},
+        {"mu": "0.5", "steps": 50, "step": 1e-5},
+        {"mu": "5", "steps": 3, "step": 0.01},
+    ],
+    ids=str,
+)
+def test_the_chain_that_runs_costs_what_is_charged_and_no_more_than_was_asked(
+    model: str, asked: dict[str, Any]
+) -> None:
+    plan = planned(model=model, **asked)
+    guarantee = expect(plan.guarantee, GaussianDP)
+    assert float(guarantee.mu) == pytest.approx(true_mu(plan, model, 1000), rel=1e-7)
+    assert float(guarantee.mu) >= true_mu(plan, model, 1000)
+    if "mu" in asked:
+        assert guarantee.mu <= Decimal(asked["mu"])
+    elif "rho" in asked:
+        assert guarantee.rho <= Decimal(asked["rho"])
+    elif "order" in asked:
+        assert guarantee.rdp(Decimal(asked["order"])) <= Decimal(asked["epsilon"])
+    else:
+        epsilon, delta = Decimal(asked["epsilon"]), Decimal(asked["delta"])
+        assert guarantee.delta_at(epsilon) <= delta
+        assert guarantee.statement(delta).epsilon <= epsilon
+
+
+def test_a_plan_names_what_it_found() -> None:
+    plan = planned(mu="0.5", draws=4, gamma=0.01)
+    assert plan.parameters.keys() == LARGEST_PLAN | {"certificate"}
+    chain = expect(plan.answer.law, Langevin)
+    found = plan.parameters
+    assert (found["rho"], found["tau"], found["step"], found["steps"]) == (
+        chain.rho, chain.tau, chain.step, chain.steps,
+    )  # fmt: skip
+    assert found["mu"] == float(plan.guarantee.mu) == pytest.approx(0.5, rel=2e-3)  # horizons are whole
+    assert found["smoothness"] == pytest.approx(chain.rho * 0.25 * 2.0 * 1000 + 1.0)
+    assert chain.step == pytest.approx(1.0 / found["smoothness"])
+    assert found["sensitivity"] == pytest.approx(2.0 * chain.rho * math.sqrt(2.0))
+    assert found["certificate"]["steps"] > 1e6
+    assert math.log2(chain.grid) == int(math.log2(chain.grid))
+    assert chain.grid <= 1.0 / math.sqrt(found["smoothness"]) / 1024.0
+    assert f"{chain.steps} steps" in plan.how
+    assert plan.warnings == ()
+    assert "is short" in planned(mu="0.5", steps=2).warnings[0]
+
+
+def test_the_largest_temperature_that_fits_is_found() -> None:
+    plan = planned(mu="0.5", steps=300)
+    chain = expect(plan.answer.law, Langevin)
+    assert float(plan.guarantee.mu) > 0.5 * (1.0 - 1e-8)
+    assert 0.0 < chain.rho < 1.0
+    untempered = planned(mu="100")
+    assert untempered.parameters["rho"] == 1.0
+    assert float(untempered.guarantee.mu) < 100.0
+    assert untempered.parameters["tau"] == 1.0
+
+
+def test_a_stated_temperature_raises_the_precision() -> None:
+    chain = expect(planned(mu="0.5", temperature=0.5).answer.law, Langevin)
+    assert chain.rho == 0.5
+    assert chain.tau > 1.0
+    assert expect(planned(mu="0.5", temperature=1e-3).answer.law, Langevin).tau == 1.0
+
+
+def test_k_draws_cost_the_root_of_k() -> None:
+    one, nine = planned(mu="0.2"), planned(mu="0.6", draws=9)
+    assert nine.parameters["rho"] == pytest.approx(one.parameters["rho"], rel=1e-3)  # horizons differ a little
+    each = expect(nine.answer.law, Langevin)
+    again = planned("rdp-direct", steps=each.steps)
+    many = planned("rdp-direct", steps=each.steps, draws=9)
+    assert float(many.guarantee.mu) == pytest.approx(3.0 * float(again.guarantee.mu), rel=1e-12)
+    assert nine.answer.draws == 9
+
+
+def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
+    asked = {"epsilon": "1", "delta": "1e-6"}
+    ours, theirs = planned(**asked), planned(**asked, calibration="minami")
+    assert ours.parameters["rho"] > 1.2 * theirs.parameters["rho"]
+    assert theirs.parameters["corollary_8"]["confirmed_by_theorem_7"]
+    beyond = planned(epsilon="2", delta="1e-5", calibration="minami", model="logistic-regression")
+    assert not beyond.parameters["corollary_8"]["confirmed_by_theorem_7"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "where", "words"),
+    [
+        ({"epsilon": "1"}, "privacy.delta", "no pure epsilon"),
+        ({}, "privacy", "state one of"),
+        ({"mu": "0.5", "rho": "0.1"}, "privacy", "state one of"),
+        ({"mu": "0.5", "epsilon": "1", "delta": "1e-6"}, "privacy", "state one of"),
+        ({"mu": "0.5", "delta": "1e-6"}, "privacy", "state one of"),
+        ({"mu": "0.5", "policy": ADD_REMOVE, "n_records": None}, "sampling.n_max", "private"),
+        ({"mu": "0.5", "n_max": 2000}, "sampling.n_max", "public"),
+        ({"mu": "0.5", "n_records": None}, "records", "beforehand"),
+        ({"mu": "0.5", "n_records": 0}, "records", "no record"),
+        ({"mu": "0.5", "step": 3.0}, "sampling.step", "contraction"),
+        ({"mu": "0.5", "step": 2.0}, "sampling.step", "contraction"),
+        ({"mu": "1e-13"}, "privacy", "too small"),
+        ({"mu": "0.5", "calibration": "minami"}, "privacy", "epsilon and delta"),
+        ({"epsilon": "1", "calibration": "minami"}, "privacy.delta", "no pure epsilon"),
+        ({"epsilon": "1", "delta": "1e-6", "temperature": 0.1, "calibration": "minami"}, "privacy", "finds the temp"),
+        ({"epsilon": "1", "delta": "1e-6", "calibration": "geumlek"}, "privacy", "at an order"),
+        ({"mu": "0.5", "gamma": 0.6}, "sampling.certificate", "Proposition 13"),
+    ],
+    ids=str,
+)
+def test_what_has_no_guarantee_is_refused(asked: dict[str, Any], where: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words) as refused:
+        planned(**asked)
+    assert refused.value.where == where
+
+
+@pytest.mark.parametrize("mechanism", ["rdp-diffuse", "rdp-concentrated", "rdp-direct"])
+@pytest.mark.parametrize("asked", [{"mu": "0.5"}, {"rho": "0.1"}, {"epsilon": "1", "delta": "1e-6"}], ids=str)
+def test_the_renyi_rules_refuse_a_price_that_they_do_not_keep(mechanism: str, asked: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="at an order"):
+        planned(mechanism, **asked)
+
+
+@pytest.mark.parametrize("mechanism", ["rdp-diffuse", "rdp-direct"])
+def test_a_temperature_that_would_not_be_kept_is_refused(mechanism: str) -> None:
+    with pytest.raises(SpecError, match="decides the temperature"):
+        planned(mechanism, epsilon="1", temperature=0.5)
+
+
+def test_the_renyi_mechanisms_on_a_convex_loss() -> None:
+    asked = {"epsilon": "0.1", "order": "4"}
+    exact = math.sqrt(0.1 / (2.0 * 4.0)) / math.sqrt(2.0)
+    diffuse = planned("rdp-diffuse", **asked)
+    assert diffuse.parameters["rho"] == pytest.approx(exact, rel=1e-9)
+    assert diffuse.parameters["tau"] == 1.0
+    concentrated = planned("rdp-concentrated", **asked)
+    assert concentrated.parameters["rho"] == 1.0
+    assert concentrated.parameters["tau"] == pytest.approx(2.0 * 2.0 * 4.0 / 0.1, rel=1e-9)
+    stated = planned("rdp-concentrated", **asked, temperature=0.5)
+    assert stated.parameters["tau"] == pytest.approx(0.25 * 2.0 * 2.0 * 4.0 / 0.1, rel=1e-9)
+    for plan in (diffuse, concentrated, stated):
+        assert plan.guarantee.rdp(Decimal(4)) <= Decimal("0.1")
+        assert float(plan.guarantee.mu) == pytest.approx(true_mu(plan, "logistic-regression", 1000), rel=1e-7)
+    direct = planned("rdp-direct")
+    assert (direct.parameters["rho"], direct.parameters["tau"]) == (1.0, 1.0)
+    with pytest.raises(SpecError, match=r"more than 0\.1"):
+        planned("rdp-direct", **asked)
+
+
+def test_a_long_step_that_costs_more_than_an_exact_draw_is_refused_by_the_papers_rules() -> None:
+    fine = planned("rdp-diffuse", epsilon="0.1")
+    step = 1.999 / fine.parameters["smoothness"]
+    with pytest.raises(SpecError, match="exceeds that of an exact draw"):
+        planned("rdp-diffuse", epsilon="0.1", step=step)
+    assert float(planned(mu="0.3", step=step).guarantee.mu) <= 0.3  # where the chain itself is priced it is not
+
+
+def test_a_limit_stands_for_a_private_number_of_records() -> None:
+    """Under add-remove a record more may push another out: both gradients count."""
+    private = planned(mu="0.5", policy=ADD_REMOVE, n_records=None, n_max=1000)
+    public = planned(mu="0.5")
+    assert private.parameters == public.parameters
+    assert private.answer.rows is not None
+    assert private.answer.rows.n_most == 1000
+    assert public.answer.rows is not None
+    assert public.answer.rows.n_most is None
+
+
+def test_draws_are_those_of_the_planned_chain() -> None:
+    plan = planned(mu="0.5", draws=3)
+    rows = plan.answer.rows
+    assert rows is not None
+    matrix = DesignMatrix(rows, 1000)
+    rng = np.random.default_rng(1)
+    matrix.take(np.column_stack([rng.integers(0, 1 << 16, 1000), rng.integers(0, 3, 1000), rng.integers(0, 2, 1000)]))
+    drawn = mechanism_type("gibbs-posterior")().release(plan, Statistics((), 1000, design=matrix))
+    values = np.asarray(getattr(drawn, "values"))  # noqa: B009 - of draws
+    assert values.shape == (3, 5)
+    grid = expect(plan.answer.law, Langevin).grid
+    assert (values / grid == np.round(values / grid)).all()
+    assert len(np.unique(values[:, 0])) == 3
+
+
+SPEC = """
+model: {model}
+mechanism: {mechanism}
+data: d.csv
+domain:
+  target: {{column: y, values: ['0', '1']}}
+  features:
+    a: {{lower: 0, upper: 10}}
+    b: {{values: [u, v, w]}}
+"""
+
+
+@pytest.fixture
+def records(place: Path) -> Path:
+    """A file of 200 records, some of them invalid."""
+    rng = np.random.default_rng(6)
+    lines = [
+        f"{rng.uniform(-2, 12):.2f},{rng.choice(list('uvwx'))},{rng.choice(['0', '1', '1', '?'])}" for _ in range(200)
+    ]
+    path = place / "d.csv"
+    path.write_text("a,b,y\n" + "\n".join(lines) + "\n", encoding="ascii")
+    (place / "spec.yaml").write_text(SPEC.format(model="logistic-regression", mechanism="gibbs-posterior"))
+    return path
+
+
+def test_a_release_from_end_to_end_is_charged_once_and_replayed(dpbayes: Cli, records: Path) -> None:
+    assert dpbayes("budget", "open", "d", "--rho", "1").code == 0
+    asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--draws", "3", "--steps", "40"]
+    first = dpbayes(*asked, "--out", "out", "--json").json
+    document = json.loads(Path("out/release.json").read_text())
+    assert first["statistics"] == []
+    assert first["guarantee"]["kind"] == "gdp"
+    assert Decimal("0.874") < Decimal(first["remaining"]["rho"]) < Decimal("0.87500001")
+    assert len(document["draws"]) == 3
+    assert len(document["draws"][0]) == 5
+    assert document["parameters"]["steps"] == 40
+    assert document["sensitivity_l1"] is None
+    assert document["n_records"] == 200
+    records.write_bytes(b"")
+    again = dpbayes(*asked, "--out", "copy", "--json").json
+    assert again["replayed"]
+    assert Path("copy/release.json").read_bytes() == Path("out/release.json").read_bytes()
+    assert dpbayes("report", "verify", "out").code in {0, 2}
+
+
+def test_the_prior_is_part_of_the_question(dpbayes: Cli, records: Path) -> None:
+    dpbayes("budget", "open", "d", "--rho", "1")
+    asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--steps", "5", "--json"]
+    one = dpbayes(*asked, "--out", "one").json
+    other = dpbayes(*asked, "--prior", "precision=2", "--out", "two").json
+    assert not other["replayed"]
+    assert Decimal(other["remaining"]["rho"]) < Decimal(one["remaining"]["rho"]) < 1
+
+
+def test_every_account_but_a_pure_one_can_pay(dpbayes: Cli, records: Path) -> None:
+    asked = ["release", "--spec", "spec.yaml", "--mu", "0.3", "--steps", "5"]
+    for name, total in {
+        "z": ["--rho", "1"],
+        "a": ["--epsilon", "3", "--delta", "1e-6"],
+        "r": ["--rdp", "1", "--order", "8"],
+    }.items():
+        dpbayes("budget", "open", name, *total)
+        assert dpbayes(*asked, "--dataset", name, "--out", name).code == 0
+    left = dpbayes("budget", "show", "r", "--json").json["accounts"][0]["remaining"]["rdp(8)"]
+    assert Decimal("0.64") <= Decimal(left) < Decimal("0.6400001")
+    dpbayes("budget", "open", "p", "--epsilon", "3")
+    refused = dpbayes(*asked, "--dataset", "p", "--out", "p")
+    assert refused.code == 5
+    assert not Path("p").exists()
+
+
+@pytest.mark.parametrize("kind", ["one more", "no record", "all invalid"])
+def test_under_add_remove_nothing_tells_the_number_of_records(dpbayes: Cli, records: Path, kind: str) -> None:
+    dpbayes("budget", "open", "d", "--rho", "1", "--neighbors", "add-remove")
+    with Path("spec.yaml").open("a") as spec:
+        spec.write("sampling: {n_max: 150, steps: 5}\nprivacy: {neighbors: add-remove, mu: 0.1}\n")
+    first = dpbayes("release", "--spec", "spec.yaml", "--out", "one")
+    assert first.code == 0
+    text = records.read_text()
+    records.write_text(
+        {"one more": text + "1,u,1\n", "no record": "a,b,y\n", "all invalid": "a,b,y\n" + "x,x,x\n" * 7}[kind]
+    )
+    second = dpbayes("release", "--spec", "spec.yaml", "--fresh", "--out", "two")
+    assert second.code == 0
+    one, two = (json.loads(Path(name, "release.json").read_text()) for name in ("one", "two"))
+    assert one["n_records"] is None
+    assert "200" not in first.out + first.err
+    for key in ("parameters", "guarantee", "assumptions", "inference", "spec"):
+        assert one[key] == two[key]
+
+
+def test_the_true_likelihood_of_probit_is_refused(dpbayes: Cli, records: Path, ledger_path: Path) -> None:
+    spec = SPEC.format(model="probit-regression", mechanism="gibbs-posterior")
+    Path("spec.yaml").write_text(spec.replace("domain:", "privacy: {mu: 0.1}\ndomain:\n  likelihood: probit"))
+    refused = dpbayes("release", "--spec", "spec.yaml")
+    assert refused.code == 3
+    assert "unbounded gradients" in refused.err
+    Path("spec.yaml").write_text(SPEC.format(model="cloglog-regression", mechanism="gibbs-posterior"))
+    assert dpbayes("release", "--spec", "spec.yaml", "--mu", "0.1").code == 3
+    assert not ledger_path.exists()

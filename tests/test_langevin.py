@@ -1,0 +1,189 @@
+"""Langevin chains: the law of their last iterate, the gradient that drives them, and the grid that they end on."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from dpbayes_cli import design as design_module
+from dpbayes_cli import langevin as module
+from dpbayes_cli.columns import Column, NumericColumn
+from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows
+from dpbayes_cli.langevin import Gradient, Langevin
+from dpbayes_cli.losses import HuberLoss, LogisticLoss
+from tests.statistical import FALSE_FAIL
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+A, B = NumericColumn("a", -1.0, 1.0, 1 << 16), NumericColumn("b", -1.0, 1.0, 1 << 16)
+CITY = Column("city", tuple(f"c{i}" for i in range(30)))
+Y = NumericColumn("y", -1.0, 1.0, 1 << 16)
+DESIGN = Design((Feature(A), Feature(B)))
+SPARSE = Design((Feature(A), Feature(CITY)))
+CHAINS = 20_000
+
+
+def matrix_of(design: Design, n: int, seed: int = 3, block: int = 1000) -> DesignMatrix:
+    rng = np.random.default_rng(seed)
+    limits = [len(f.column.levels) if isinstance(f.column, Column) else (1 << 16) + 1 for f in design.features]
+    codes = np.stack([rng.integers(0, limit, n) for limit in (*limits, (1 << 16) + 1)], axis=1)
+    matrix = DesignMatrix(Rows(design, Y), n)
+    for start in range(0, n, block):
+        matrix.take(codes[start : start + block])
+    return matrix
+
+
+def everything(matrix: DesignMatrix) -> tuple[Floats, Floats]:
+    x = np.concatenate([np.asarray(x.toarray() if hasattr(x, "toarray") else x) for x, _ in matrix.blocks])
+    return x.astype(np.float64), np.concatenate([y for _, y in matrix.blocks])
+
+
+class Numbers:
+    """Normal numbers of a seed, for simulations."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def __call__(self, shape: tuple[int, ...]) -> Floats:
+        return self._rng.standard_normal(shape)
+
+
+QUADRATIC = Langevin(HuberLoss(1e6, 0.5), 3, rho=0.3, tau=2.0, step=0.05, steps=4, grid=2.0**-30)
+"""No residual is ever beyond the threshold: the chain is linear, and its iterates are normal."""
+
+
+def moments(chain: Langevin, matrix: DesignMatrix) -> tuple[Floats, Floats]:
+    """Return the mean and the covariance of the last iterate in closed form."""
+    x, y = everything(matrix)
+    scale = chain.rho / 0.5**2
+    shrink = np.eye(3) * (1.0 - chain.step * chain.tau) - chain.step * scale * x.T @ x
+    push = chain.step * scale * x.T @ y
+    mean, covariance = np.zeros(3), np.zeros((3, 3))
+    for _ in range(chain.steps):
+        mean = shrink @ mean + push
+        covariance = shrink @ covariance @ shrink + 2.0 * chain.step * np.eye(3)
+    return mean, covariance
+
+
+@pytest.mark.parametrize("steps", [1, 4, 40])
+def test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted(steps: int) -> None:
+    """Means and covariances of 20,000 chains within 1e-9 of false-fail altogether (normal approximation).
+
+    A step, a noise or a temperature 20 % off moves one of them by more than its limit, with what it may err by.
+    """
+    chain, matrix = replace(QUADRATIC, steps=steps), matrix_of(DESIGN, 12)
+    drawn = chain.draw(matrix, CHAINS, Numbers(steps))
+    assert drawn.shape == (CHAINS, 3)
+    mean, covariance = moments(chain, matrix)
+    limit = float(norm.isf(FALSE_FAIL / 24.0)) / math.sqrt(CHAINS)
+    assert np.all(np.abs(drawn.mean(axis=0) - mean) < limit * np.sqrt(np.diag(covariance)))
+    centred = drawn - mean
+    spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2)
+    assert np.all(np.abs(centred.T @ centred / CHAINS - covariance) < limit * spread)
+
+
+def test_without_noise_it_is_gradient_descent_from_zero() -> None:
+    chain = replace(QUADRATIC, loss=LogisticLoss(), steps=3)
+    matrix = matrix_of(DESIGN, 12)
+    x, y = everything(matrix)
+    w = np.zeros(3)
+    for _ in range(3):
+        w = w - chain.step * (chain.rho * x.T @ (1.0 / (1.0 + np.exp(-x @ w)) - y) + chain.tau * w)
+    quiet = chain.draw(matrix, 2, np.zeros)
+    assert quiet == pytest.approx(np.stack([w, w]), abs=1e-8)
+
+
+def test_every_number_is_asked_for_once_and_only_the_last_iterate_gets_out() -> None:
+    asked: list[tuple[int, ...]] = []
+
+    def normals(shape: tuple[int, ...]) -> Floats:
+        asked.append(shape)
+        return np.random.default_rng(len(asked)).standard_normal(shape)
+
+    matrix = matrix_of(DESIGN, 12)
+    drawn = QUADRATIC.draw(matrix, 5, normals)
+    assert asked == [(3, 5)] * QUADRATIC.steps
+    *_, last = QUADRATIC.iterates(matrix, 5, lambda shape: np.random.default_rng(len(asked)).standard_normal(shape))
+    assert drawn.shape == last.T.shape == (5, 3)
+
+
+def test_several_draws_are_independent_chains() -> None:
+    """Of 4,000 pairs of chains: no correlation beyond 6.5 standard errors (false-fail 1e-9); one noise would be 1."""
+    matrix = matrix_of(DESIGN, 12)
+    drawn = QUADRATIC.draw(matrix, 8000, Numbers(9))
+    first, second = drawn[:4000], drawn[4000:]
+    for i in range(3):
+        assert abs(np.corrcoef(first[:, i], second[:, i])[0, 1]) < 6.5 / math.sqrt(4000)
+    assert len(np.unique(drawn[:, 0])) > 7900
+
+
+def test_released_coefficients_are_on_the_public_grid() -> None:
+    coarse = replace(QUADRATIC, grid=2.0**-3)
+    matrix = matrix_of(DESIGN, 12)
+    drawn = coarse.draw(matrix, 200, Numbers(4))
+    fine = QUADRATIC.draw(matrix, 200, Numbers(4))
+    assert (drawn * 8.0 == np.round(drawn * 8.0)).all()
+    assert np.abs(drawn - fine).max() <= 2.0**-4 + 2.0**-30
+
+
+def test_nothing_valid_is_a_draw_from_the_prior() -> None:
+    """A data set of no valid record is a neighbour too: nothing breaks, and the noise alone remains."""
+    matrix = DesignMatrix(Rows(DESIGN, Y), 3)
+    matrix.take(np.full((3, 3), -1))
+    chain = replace(QUADRATIC, steps=30)
+    drawn = chain.draw(matrix, 4000, Numbers(5))
+    shrunk = (1.0 - chain.step * chain.tau) ** 2
+    variance = 2.0 * chain.step * (1.0 - shrunk**30) / (1.0 - shrunk)
+    limit = 6.5 / math.sqrt(4000)
+    assert np.all(np.abs(drawn.mean(axis=0)) < limit * math.sqrt(variance))
+    assert np.all(np.abs(drawn.var(axis=0) / variance - 1.0) < limit * math.sqrt(2.0))
+
+
+def test_secret_numbers_are_the_default() -> None:
+    matrix = matrix_of(DESIGN, 12)
+    assert (QUADRATIC.draw(matrix, 1) != QUADRATIC.draw(matrix, 1)).any()
+
+
+@pytest.mark.parametrize("design", [DESIGN, SPARSE], ids=["dense", "sparse"])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("single", [False, True])
+def test_the_gradient_is_the_same_by_any_number_of_threads(
+    design: Design, size: int, single: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if single:
+        monkeypatch.setattr(design_module, "_SMALL", 0)
+    matrix = matrix_of(design, 40_000, block=17_000)
+    x, y = everything(matrix)
+    w = np.random.default_rng(2).normal(size=(design.width, size))
+    loss = HuberLoss(0.7, 0.5)
+    direct = x.T @ loss.slope(x @ w, y[:, None])
+    found = []
+    for many in (1 << 40, 0):
+        monkeypatch.setattr(module, "_MANY", many)
+        with ExitStack() as stack:
+            gradient = Gradient(matrix, loss, stack)
+            found.append(gradient(w))
+            assert (gradient(w) == found[-1]).all()  # in the order of the pieces, whichever thread is first
+    for one in found:
+        assert one.shape == (design.width, size)
+        assert one.dtype == np.float64
+        assert one == pytest.approx(direct, rel=1e-12, abs=1e-9)
+
+
+def test_single_precision_is_that_of_the_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slopes and sums are double, so that a record's gradient is bounded as its row is."""
+    monkeypatch.setattr(design_module, "_SMALL", 0)
+    matrix = matrix_of(replace(DESIGN, norm=1.0), 1)
+    ((x, _),) = matrix.blocks
+    assert x.dtype == np.float32
+    with ExitStack() as stack:
+        gradient = Gradient(matrix, HuberLoss(1.0, 1e-3), stack)(np.full((3, 1), 5.0))[:, 0]
+    assert np.linalg.norm(gradient) <= 1e3 * math.sqrt(2.0) * (1.0 + 4e-16)
+    assert np.linalg.norm(gradient) >= 1e3 * np.linalg.norm(x.astype(np.float64)) * (1.0 - 1e-15)
