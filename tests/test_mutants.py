@@ -391,6 +391,108 @@ MUTANTS = {
         "            if row:\n",
         "tests/privacy/test_network_family.py::test_pairs_and_records_in_different_rows_matter",
     ),
+    "a chain of twice the step": (
+        "langevin.py",
+        "w = w - self.step * drift",
+        "w = w - 2.0 * self.step * drift",
+        "tests/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+    ),
+    "half the noise of a chain": (
+        "langevin.py",
+        "noise = math.sqrt(2.0 * self.step)",
+        "noise = math.sqrt(self.step)",
+        "tests/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+    ),
+    "a chain that starts where the data are": (
+        "langevin.py",
+        "w = np.zeros((self.width, size))",
+        "w = np.zeros((self.width, size)) + matrix.blocks[0][1].mean()",
+        "tests/test_langevin.py::test_without_noise_it_is_gradient_descent_from_zero",
+    ),
+    "a temperature that is charged and not applied": (
+        "langevin.py",
+        "drift = self.rho * gradient(w)",
+        "drift = gradient(w)",
+        "tests/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+    ),
+    "one noise for all chains": (
+        "langevin.py",
+        "noise * normals(w.shape)",
+        "noise * normals((self.width, 1))",
+        "tests/test_langevin.py::test_several_draws_are_independent_chains",
+    ),
+    "rows that are not clipped": (
+        "design.py",
+        "if self.radius < self.largest:",
+        "if self.radius < 0.0:",
+        "tests/test_design.py::test_no_row_is_longer_than_promised",
+    ),
+    "rows that single precision makes longer": (
+        "design.py",
+        "_INSIDE = 1.0 - 1e-7",
+        "_INSIDE = 1.0 - 1e-9",
+        "tests/test_design.py::test_no_row_is_longer_than_promised",
+    ),
+    "a limit of records that is not kept": (
+        "design.py",
+        "codes = codes[: max(self.rows.n_most - self.n_records, 0)]",
+        "codes = codes[: self.rows.n_most]",
+        "tests/test_design.py::test_a_record_more_changes_two_rows_at_most",
+    ),
+    "an invalid cell that counts as the last value": (
+        "design.py",
+        "valid = codes[(codes >= 0).all(axis=1)]",
+        "valid = codes",
+        "tests/test_design.py::test_a_record_with_an_invalid_cell_adds_nothing_and_is_counted",
+    ),
+    "a gradient without bound": (
+        "losses.py",
+        "np.clip((t - y) / self.scale, -self.threshold, self.threshold) / self.scale",
+        "np.asarray((t - y) / self.scale) / self.scale",
+        "tests/test_losses.py::test_the_slope_is_bounded_and_the_bound_is_reached",
+    ),
+    "a factor forgotten in the curvature": (
+        "losses.py",
+        "return 0.25",
+        "return 0.0625",
+        "tests/privacy/test_noisy_descent.py::test_the_map_contracts_as_claimed",
+    ),
+    "the norm of rows not squared in the smoothness": (
+        "convex_loss.py",
+        "self.loss.curvature_bound * c * c * n_records",
+        "self.loss.curvature_bound * c * n_records",
+        "tests/test_losses.py::test_adversarial_records_attain_the_smoothness",
+    ),
+    "one gradient charged where two differ": (
+        "privacy/noisy_descent.py",
+        "return self.touched * rho * self.slope",
+        "return rho * self.slope",
+        "tests/privacy/test_noisy_descent.py::test_no_chain_exceeds_its_curve",
+    ),
+    "half the price of a step": (
+        "privacy/noisy_descent.py",
+        "(step * sensitivity**2 / 2.0)",
+        "(step * sensitivity**2 / 4.0)",
+        "tests/privacy/test_noisy_descent.py::test_where_gradients_are_constant_the_price_is_exact",
+    ),
+    "several chains at the price of one": (
+        "gibbs_plan.py",
+        "mu = round_up(found.mu * math.sqrt(request.draws))",
+        "mu = round_up(found.mu)",
+        "tests/mechanisms/test_gibbs_posterior.py::test_k_draws_cost_the_root_of_k",
+    ),
+    "a limit of records that is planned and not read": (
+        "gibbs_plan.py",
+        "rows = Rows(model.design, model.target, request.n_max)",
+        "rows = Rows(model.design, model.target)",
+        "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
+    ),
+    "a normal number that is infinite": (
+        "privacy/secret_normals.py",
+        "* 2.0**-54",
+        "* 2.0**-53",
+        "tests/privacy/test_secret_normals.py::test_no_word_is_infinite_and_both_signs_are_alike",
+    ),
 }
 
 
