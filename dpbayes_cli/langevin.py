@@ -20,6 +20,8 @@ Normals = Callable[[tuple[int, ...]], "Floats"]
 
 _DENSE_PIECE, _SPARSE_PIECE = 1 << 12, 1 << 17
 """Records whose gradients are computed at once: dense ones small enough for the caches."""
+_ROOM = 1 << 24
+"""Linear predictors that are held at once, of all chains together: 128 MB a thread."""
 _THREADS = 2
 _MANY = 1 << 22
 """Designs of more entries are worked on by several threads."""
@@ -72,7 +74,7 @@ class Langevin:
         w = np.zeros((self.width, size))
         noise = math.sqrt(2.0 * self.step)
         with ExitStack() as stack:
-            gradient = Gradient(matrix, self.loss, stack)
+            gradient = Gradient(matrix, self.loss, stack, size)
             for _ in range(self.steps):
                 drift = self.rho * gradient(w) + self.tau * w
                 w = w - self.step * drift + noise * normals(w.shape)
@@ -86,17 +88,17 @@ class Gradient:
         matrix: rows and targets.
         loss: of the linear predictor.
         stack: closes the threads.
+        chains: for how many points at once.
     """
 
-    def __init__(self, matrix: DesignMatrix, loss: Loss, stack: ExitStack) -> None:
+    def __init__(self, matrix: DesignMatrix, loss: Loss, stack: ExitStack, chains: int = 1) -> None:
         import numpy as np
 
         self._loss = loss
         dense = matrix.rows.design.dense
         entries = sum(len(y) for _, y in matrix.blocks) * matrix.rows.design.entries_per_row
-        pieces = [
-            (x, x.T if dense else x.T.tocsr(), y) for x, y in matrix.pieces(_DENSE_PIECE if dense else _SPARSE_PIECE)
-        ]
+        size = min(_DENSE_PIECE if dense else _SPARSE_PIECE, max(1, _ROOM // chains))
+        pieces = [(x, x.T if dense else x.T.tocsr(), y) for x, y in matrix.pieces(size)]
         threads = _THREADS if entries > _MANY else 1
         self._map: Any = map
         if threads > 1:

@@ -177,6 +177,27 @@ def test_the_gradient_is_the_same_by_any_number_of_threads(
         assert one == pytest.approx(direct, rel=1e-12, abs=1e-9)
 
 
+@pytest.mark.parametrize("design", [DESIGN, SPARSE], ids=["dense", "sparse"])
+def test_many_chains_take_no_more_memory_at_once(design: Design, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = matrix_of(design, 2000)
+    w = np.random.default_rng(2).normal(size=(design.width, 50))
+    seen: list[int] = []
+
+    class Watched(HuberLoss):
+        def slope(self, t: Floats, y: Floats) -> Floats:
+            seen.append(t.size)
+            return super().slope(t, y)
+
+    found = []
+    for room in (1 << 24, 10_000):
+        monkeypatch.setattr(module, "_ROOM", room)
+        with ExitStack() as stack:
+            found.append(Gradient(matrix, Watched(0.7, 0.5), stack, 50)(w))
+    assert seen[:2] == [50_000, 50_000]
+    assert max(seen[2:]) == 10_000
+    assert found[0] == pytest.approx(found[1])
+
+
 def test_single_precision_is_that_of_the_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slopes and sums are double, so that a record's gradient is bounded as its row is."""
     monkeypatch.setattr(design_module, "_SMALL", 0)
