@@ -29,7 +29,7 @@ from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.statistic import Statistics
-from tests.conftest import Cli
+from tests.conftest import Cli, Result
 
 DESIGN = Design((Feature(NumericColumn("a", 0.0, 10.0, 1 << 16)), Feature(Column("b", ("u", "v", "w")))), norm=1.0)
 CLASS, NUMBER = Column("y", ("0", "1")), NumericColumn("y", 0.0, 1.0, 1 << 16)
@@ -336,6 +336,11 @@ def test_every_account_but_a_pure_one_can_pay(dpbayes: Cli, records: Path) -> No
     assert not Path("p").exists()
 
 
+def said(done: Result) -> str:
+    """Return what was said beside the answer, without identifiers, the clock and the name of the bundle."""
+    return re.sub(r"[0-9a-f]{16,}|20\d\d-\d\d-\d\dT[\d:]+Z|out\d+", "#", done.err)
+
+
 @pytest.mark.parametrize("kind", ["one more", "no record", "all invalid"])
 def test_under_add_remove_nothing_tells_the_number_of_records(dpbayes: Cli, records: Path, kind: str) -> None:
     dpbayes("budget", "open", "d", "--rho", "1", "--neighbors", "add-remove")
@@ -351,7 +356,7 @@ def test_under_add_remove_nothing_tells_the_number_of_records(dpbayes: Cli, reco
     assert second.code == 0
     one, two = (json.loads(Path(name, "release.json").read_text()) for name in ("one", "two"))
     assert one["n_records"] is None
-    assert "200" not in first.out + first.err
+    assert said(first) == said(second)
     for key in ("parameters", "guarantee", "assumptions", "inference", "spec"):
         assert one[key] == two[key]
 
@@ -384,8 +389,8 @@ def test_no_record_changes_what_is_said_or_how_much_is_written(dpbayes: Cli, rec
         document = json.loads(Path(f"out{i}/release.json").read_text())
         assert all(map(math.isfinite, document["draws"][0]))
         names = sorted(path.name for path in Path(f"out{i}").iterdir())
-        said = re.sub(r"[0-9a-f]{16,}|20\d\d-\d\d-\d\dT[\d:]+Z|out\d+", "#", done.err)
-        seen.add((done.code, said, *names, json.dumps(document["parameters"]), json.dumps(document["guarantee"])))
+        spoken = said(done)
+        seen.add((done.code, spoken, *names, json.dumps(document["parameters"]), json.dumps(document["guarantee"])))
     assert len(seen) == 1
 
 
