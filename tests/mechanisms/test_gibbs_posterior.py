@@ -31,7 +31,8 @@ from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.statistic import Statistics
 from tests.conftest import Cli, Result
 
-DESIGN = Design((Feature(NumericColumn("a", 0.0, 10.0, 1 << 16)), Feature(Column("b", ("u", "v", "w")))), norm=1.0)
+A = NumericColumn("a", 0.0, 10.0, 1 << 16)
+DESIGN = Design((Feature(A), Feature(Column("b", ("u", "v", "w")))), norm=1.0)
 CLASS, NUMBER = Column("y", ("0", "1")), NumericColumn("y", 0.0, 1.0, 1 << 16)
 MODELS: dict[str, ConvexLossModel] = {
     "logistic-regression": LogisticRegression(DESIGN, CLASS, 1.0),
@@ -262,6 +263,33 @@ def test_draws_are_those_of_the_planned_chain() -> None:
     grid = expect(plan.answer.law, Langevin).grid
     assert (values / grid == np.round(values / grid)).all()
     assert len(np.unique(values[:, 0])) == 3
+
+
+@pytest.mark.parametrize(
+    "asked", [{"mu": "1"}, {"mu": "1", "steps": 3}, {"epsilon": "2", "delta": "1e-5", "calibration": "minami"}], ids=str
+)
+def test_draws_of_neighbors_are_as_far_apart_as_is_charged_and_no_farther(asked: dict[str, Any]) -> None:
+    """The whole way, from the plan to secret numbers, where the price is exact: one record, pulling either way.
+
+    Residuals stay beyond the threshold, so that draws are normal and their means mu standard deviations apart; 40,000
+    of each tell mu within 0.05 (false-fail 3e-9), where half the noise or another start would be off by 0.1 or more.
+    """
+    model = HuberRegression(Design((Feature(A),), intercept=False), NUMBER, 40.0, HuberLoss(1.0, 0.05))
+    exact: dict[str, Any] = {k: Decimal(v) if k in {"epsilon", "delta", "mu"} else v for k, v in asked.items()}
+    mechanism = mechanism_type("gibbs-posterior")()
+    plan = mechanism.plan(model, Request(REPLACE, n_records=1, **exact))
+    rows, mu, size = plan.answer.rows, float(plan.guarantee.mu), 40_000
+    assert rows is not None
+    drawn = []
+    for target in (1 << 16, 0, -1):
+        matrix = DesignMatrix(rows, 1)
+        matrix.take(np.array([[1 << 16, target]]))
+        drawn.append(expect(plan.answer.law, Langevin).draw(matrix, size)[:, 0])
+    one, other, none = drawn
+    error = 6.2 * math.sqrt((2.0 + mu * mu / 4.0) / size)
+    assert abs((one.mean() - other.mean()) / one.std() - mu) < error
+    assert abs((one.mean() - none.mean()) / one.std() - mu / 2.0) < error
+    assert abs(one.std() / other.std() - 1.0) < 6.2 / math.sqrt(size)
 
 
 SPEC = """
