@@ -159,13 +159,15 @@ def renyi_card(releases: str, algorithm: str, prefer_when: str) -> Card:
     return Card(
         releases=releases,
         guarantee="A Renyi curve, finite below an order lambda* that is stated, and charged whole. It has no pure "
-        "epsilon: the account must be one of (epsilon, delta), or of RDP at an order below lambda*.",
-        assumptions="Complete records, and a number of them that is public. The operating system's random numbers are "
-        "secret. The prior was chosen without looking at the data.",
+        "epsilon: the account must be one of (epsilon, delta), or of RDP at an order below lambda*. With a convex "
+        "loss: mu-Gaussian differential privacy of the chain that draws, see gibbs-posterior; lambda* is infinite.",
+        assumptions="Complete records, and a number of them that is public (with a convex loss: as gibbs-posterior). "
+        "The operating system's random numbers are secret. The prior was chosen without looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="Neighbours share n - 1 records: the paper lets one posterior leave that hull and pairs vertices "
-        "only, 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, not O(K^3). Draws are exact on "
-        "a public grid; what that adds to the divergence (below 1e-14) is charged.",
+        corrections="Of conjugate posteriors: neighbours share n - 1 records; the paper lets one posterior leave that "
+        "hull and pairs vertices only, 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, not "
+        "O(K^3). Draws are exact on a public grid; what that adds to the divergence (below 1e-14) is charged. Of "
+        "convex losses: the paper prices exact draws, which no chain gives; here the chain that runs is priced.",
         prefer_when=prefer_when,
     )
 

@@ -110,6 +110,19 @@ PRICED = [
     "dpbayes_cli.ledger.ledger.Ledger",
     "dpbayes_cli.mechanisms.laplace.Laplace",
     "dpbayes_cli.release.release",
+    "dpbayes_cli.privacy.noisy_descent.descent_mu",
+    "dpbayes_cli.privacy.secret_normals.secret_normals",
+    "dpbayes_cli.losses.Loss",
+    "dpbayes_cli.design.Design",
+    "dpbayes_cli.convex_loss.ConvexLossModel.curvature",
+    "dpbayes_cli.langevin.Langevin",
+    "dpbayes_cli.gibbs_plan.by_gdp",
+    "dpbayes_cli.gibbs_plan.by_minami",
+    "dpbayes_cli.gibbs_plan.diffused",
+    "dpbayes_cli.gibbs_plan.concentrated",
+    "dpbayes_cli.gibbs_plan.untempered",
+    "dpbayes_cli.gibbs_plan.run_chains",
+    "dpbayes_cli.mechanisms.gibbs_posterior.GibbsPosterior",
 ]
 
 
