@@ -33,6 +33,8 @@ _NEAR = 3.0
 _WORK = 1.2e10
 """Entries of the design that a default horizon visits at most: half a minute."""
 _FEWEST = 100
+_WIDE = 4.0
+"""Variances that are wider by more are worth a warning; a step of 1 / M makes it 2 at most."""
 _CONTRACTS = 2.0 * (1.0 - 1e-9)
 """A step is a contraction where step M < 2; so close to it floats could not tell."""
 UNDER = 1.0 - 1e-10
@@ -194,7 +196,13 @@ def planned(chains: Chains, found: Chain, calibration: str, more: dict[str, Any]
         described["certificate"] = _certificate(chains, found, request.gamma)
     rows = Rows(model.design, model.target, request.n_max)
     step = Step(NO_STATISTIC, law, guarantee, request.draws, rows)
-    return Plan((step,), guarantee, described, _how(found, request, described), _warnings(found, left))
+    return Plan(
+        (step,),
+        guarantee,
+        described,
+        _how(found, request, described),
+        _warnings(found, left, described["variance_inflation"]),
+    )
 
 
 def _certificate(chains: Chains, found: Chain, gamma: float) -> dict[str, Any]:
@@ -223,13 +231,20 @@ def _how(found: Chain, request: Request, described: dict[str, Any]) -> str:
     )
 
 
-def _warnings(found: Chain, left: float) -> tuple[str, ...]:
-    if left <= 1.0001 * math.exp(-_NEAR):
-        return ()
-    return (
-        f"the horizon of {found.steps} steps is short for its own contraction rate: up to {left:.2g} of the distance "
-        "from the start is left in directions about which the data say little; the guarantee does not depend on it",
-    )
+def _warnings(found: Chain, left: float, inflation: float) -> tuple[str, ...]:
+    warnings = []
+    if left > 1.0001 * math.exp(-_NEAR):
+        warnings.append(
+            f"the horizon of {found.steps} steps is short for its own contraction rate: up to {left:.2g} of the "
+            "distance from the start is left in directions about which the data say little; the guarantee does not "
+            "depend on it"
+        )
+    if inflation > _WIDE:
+        warnings.append(
+            f"the stated step is long: where the posterior is narrowest its variance is up to {inflation:.3g} times "
+            "too large; the guarantee does not depend on it"
+        )
+    return tuple(warnings)
 
 
 def run_chains(plan: Plan, evidence: Statistics) -> Draws:
