@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.contracts import Plan, Request, expect
+from dpbayes_cli.contracts import Plan, expect
 from dpbayes_cli.convex_loss import ConvexLossModel
 from dpbayes_cli.design import Design, DesignMatrix, Feature
 from dpbayes_cli.errors import SpecError
@@ -28,6 +28,7 @@ from dpbayes_cli.models.svm import Svm
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistics
 from tests.conftest import Cli, Result
 
