@@ -23,6 +23,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "gamma-exponential": "dpbayes_cli.models.gamma_exponential:GammaExponential",
         "gamma-poisson": "dpbayes_cli.models.gamma_poisson:GammaPoisson",
         "huber-regression": "dpbayes_cli.models.huber_regression:HuberRegression",
+        "linear-regression": "dpbayes_cli.models.linear_regression:LinearRegression",
         "logistic-regression": "dpbayes_cli.models.logistic_regression:LogisticRegression",
         "multivariate-normal": "dpbayes_cli.models.multivariate_normal:MultivariateNormal",
         "naive-bayes": "dpbayes_cli.models.naive_bayes:NaiveBayes",

@@ -18,6 +18,23 @@ _BEYOND = 1e-3
 """A larger expected share of numbers out of bounds is worth a warning."""
 
 
+@dataclass(frozen=True, eq=False)
+class Conjugate:
+    """A normal-inverse-Wishart posterior of scaled numbers.
+
+    Attributes:
+        n_records: the number of records that it rests on.
+        location: of the mean, shape (D,).
+        strength: how many records that is worth.
+        scale: its scale, positive definite but for rounding, shape (D, D).
+    """
+
+    n_records: float
+    location: "Floats"
+    strength: float
+    scale: "Floats"
+
+
 @dataclass(frozen=True)
 class WishartRecords(RecordLaw):
     """What a normal vector adds to the sums of its numbers, squares and products, and to the valid records.
@@ -86,22 +103,40 @@ class WishartRecords(RecordLaw):
 
         return np.asarray(self.deviation) * float(np.sqrt(self.freedom - self.size - 1.0))
 
+    @cached_property
+    def _prior_scatter(self) -> "Floats":
+        """What the prior adds to the sums of squares."""
+        import numpy as np
+
+        return np.asarray(self.deviation) ** 2 * max(self.freedom - self.size - 1.0, 1e-3)
+
     def draw_prior(self, size: int, rng: "np.random.Generator") -> "Floats":
         """Draw points from the prior: the mean, the diagonal, what is below it."""
         import numpy as np
 
         d = self.size
-        diagonal = np.log(rng.chisquare(self._freedoms, (size, d)))
-        points = np.hstack([np.zeros((size, d)), diagonal, rng.standard_normal((size, d * (d - 1) // 2))])
+        points = np.hstack([np.zeros((size, d)), self._draw_entries(size, rng)])
         points[:, :d] = (self._root(points) @ rng.standard_normal((size, d, 1)))[..., 0] / np.asarray(self.deviation)
         return points
+
+    def _draw_entries(self, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw the coordinates of A from the prior."""
+        import numpy as np
+
+        d = self.size
+        diagonal = np.log(rng.chisquare(self._freedoms, (size, d)))
+        return np.hstack([diagonal, rng.standard_normal((size, d * (d - 1) // 2))])
+
+    def _entries(self, points: "Floats") -> "tuple[Floats, Floats]":
+        """Return the logarithms of the squares on the diagonal of A, and what is below it."""
+        return points[..., self.size : 2 * self.size], points[..., 2 * self.size :]
 
     def log_prior(self, points: "Floats") -> "Floats":
         """Return the log density of the prior."""
         import numpy as np
 
         d = self.size
-        diagonal, below = points[..., d : 2 * d], points[..., 2 * d :]
+        diagonal, below = self._entries(points)
         # the precision of sqrt(strength) (mean - prior mean) is L A A' L', L = diag(1 / scale)
         away = points[..., :d] * (np.asarray(self.deviation) / self._scale)
         standard = (np.swapaxes(self._lower(points), -1, -2) @ away[..., None])[..., 0]
@@ -113,11 +148,12 @@ class WishartRecords(RecordLaw):
         import numpy as np
 
         d = self.size
+        diagonal, below = self._entries(points)
         lower = np.zeros((*points.shape[:-1], d, d))
         index = np.arange(d)
-        lower[..., index, index] = np.exp(0.5 * np.clip(points[..., d : 2 * d], -_FARTHEST, _FARTHEST))
+        lower[..., index, index] = np.exp(0.5 * np.clip(diagonal, -_FARTHEST, _FARTHEST))
         rows, columns = np.tril_indices(d, -1)
-        lower[..., rows, columns] = points[..., 2 * d :]
+        lower[..., rows, columns] = below
         return lower
 
     def _root(self, points: "Floats") -> "Floats":
@@ -210,8 +246,8 @@ class WishartRecords(RecordLaw):
             "deviations, helps"
         )
 
-    def naive(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw from the normal-inverse-Wishart posterior of the nearest positive definite second moments."""
+    def conjugate(self, observed: "Floats", n_records: float) -> "Conjugate":
+        """Return the conjugate posterior of the nearest positive semidefinite second moments."""
         import numpy as np
 
         d, unit, n = self.size, float(self.columns[0].steps) ** 2, n_records
@@ -223,20 +259,25 @@ class WishartRecords(RecordLaw):
         centre = np.clip(moments[0, 1:], -1.0, 1.0) if n > 0 else np.zeros(d)
         values, vectors = np.linalg.eigh(moments[1:, 1:] - np.outer(centre, centre))
         scatter = (vectors * np.clip(values, 0.0, float(d))) @ vectors.T * n if n > 0 else np.zeros((d, d))
-        prior_mean, freedom = np.asarray(self.prior_mean), self.freedom + n
-        strength = self.strength + n
+        prior_mean, strength = np.asarray(self.prior_mean), self.strength + n
         away = centre - prior_mean
-        prior_scale = np.diag(np.asarray(self.deviation) ** 2) * max(self.freedom - d - 1.0, 1e-3)
-        scale = prior_scale + scatter + np.outer(away, away) * self.strength * n / strength
-        root = np.linalg.cholesky(scale)
+        scale = np.diag(self._prior_scatter) + scatter + np.outer(away, away) * self.strength * n / strength
+        location = (self.strength * prior_mean + n * centre) / strength
+        return Conjugate(n, location, strength, scale)
+
+    def naive(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from the normal-inverse-Wishart posterior of the nearest positive semidefinite second moments."""
+        import numpy as np
+
+        d, found = self.size, self.conjugate(observed, n_records)
+        root = np.linalg.cholesky(found.scale)
         lower = np.zeros((size, d, d))
         index = np.arange(d)
-        lower[:, index, index] = np.sqrt(rng.chisquare(freedom - index, (size, d)))
+        lower[:, index, index] = np.sqrt(rng.chisquare(self.freedom + found.n_records - index, (size, d)))
         rows, columns = np.tril_indices(d, -1)
         lower[:, rows, columns] = rng.standard_normal((size, len(rows)))
         factor = root @ np.swapaxes(_inverse(lower), -1, -2)
-        location = (self.strength * prior_mean + n * centre) / strength
-        mean = location + (factor @ rng.standard_normal((size, d, 1)))[..., 0] / np.sqrt(strength)
+        mean = found.location + (factor @ rng.standard_normal((size, d, 1)))[..., 0] / np.sqrt(found.strength)
         covariance = factor @ np.swapaxes(factor, -1, -2)
         half, middle = self.box
         p, q = np.triu_indices(d)

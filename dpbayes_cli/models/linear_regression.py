@@ -1,0 +1,259 @@
+"""Linear regression: a number's dependence on other numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+
+import msgspec
+from msgspec import Meta
+
+from dpbayes_cli.capabilities import total_of
+from dpbayes_cli.columns import NumericColumn, RecordPolicy, check_bounds
+from dpbayes_cli.contracts import Card, NoisyStatistics, Positive, Section, expect
+from dpbayes_cli.errors import SpecError, nearest
+from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.problems import NoisySums
+from dpbayes_cli.regression_records import RegressionRecords
+from dpbayes_cli.statistic import Statistic, evaluate, has_null, second_moments
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.numeric import Floats
+
+STEPS = 1 << 14
+"""Grid steps between the bounds: products of a billion records stay below 2^60."""
+LARGEST = 1e12
+MOST_FEATURES = 19
+INTERCEPT = "intercept"
+
+
+class FeatureBounds(Section, frozen=True, kw_only=True):
+    """The public bounds of a feature."""
+
+    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
+    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
+
+    def __post_init__(self) -> None:
+        check_bounds(self.lower, self.upper)
+
+
+class Target(Section, frozen=True, kw_only=True):
+    """The number that depends on the others, with its public bounds."""
+
+    column: Annotated[str, Meta(min_length=1, description="its name in the file")]
+    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
+    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
+
+    def __post_init__(self) -> None:
+        check_bounds(self.lower, self.upper)
+
+
+class LinearRegressionDomain(Section, frozen=True, kw_only=True):
+    """The target and the features, by their names in the file, with public bounds; an intercept is always there."""
+
+    target: Annotated[Target, Meta(description="the number that depends on the others")]
+    features: Annotated[
+        dict[str, FeatureBounds],
+        Meta(
+            min_length=1,
+            max_length=MOST_FEATURES,
+            description="column: {lower: X, upper: X}, one for each, in any order",
+        ),
+    ]
+    variance: Annotated[
+        Positive | None,
+        Meta(description="the variance of the target given the features, where it is known; ops needs it [unknown]"),
+    ] = None
+
+
+class LinearRegressionPrior(Section, frozen=True, kw_only=True):
+    """Conjugate prior of the regression, and normal-inverse-Wishart prior of the features; see ``RegressionRecords``."""
+
+    mean: Annotated[
+        dict[str, Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]],
+        Meta(description="column: prior mean, of the target where all features have theirs [middle]"),
+    ] = msgspec.field(default_factory=dict)
+    deviation: Annotated[
+        dict[str, Positive],
+        Meta(
+            description="column: prior standard deviation of a record, of the target given the features "
+            "[a sixth of the range]"
+        ),
+    ] = msgspec.field(default_factory=dict)
+    strength: Annotated[Positive, Meta(description="how many records the prior means are worth")] = 1.0
+    slope_strength: Annotated[Positive, Meta(description="how many records the prior of the slopes is worth")] = 0.1
+    variance_strength: Annotated[
+        Positive, Meta(description="how many records the prior of variance and covariances is worth")
+    ] = 0.2
+
+
+@dataclass(frozen=True)
+class LinearRegression(NoisyStatistics):
+    """The target is N(intercept + sum of beta_j x_j, variance) given the features x, and these are a normal vector.
+
+    The columns are the target and then the features in alphabetical order; each is clamped to public bounds.
+
+    Source: Bernstein and Sheldon 2018 sec. 3.2 (Alg. 1) and 2019; Zhang et al. 2016 sec. 5.2.
+    """
+
+    name: ClassVar[str] = "linear-regression"
+    summary: ClassVar[str] = "coefficients and variance of a number given others, conjugate prior"
+    card: ClassVar[Card] = Card(
+        releases="The sums of a target and its features, D columns, of their squares and products, with noise, and the "
+        "number of valid records where it is private; from them the joint posterior of intercept, slopes and variance, "
+        "in the units of the file.",
+        guarantee="That of the mechanism. In units of the ranges one record moves all of them together by at most "
+        "(D + 1)^2 in L1, and 4 (D + 1)^2 in squared L2, less 4 where D is even; the number of records costs nothing.",
+        assumptions="The target is normal given the features, and these are normal vectors. A priori variance ~ "
+        "k deviation_0^2 / chi-square(2 + k), k = variance_strength; slope_j ~ N(0, variance / (slope_strength "
+        "deviation_j^2)); at the features' prior means the line is at the target's + N(0, variance / strength): the "
+        "conjugate prior of regression. Independently of it the features' covariance is inverse Wishart, D + k degrees "
+        "of freedom, expectation diag(deviation^2), and their means are N(mean, covariance / strength). By default "
+        "k is 0.2, for a larger one all but excludes features that go closely together. "
+        "Each number is clamped to its public bounds and "
+        "rounded to a grid of 2^14 steps; a record with an invalid number is invalid. The posterior takes the bounds "
+        "for never reached, and warns where it expects otherwise. Where noise matters, that the features are normal "
+        "matters too, through the spread of their squares; without noise it does not.",
+        source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
+        "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
+        corrections="Bernstein and Sheldon 2019 need fourth moments of the features for the spread of the sums given "
+        "the parameters, and release them with noise of their own, or state a prior of the features. Here it is the "
+        "prior: some D^4 / 24 moments more would share epsilon, and their noisy matrix need not be "
+        "one of any law. The noisy second moments are not repaired: covariances are drawn from a law on positive "
+        "definite matrices. The naive posterior is repaired by cutting eigenvalues at 0; the prior's scale, which is "
+        "added to them, keeps its slopes finite.",
+        prefer_when="One number is to be predicted from others, or a slope is the question. For how all of them go "
+        "together use `multivariate-normal`.",
+    )
+    domain_type: ClassVar[type[Section]] = LinearRegressionDomain
+    prior_type: ClassVar[type[Section]] = LinearRegressionPrior
+
+    bounds: tuple[tuple[str, float, float], ...]
+    prior_mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    strength: float
+    slope_strength: float
+    variance_strength: float
+    variance: float | None = None
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec.
+
+        Raises:
+            SpecError: a name is taken, a prior names no column, or is not one.
+        """
+        stated, asked = expect(prior, LinearRegressionPrior), expect(domain, LinearRegressionDomain)
+        target, features = asked.target, dict(sorted(asked.features.items()))
+        if target.column in features:
+            raise SpecError(f"the target {target.column!r} is a feature of itself", where="domain.features")
+        if INTERCEPT in features:
+            raise SpecError(
+                f"no feature can be called {INTERCEPT!r}: beta[{INTERCEPT}] is always there", where="domain.features"
+            )
+        bounds = (
+            (target.column, target.lower, target.upper),
+            *((name, box.lower, box.upper) for name, box in features.items()),
+        )
+        names = [name for name, _, _ in bounds]
+        for key, of in (("mean", stated.mean), ("deviation", stated.deviation)):
+            for name in of:
+                if name not in names:
+                    raise SpecError(f"there is no column {name!r}", where=f"prior.{key}", hint=nearest(name, names))
+        for name, low, high in bounds:
+            if stated.deviation.get(name, high - low) * STEPS < high - low:
+                raise SpecError(
+                    f"the deviation of {name!r} is below the grid step {(high - low) / STEPS:g} of its bounds",
+                    where="prior.deviation",
+                )
+        mean = tuple(stated.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
+        deviation = tuple(stated.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
+        strengths = stated.strength, stated.slope_strength, stated.variance_strength
+        return cls(bounds, mean, deviation, *strengths, asked.variance)
+
+    @property
+    def columns(self) -> tuple[NumericColumn, ...]:
+        """The target, then the features."""
+        return tuple(NumericColumn(name, low, high, STEPS) for name, low, high in self.bounds)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Their names in the file."""
+        return tuple(name for name, _, _ in self.bounds)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features, in the order of the slopes."""
+        return self.column_names[1:]
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The intercept, the slopes in the order of the features, and the variance unless it is known."""
+        slopes = tuple(f"beta[{name}]" for name in (INTERCEPT, *self.features))
+        return slopes if self.variance is not None else (*slopes, "variance")
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return the mean of the target where every feature is in the middle of its bounds."""
+        middles = [(low + high) / 2.0 for _, low, high in self.bounds[1:]]
+        slopes = mean[1 : len(self.bounds)]
+        return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
+
+    def complete_draws(self, draws: "Floats") -> "Floats":
+        """Return draws with the variance last, whether it is known or drawn; see ``predict_normal``.
+
+        Args:
+            draws: of the reported parameters, shape (n_draws, n_parameters).
+
+        Returns:
+            Intercept, slopes and variance, shape (n_draws, n_features + 2).
+        """
+        import numpy as np
+
+        if self.variance is None:
+            return draws
+        return np.hstack([draws, np.full((len(draws), 1), self.variance)])
+
+    def clamped(self, features: "Floats") -> "Floats":
+        """Return features clamped to their public bounds, shape (n_records, n_features); NaN stays NaN."""
+        import numpy as np
+
+        ends = np.array([(low, high) for _, low, high in self.bounds[1:]])
+        return np.clip(features, ends[:, 0], ends[:, 1])
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the sums, squares and products, and the number of valid records where it is private.
+
+        Privacy: that of ``second_moments``: L1 (D + 1)^2 S^2, S the number of grid steps, D columns with the target.
+        Source: mechanisms, integer statistics on a public grid.
+        """
+        return second_moments(self.columns, policy)
+
+    def _law(self, counted: bool) -> RegressionRecords:
+        box = [((high - low) / 2.0, (high + low) / 2.0) for _, low, high in self.bounds]
+        mean = tuple((m - middle) / half for m, (half, middle) in zip(self.prior_mean, box, strict=True))
+        deviation = tuple(s / half for s, (half, _) in zip(self.deviation, box, strict=True))
+        freedom = len(box) + 1.0 + self.variance_strength
+        variance = None if self.variance is None else self.variance / box[0][0] ** 2
+        return RegressionRecords(
+            mean, deviation, self.strength, freedom, self.columns, counted, self.slope_strength, variance
+        )
+
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisySums:
+        """State the latent-sum problem; see ``NoisyStatistics``."""
+        counted = has_null(policy, *self.columns)
+        law = self._law(counted)
+        return NoisySums(law, tuple(released), noise, total_of(policy, n_records), STEPS**2 if counted else 0)
+
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
+        law = self._law(counted=False)
+        point = law.draw_prior(1, rng)
+        (mean,), (covariance,) = law.scaled(point)
+        half, middle = law.box
+        numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
+        return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)
