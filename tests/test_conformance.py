@@ -55,6 +55,11 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
     "gamma-poisson": [{"upper": 1}, {"upper": 7}],
     "huber-regression": [NUMBERS, {**NUMBERS, "norm": 0.5, "scale": 2.0, "threshold": 1.0}],
     "logistic-regression": [CLASSES, {**CLASSES, "norm": 0.5, "intercept": False}],
+    "linear-regression": [
+        {"target": {"column": "y", "lower": 0.0, "upper": 2.5}, "features": {
+            c: {"lower": -1.0, "upper": 3.0} for c in "ab"[:d]
+        }, **more} for d, more in ((1, {}), (2, {}), (1, {"variance": 0.5}))
+    ],
     "multivariate-normal": [{"columns": {c: {"lower": -1.0, "upper": 3.0} for c in "abc"[:d]}} for d in (1, 2, 3)],
     "naive-bayes": [
         {"target": "t", "variables": {

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 _STAGES = 60
 _MOVES = 3
+_MOST_MOVES = 8
+"""Of a population of many dimensions half of the points must be distinct, or it spans too little space: until they are
+it is moved on, by ever shorter steps."""
 _WINDOWS = (50, 75, 250)
 _MANY_DIMENSIONS = 9
 """From here on Hamiltonian trajectories; below, steps and leaps cost less for the same."""
@@ -163,8 +166,10 @@ class AugmentedSampler:
             state = state.taken(_resampled(np.exp((step - power) * relative), self._rng))
             power = step
             self._adapt(state.points, shrinking=True)
-            for _ in range(_MOVES):
-                self._move(state, power)
+            for i in range(_MOST_MOVES):
+                self._move(state, power, 0.5 ** max(0, i + 1 - _MOVES))
+                if i + 1 >= _MOVES and (points.shape[-1] < _MANY_DIMENSIONS or _distinct(state.points) >= 0.5):
+                    break
             if (power >= 1.0).all():
                 break
         self._adapt(state.points, shrinking=True)
@@ -229,10 +234,10 @@ class AugmentedSampler:
             state.variances = self._draw_variances(self._draw_noise(state))
             state.log_likelihood = self._log_normal(state.residual, state.spread, state.variances)
 
-    def _move(self, state: State, power: Floats | float) -> None:
+    def _move(self, state: State, power: Floats | float, step: float = 1.0) -> None:
         """Move by one step and one leap, or in many dimensions along a trajectory; the likelihood counts to a power."""
         if state.points.shape[-1] >= _MANY_DIMENSIONS:
-            self._accept(state, *self._trajectories(state, power), power)
+            self._accept(state, *self._trajectories(state, power, step), power)
         else:
             self._accept(state, self._steps(state.points), 0.0, power)
             self._accept(state, *self._leaps(state.points), power)
@@ -245,7 +250,7 @@ class AugmentedSampler:
         for name in ("points", "residual", "spread", "log_prior", "log_likelihood"):
             getattr(state, name)[accept] = getattr(new, name)[accept]
 
-    def _trajectories(self, state: State, power: Floats | float) -> tuple[Floats, Floats]:
+    def _trajectories(self, state: State, power: Floats | float, step: float) -> tuple[Floats, Floats]:
         """Propose the ends of Hamiltonian trajectories in standardized coordinates, with the change of kinetic energy.
 
         The forces are those of a likelihood whose covariance stays what it is in the middle of the posterior, by
@@ -253,7 +258,7 @@ class AugmentedSampler:
         the position alone, and the true density decides about its end.
         """
         d = state.points.shape[-1]
-        length = _STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
+        length = step * _STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
         steps = math.ceil(1.6 * d**0.25 / _STEP)
         _, spread = self._residual(self._centre)
         total = plus_diagonal(np.nan_to_num(spread, posinf=0.0), state.variances / self._noise_variance)
@@ -321,6 +326,12 @@ def _next_power(power: Floats, log_likelihood: Floats) -> Floats:
         enough = effective(middle) >= target
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return np.where(done, 1.0, np.maximum(low, power))
+
+
+def _distinct(points: Floats) -> float:
+    """Return the smallest share of distinct points in a population, over the problems."""
+    first = np.sort(points[..., 0], axis=1)
+    return float(((first[:, 1:] != first[:, :-1]).sum(axis=1) + 1).min() / first.shape[1])
 
 
 def _resampled(weights: Floats, rng: np.random.Generator) -> Integers:

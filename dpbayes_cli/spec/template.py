@@ -29,6 +29,10 @@ _EXAMPLES_OF = {
         "variables": "\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no], parents: [age]}\n"
         "ill: {values: [yes, no], parents: [age, smoker]}"
     },
+    "linear-regression": {
+        "column": "weight",
+        "features": "{height: {lower: 100, upper: 220}, age: {lower: 0, upper: 120}}",
+    },
     "naive-bayes": {
         "target": "ill",
         "variables": "\nill: {values: [yes, no]}\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no]}",
@@ -37,7 +41,7 @@ _EXAMPLES_OF = {
     **dict.fromkeys(("huber-regression", "quantile-regression"), _NUMBERS),
 }
 """A value of several lines begins with an empty one."""
-_ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "columns", "data", "lower", "upper", "variance"}
+_ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "columns", "data", "lower", "upper"}
 
 
 def template(model: str) -> str:
