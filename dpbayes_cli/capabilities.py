@@ -125,6 +125,37 @@ class ConjugatePosterior(BoundedStatistics):
         return point
 
 
+@dataclass(frozen=True)
+class Line:
+    """A linear regression of known variance, in numbers that are scaled to [-1, 1].
+
+    Attributes:
+        variance: that of the scaled target given the features.
+        bounds: the bounds of the target and of the features, in the units of the file.
+        prior_mean: of target and features, scaled; at those of the features the line is at the target's a priori.
+        prior_precision: of that level and of the slopes, times the variance.
+        steps: the grid steps between bounds.
+    """
+
+    variance: float
+    bounds: tuple[tuple[float, float], ...]
+    prior_mean: tuple[float, ...]
+    prior_precision: tuple[float, ...]
+    steps: int
+
+
+class LinearPosterior(NoisyStatistics):
+    """The capability of models whose target is normal around a line, and whose statistic is ``second_moments``."""
+
+    @abstractmethod
+    def line(self) -> Line:
+        """Return the regression with its known variance.
+
+        Raises:
+            SpecError: the variance is not known.
+        """
+
+
 class BoundedNumber(NoisyStatistics):
     """The capability of models whose records are one number each, between public bounds that can be found privately.
 

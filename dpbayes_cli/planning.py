@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dpbayes_cli.capabilities import BoundedNumber, ConjugatePosterior
+from dpbayes_cli.coefficient_grid import LinePosterior
 from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
@@ -130,6 +131,8 @@ def simulated(
         trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))
     if not isinstance(step.law, Sampler):
         return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, truth, own)
+    if isinstance(step.law, LinePosterior):
+        return _of_lines(step.law, expect(model, NoisyStatistics), spec, n_records, trials, truth)
     conjugate = expect(model, ConjugatePosterior)
     data = [conjugate.simulate(n_records, truth) for _ in range(trials)]
     family = conjugate.family(n_records)
@@ -144,6 +147,17 @@ def simulated(
     private, free = _root_mean_square(spreads), _root_mean_square(plain)
     sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
     return Expectation(n_records, trials, None, private, free, private / free, None, sd_of)
+
+
+def _of_lines(
+    law: LinePosterior, model: NoisyStatistics, spec: ReleaseSpec, n_records: int, trials: int, rng: np.random.Generator
+) -> Expectation:
+    """Simulate draws of a regression line: the sd of its intercept, without privacy too."""
+    trials = min(trials, _LEAST_TRIALS)  # a grid of a hundred thousand lines each
+    data = [model.simulated(spec.policy, n_records, rng)[1] for _ in range(trials)]
+    private = _root_mean_square([law.moments(values)[1] for values in data])
+    free = _root_mean_square([law.plain_sd(values) for values in data])
+    return Expectation(n_records, trials, None, private, free, private / free, None)
 
 
 def _compared(model: Model) -> tuple[int, ...]:

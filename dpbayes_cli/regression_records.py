@@ -21,7 +21,8 @@ class RegressionRecords(WishartRecords):
 
     In Bartlett's coordinates, with the target first, variance = scale_0^2 / A_00^2 and slope_j = -(scale_0 A_j0) /
     (scale_j A_00) for scaled numbers: the first column of A alone, free of matrices to invert. Under an inverse Wishart
-    law it is independent of the features' part of A, so that its prior can be stated by itself. With k = freedom - D - 1
+    law it is independent of the features' part of A, so that its prior can be stated by itself. With the few degrees
+    of freedom k = freedom - D - 1
 
         variance ~ k deviation_0^2 / chi-square(2 + k),
         slope_j | variance ~ N(0, variance / (slope_strength deviation_j^2)),

@@ -78,7 +78,10 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--bounds-cells",),
         {"metavar": "N", "help": "Cells of the range; bounds are their edges [1024]."},
     ),
-    "domain.variance": (("--variance",), {"metavar": "V", "help": "normal-mean, linear-regression: the known variance."}),
+    "domain.variance": (
+        ("--variance",),
+        {"metavar": "V", "help": "normal-mean, regression: the known variance."},
+    ),
     "source.format": (("--input-format",), {"metavar": "FORMAT", "help": "csv or parquet [by the file's name]."}),
     "source.delimiter": (("--delimiter",), {"metavar": "CHAR", "help": "Field delimiter of text files [,]."}),
     "source.quote": (("--quote",), {"metavar": "CHAR", "help": 'Quote of text files ["].'}),

@@ -117,7 +117,7 @@ def _quantile(centres: Floats, scale: Floats, mean: Floats, sd: Floats, level: f
         density = (np.exp(-0.5 * away * away) / scale).mean(axis=1) / math.sqrt(2.0 * math.pi)
         high[open_] = np.where(excess >= 0.0, found[open_], high[open_])
         low[open_] = np.where(excess <= 0.0, found[open_], low[open_])
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             following = found[open_] - excess / density
         inside = (following > low[open_]) & (following < high[open_])
         following = np.where(inside, following, 0.5 * (low[open_] + high[open_]))

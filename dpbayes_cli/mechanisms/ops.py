@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
 from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
+from dpbayes_cli.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
+from dpbayes_cli.coefficient_grid import described, line_posterior
+from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Step, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.grid_posterior import exact_curve, grid_posterior
 from dpbayes_cli.lattice_posterior import LatticePosterior, cover_of
@@ -22,8 +25,8 @@ from dpbayes_cli.tempering import Tempering, tempered
 class Ops(Mechanism):
     """Draw from the posterior of complete records, tempered so that each draw has the range that was asked for.
 
-    Privacy: each of k draws has bounded range epsilon / k, together they are pure epsilon-DP; see ``GridPosterior``
-        and ``LatticePosterior`` for the code that draws.
+    Privacy: each of k draws has bounded range epsilon / k, together they are pure epsilon-DP; see ``GridPosterior``,
+        ``LatticePosterior`` and ``LinePosterior`` for the code that draws.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 2.2, 3.1; Zhang et al. 2016 sec. 4.
     """
 
@@ -41,11 +44,12 @@ class Ops(Mechanism):
         corrections="The papers draw real numbers, which floating point does not; here a cell of a public grid is "
         "drawn by exact integer weights. R = sup - inf of the log likelihood ratio replaces 2 Delta, and is never "
         "larger. Only the likelihood needs tempering (temper: joint gives the papers' form). Of a network every table "
-        "has its own share of epsilon and its own temperature, whatever the number of its rows.",
+        "has its own share of epsilon and its own temperature, whatever the number of its rows. Lines of a regression "
+        "stay within the target's bounds on the whole box of the features: R does not grow with their number.",
         prefer_when="A single synthetic parameter is wanted, or many small releases on a curve budget. For anything "
         "else `laplace` tells more for the same epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork)
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork, LinearPosterior)
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
 
@@ -58,6 +62,8 @@ class Ops(Mechanism):
         n = request.complete_records(model.columns)
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, request)
+        if isinstance(model, LinearPosterior):
+            return self._line(model, request)
         one_row = partial(self._row, n_records=n)
         sampler, charged, parameters = shares_or_tables(model, request, request.temper, one_row)
         guarantee = BoundedRange(charged, request.draws)
@@ -71,6 +77,13 @@ class Ops(Mechanism):
         step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
         described = found.described(request, request.temper)
         return Plan((step,), guarantee, {**described, "support": list(sampler.support)})
+
+    @staticmethod
+    def _line(model: LinearPosterior, request: Request) -> Plan:
+        sampler, found = line_posterior(model, request, request.temper)
+        guarantee = BoundedRange(found.charged, request.draws)
+        step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
+        return Plan((step,), guarantee, described(sampler, found, request))
 
     @staticmethod
     def _row(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import total_of
+from dpbayes_cli.capabilities import Line, LinearPosterior, total_of
 from dpbayes_cli.columns import NumericColumn, RecordPolicy, check_bounds
-from dpbayes_cli.contracts import Card, NoisyStatistics, Positive, Section, expect
+from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.errors import SpecError, nearest
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.problems import NoisySums
@@ -68,7 +68,7 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
 
 
 class LinearRegressionPrior(Section, frozen=True, kw_only=True):
-    """Conjugate prior of the regression, and normal-inverse-Wishart prior of the features; see ``RegressionRecords``."""
+    """Conjugate prior of the regression, and normal-inverse-Wishart prior of its features; see ``explain``."""
 
     mean: Annotated[
         dict[str, Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]],
@@ -89,7 +89,7 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class LinearRegression(NoisyStatistics):
+class LinearRegression(LinearPosterior):
     """The target is N(intercept + sum of beta_j x_j, variance) given the features x, and these are a normal vector.
 
     The columns are the target and then the features in alphabetical order; each is clamped to public bounds.
@@ -228,6 +228,19 @@ class LinearRegression(NoisyStatistics):
         Source: mechanisms, integer statistics on a public grid.
         """
         return second_moments(self.columns, policy)
+
+    def line(self) -> Line:
+        """Return the regression with its known variance; see ``LinearPosterior``."""
+        law = self._law(counted=False)
+        if law.variance is None:
+            raise SpecError(
+                "draws need the variance of the target given the features",
+                where="domain.variance",
+                hint="state it without looking at the data, or infer it: --mechanism laplace",
+            )
+        ends = tuple((low, high) for _, low, high in self.bounds)
+        slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
+        return Line(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
 
     def _law(self, counted: bool) -> RegressionRecords:
         box = [((high - low) / 2.0, (high + low) / 2.0) for _, low, high in self.bounds]

@@ -1,0 +1,105 @@
+"""Predictive laws of a regression: quantiles against a root finder record by record, and coverage."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import brentq
+
+from dpbayes_cli.inference.predict_normal import (
+    log_predictive_densities,
+    predictive_intervals,
+    predictive_probabilities,
+)
+from dpbayes_cli.models.linear_regression import LinearRegression
+from tests.statistical import assert_uniform
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+LEVELS = (1e-6, 0.05, 0.5, 0.95, 0.9999)
+
+
+def drawn(n: int, spread: float, seed: int = 0) -> Floats:
+    """Draws whose centres lie apart by ``spread`` typical standard deviations, with variances that differ a lot."""
+    rng = np.random.default_rng(seed)
+    slopes = rng.standard_t(3, (n, 3)) * spread
+    return np.column_stack([slopes, rng.gamma(1.0, 2.0, n) + 1e-3])
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 100.0])
+def test_quantiles_are_those_of_the_mixture(spread: float) -> None:
+    """Against Brent's method on the distribution function, record by record, in predictive sds."""
+    draws = drawn(300, spread)
+    features = np.random.default_rng(1).normal(size=(40, 2)) * 3.0
+    mean, sd, quantiles = predictive_intervals(draws, features, LEVELS)
+    scale = np.sqrt(draws[:, -1])
+    for i, x in enumerate(features):
+        centres = draws[:, 0] + draws[:, 1:-1] @ x
+        assert mean[i] == pytest.approx(centres.mean(), abs=1e-9 * sd[i])
+        assert sd[i] == pytest.approx(np.sqrt(centres.var() + draws[:, -1].mean()), rel=1e-9)
+        for k, level in enumerate(LEVELS):
+            ends = centres + stats.norm.ppf(level) * scale
+
+            def excess(t: float, centres: Floats = centres, level: float = level) -> float:
+                return float(stats.norm.cdf((t - centres) / scale).mean()) - level
+
+            wanted = brentq(excess, ends.min() - 1e-9, ends.max() + 1e-9, xtol=1e-13 * sd[i], rtol=1e-14)
+            assert quantiles[i, k] == pytest.approx(wanted, abs=1e-6 * sd[i])
+
+
+def test_one_draw_is_a_normal_law() -> None:
+    _, sd, quantiles = predictive_intervals(np.array([[1.0, 2.0, 4.0]]), np.array([[3.0]]), (0.05, 0.95))
+    assert sd.tolist() == [2.0]
+    np.testing.assert_allclose(quantiles[0], stats.norm.ppf([0.05, 0.95], 7.0, 2.0), rtol=1e-9)
+
+
+def test_probabilities_and_densities_are_those_of_the_mixture() -> None:
+    draws, features = drawn(200, 1.0), np.random.default_rng(1).normal(size=(30, 2))
+    _, _, quantiles = predictive_intervals(draws, features, (0.2,))
+    np.testing.assert_allclose(predictive_probabilities(draws, features, quantiles[:, 0]), 0.2, atol=1e-7)
+    targets = np.linspace(-5.0, 5.0, 30)
+    step = 1e-4
+    above, below = (predictive_probabilities(draws, features, targets + s) for s in (step, -step))
+    found = np.exp(log_predictive_densities(draws, features, targets))
+    np.testing.assert_allclose(found, (above - below) / (2.0 * step), rtol=1e-3)
+
+
+def test_predictions_of_draws_from_the_prior_are_calibrated() -> None:
+    """Records of the same draws: probabilities of their targets are uniform; 3,000, false-fail 1e-9."""
+    rng, draws = np.random.default_rng(5), drawn(3000, 1.0)
+    features = rng.normal(size=(3000, 2))
+    chosen = draws[rng.integers(0, 3000, 3000)]
+    targets = chosen[:, 0] + (chosen[:, 1:-1] * features).sum(axis=1) + rng.normal(size=3000) * np.sqrt(chosen[:, -1])
+    assert_uniform(predictive_probabilities(draws, features, targets))
+
+
+def test_a_record_without_a_feature_has_no_prediction() -> None:
+    features = np.array([[1.0, np.nan], [1.0, 2.0]])
+    for answer in predictive_intervals(drawn(50, 1.0), features, (0.05, 0.95)):
+        assert np.isnan(answer[0]).all()
+        assert np.isfinite(answer[1]).all()
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="fit"):
+        predictive_intervals(drawn(5, 1.0), np.zeros((3, 3)), (0.5,))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        predictive_intervals(drawn(5, 1.0), np.zeros((3, 2)), (0.0,))
+
+
+def test_features_are_clamped_to_their_bounds_and_a_known_variance_is_added() -> None:
+    model = LinearRegression((("y", 0.0, 1.0), ("a", 0.0, 2.0)), (0.5, 1.0), (0.2, 0.3), 1.0, 0.1, 0.2, 0.04)
+    np.testing.assert_array_equal(model.clamped(np.array([[-1.0], [1.5], [7.0]])), [[0.0], [1.5], [2.0]])
+    np.testing.assert_array_equal(model.complete_draws(np.array([[0.1, 0.2]])), [[0.1, 0.2, 0.04]])
+
+
+@pytest.mark.benchmark
+def test_ten_thousand_records_and_a_thousand_draws() -> None:
+    started = time.perf_counter()
+    predictive_intervals(drawn(1000, 0.1), np.random.default_rng(1).normal(size=(10_000, 2)), (0.05, 0.95))
+    print(f"\n  10,000 records, 1,000 draws, two quantiles: {time.perf_counter() - started:.1f} s")

@@ -1,0 +1,289 @@
+"""Linear regression: against the conjugate posterior, by calibration, and from the shell on Abalone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior
+from dpbayes_cli.problems import NoisySums
+from dpbayes_cli.regression_records import RegressionRecords
+from tests.conftest import ROOT, Cli
+from tests.inference.sum_cells import Cell, chain_ranks, simulate
+from tests.statistical import assert_not_uniform, assert_uniform
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats
+
+FALSE_FAIL = 1e-6
+CONFIG = ROOT / "configs" / "releases" / "abalone-linear-regression.yaml"
+
+
+def model(features: int = 1, variance: float | None = None) -> LinearRegression:
+    """Prior sd of a number about 1.3 in bounds of +-10: next to nothing is beyond them."""
+    bounds = tuple((name, -10.0, 10.0) for name in "yabc"[: features + 1])
+    mean, deviation = (0.5, -0.3, 0.2, 0.0), (1.5, 1.2, 1.4, 1.3)
+    return LinearRegression(bounds, mean[: features + 1], deviation[: features + 1], 4.0, 2.0, 9.0, variance)
+
+
+def built(domain: dict[str, Any], prior: dict[str, Any] | None = None) -> LinearRegression:
+    parts = msgspec.convert(domain, LinearRegressionDomain), msgspec.convert(prior or {}, LinearRegressionPrior)
+    return LinearRegression.build(*parts)
+
+
+# --- references ------------------------------------------------------------------------------------------------------
+
+
+def conjugate(model: LinearRegression, x: Floats, y: Floats) -> tuple[Floats, Floats, float, float]:
+    """The textbook posterior in the units of the file: mean and unit covariance of the coefficients, shape and scale.
+
+    The prior of (level at the features' prior means, slopes) is normal and diagonal, times the variance.
+    """
+    centre, spread = np.array(model.prior_mean), np.array(model.deviation)
+    design = np.column_stack([np.ones(len(x)), x - centre[1:]])
+    prior = np.diag([model.strength, *(model.slope_strength * spread[1:] ** 2)])
+    start = np.array([centre[0], *np.zeros(len(spread) - 1)])
+    precision = prior + design.T @ design
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ (prior @ start + design.T @ y)
+    k = model.variance_strength
+    scale = k * spread[0] ** 2 + y @ y + start @ prior @ start - mean @ precision @ mean
+    back = np.eye(len(spread))
+    back[0, 1:] = -centre[1:]
+    return back @ mean, back @ covariance @ back.T, 2.0 + k + len(y), float(scale)
+
+
+def records(features: int, n: int, seed: int = 0) -> tuple[Floats, Floats]:
+    """Features that are far from normal: without noise only their second moments matter."""
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.exponential(1.0, n) - 1.0, rng.random(n) * 3.0, rng.choice([-1.0, 1.0], n)])[:, :features]
+    return x, 0.7 + x @ np.array([0.8, -0.8, 0.4])[:features] + rng.normal(0.0, 1.1, n)
+
+
+def exact_problem(model: LinearRegression, x: Floats, y: Floats, epsilon: str) -> NoisySums:
+    """The statistic of given records, as if the noise had been zero."""
+    from dpbayes_cli.statistic import evaluate
+    from tests.inference.sum_cells import noise_of, policy_of
+
+    policy = policy_of(model, True)
+    values = evaluate(model.statistic(policy), model.columns, np.column_stack([y, x]))
+    return model.problem(policy, values, noise_of(model, policy, epsilon), len(x))
+
+
+@pytest.mark.parametrize("features", [1, 3])
+def test_the_naive_posterior_of_exact_sums_is_the_conjugate_one(features: int) -> None:
+    """Means and sds of 32,768 draws within 6 standard errors (false-fail below 1e-7), and the grid's rounding."""
+    subject, (x, y) = model(features), records(features, 400)
+    found = infer(exact_problem(subject, x, y, "1"), "naive", 1, np.random.default_rng(1))
+    mean, unit, shape, scale = conjugate(subject, x, y)
+    sds = np.sqrt(np.diag(unit) * scale / (shape - 2.0))
+    law = stats.invgamma(shape / 2.0, scale=scale / 2.0)
+    for k, marginal in enumerate(found.marginals):
+        expected, sd = (mean[k], sds[k]) if k <= features else (law.mean(), law.std())
+        assert marginal.mean == pytest.approx(expected, abs=6.5 * sd / 181.0)
+        assert marginal.sd == pytest.approx(sd, rel=0.03)
+
+
+@pytest.mark.parametrize(("features", "variance"), [(1, None), (1, 1.3), (2, None)])
+def test_without_noise_the_posterior_is_the_conjugate_one(features: int, variance: float | None) -> None:
+    """2,000 records at epsilon 1,000; the sums' law is normal up to 1/sqrt n. Within a fifth of an sd; a fixed seed."""
+    subject, (x, y) = model(features, variance), records(features, 2000)
+    found = infer(exact_problem(subject, x, y, "1000"), "noise-aware", 1, np.random.default_rng(1))
+    mean, unit, shape, scale = conjugate(subject, x, y)
+    sds = np.sqrt(np.diag(unit) * (scale / (shape - 2.0) if variance is None else variance))
+    for k in range(features + 1):
+        assert found.marginals[k].mean == pytest.approx(mean[k], abs=0.2 * sds[k])
+        assert found.marginals[k].sd == pytest.approx(sds[k], rel=0.15)
+        assert found.marginals[k].sd_data == pytest.approx(sds[k], rel=0.1)
+    if variance is None:
+        law = stats.invgamma(shape / 2.0, scale=scale / 2.0)
+        assert found.marginals[-1].mean == pytest.approx(law.mean(), abs=0.2 * law.std())
+        assert found.marginals[-1].sd == pytest.approx(law.std(), rel=0.15)
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("variance", [None, 0.9])
+@pytest.mark.parametrize("features", [1, 3])
+def test_parameters_are_the_regression_of_the_joint_law(features: int, variance: float | None) -> None:
+    """Bartlett's coordinates against solving with the covariance that they stand for."""
+    subject = model(features, variance)
+    law = expect(subject._law(False), RegressionRecords)
+    points = law.draw_prior(50, np.random.default_rng(2))
+    assert points.shape[1] == law.dimension
+    half, middle = law.box
+    mean, covariance = law.scaled(points)
+    mean, covariance = middle + half * mean, covariance * half[:, None] * half
+    slopes = np.linalg.solve(covariance[:, 1:, 1:], covariance[:, 1:, :1])[..., 0]
+    rest = covariance[:, 0, 0] - (slopes * covariance[:, 0, 1:]).sum(axis=1)
+    level = mean[:, 0] - (slopes * mean[:, 1:]).sum(axis=1)
+    expected = np.column_stack([level, slopes, rest])
+    found = subject.complete_draws(law.parameters(points))
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+    if variance is not None:
+        np.testing.assert_allclose(rest, variance, rtol=1e-9)
+
+
+def test_the_prior_is_what_the_card_says() -> None:
+    """20,000 draws against their laws (Kolmogorov-Smirnov), false-fail 1e-6 together."""
+    subject = model(2)
+    law = expect(subject._law(False), RegressionRecords)
+    points = law.draw_prior(20_000, np.random.default_rng(3))
+    intercept, a, b, variance = law.parameters(points).T
+    (_, covariance), (half, _) = law.scaled(points), law.box
+    spread, centre, k = np.array(subject.deviation), np.array(subject.prior_mean), subject.variance_strength
+    level = intercept + a * centre[1] + b * centre[2]
+    of_features = covariance[:, 1, 1] * half[1] ** 2
+    ranks = [
+        stats.chi2(2.0 + k).sf(k * spread[0] ** 2 / variance),
+        stats.norm.cdf(a / np.sqrt(variance / subject.slope_strength) * spread[1]),
+        stats.norm.cdf(b / np.sqrt(variance / subject.slope_strength) * spread[2]),
+        stats.norm.cdf((level - centre[0]) / np.sqrt(variance / subject.strength)),
+        stats.invgamma((k + 2.0) / 2.0, scale=k * spread[1] ** 2 / 2.0).cdf(of_features),
+    ]
+    for values in ranks:
+        assert_uniform(values, FALSE_FAIL / len(ranks))
+    assert of_features.mean() == pytest.approx(spread[1] ** 2, rel=0.1)
+
+
+def test_a_singular_naive_posterior_is_finite() -> None:
+    """Noisy moments of every sign, a feature that is another's copy, no records at all: the prior keeps slopes finite.
+
+    What is left of the target is never below the prior's part.
+    """
+    subject, rng = model(3), np.random.default_rng(4)
+    x, y = records(3, 300)
+    problem = exact_problem(subject, np.column_stack([x[:, 0], x[:, 0], x[:, 0]]), y, "1")
+    law = expect(problem.law, RegressionRecords)
+    unit = float(1 << 28)
+    cases = [np.array(problem.observed, dtype=float), *(rng.normal(0.0, 300.0 * unit, (50, len(problem.observed))))]
+    cases += [np.zeros(len(problem.observed)), np.full(len(problem.observed), 1e6 * unit)]
+    for observed in cases:
+        for n in (0.0, 300.0, 1e9):
+            drawn = law.naive(observed, n, 500, rng)
+            assert np.isfinite(drawn).all()
+            assert (drawn[:, -1] > 0.0).all()
+
+
+# --- calibration -----------------------------------------------------------------------------------------------------
+
+SIZES = (100, 1000)
+EPSILONS = ("0.1", "1")
+
+
+def assert_calibrated(cell: Cell) -> None:
+    """Fail where the ranks of a parameter are not uniform; all parameters together 1e-6."""
+    ranks = chain_ranks(cell)
+    for column in ranks.T:
+        assert_uniform(column, FALSE_FAIL / ranks.shape[1])
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(100, "1"), (1000, "1")])
+def test_posteriors_are_calibrated(n: int, epsilon: str) -> None:
+    assert_calibrated(simulate(model(), True, n, epsilon, 150))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("complete", [True, False])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_posteriors_are_calibrated_in_a_long_run(complete: bool, n: int, epsilon: str) -> None:
+    """3,000 trials, 1,000 where the number of records is not known: a KS distance of 0.05, 0.09 is seen."""
+    assert_calibrated(simulate(model(), complete, n, epsilon, 3000 if complete else 1000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("features", "variance"), [(2, None), (1, 1.3)])
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_so_are_those_of_two_features_and_of_a_known_variance(
+    features: int, variance: float | None, n: int, epsilon: str
+) -> None:
+    assert_calibrated(simulate(model(features, variance), True, n, epsilon, 300))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", ["0.01", "1"])
+@pytest.mark.parametrize("n", SIZES)
+def test_so_are_those_of_gaussian_noise(n: int, rho: str) -> None:
+    assert_calibrated(simulate(model(), True, n, rho, 1000, gaussian=True))
+
+
+def test_noise_that_is_taken_for_smaller_is_caught() -> None:
+    """A sixth of the noise; the slope alone shows it."""
+    cell = simulate(model(), True, 100, "1", 150)
+    smaller = replace(cell.problem.noise, scale=cell.problem.noise.scale / 6)  # type: ignore[type-var]
+    wrong = replace(cell, problem=replace(cell.problem, noise=smaller))
+    assert_not_uniform(np.abs(2.0 * chain_ranks(wrong)[:, 1] - 1.0), FALSE_FAIL)
+
+
+def test_the_naive_posterior_is_not_calibrated() -> None:
+    cell, rng, ranks = simulate(model(), True, 100, "1", 150), np.random.default_rng(1), []
+    for observed, truth in zip(cell.observed, cell.parameters, strict=True):
+        drawn = cell.problem.law.naive(observed, 100.0, 199, rng)[:, 1]
+        ranks.append((float((drawn < truth[1]).sum()) + rng.random()) / 200.0)
+    assert_not_uniform(np.abs(2.0 * np.array(ranks) - 1.0), FALSE_FAIL)
+
+
+# --- specs and the shell ---------------------------------------------------------------------------------------------
+
+BOUNDS = {"lower": 0, "upper": 10}
+
+
+@pytest.mark.parametrize(
+    ("domain", "prior", "where"),
+    [
+        ({"target": {"column": "a", **BOUNDS}, "features": {"a": BOUNDS}}, {}, "domain.features"),
+        ({"target": {"column": "y", **BOUNDS}, "features": {"intercept": BOUNDS}}, {}, "domain.features"),
+        ({"target": {"column": "y", **BOUNDS}, "features": {"a": BOUNDS}}, {"mean": {"b": 1}}, "prior.mean"),
+        ({"target": {"column": "y", **BOUNDS}, "features": {"a": BOUNDS}}, {"deviation": {"b": 1}}, "prior.deviation"),
+        ({"target": {"column": "y", **BOUNDS}, "features": {"a": BOUNDS}}, {"deviation": {"a": 1e-5}}, "prior.dev"),
+    ],
+)
+def test_what_cannot_work_is_refused(domain: dict[str, Any], prior: dict[str, Any], where: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        built(domain, prior)
+    assert (refused.value.where or "").startswith(where)
+
+
+def test_the_order_of_features_is_not_part_of_a_question() -> None:
+    features = {"b": {"lower": 0, "upper": 2}, "a": BOUNDS}
+    domain = {"target": {"column": "m", **BOUNDS}, "features": features}
+    turned = {**domain, "features": dict(reversed(features.items()))}
+    assert built(domain) == built(turned)
+    assert built(domain).column_names == ("m", "a", "b")
+    assert built(domain).parameters == ("beta[intercept]", "beta[a]", "beta[b]", "variance")
+    assert built({**domain, "variance": 2.0}).parameters == ("beta[intercept]", "beta[a]", "beta[b]")
+
+
+def test_the_rings_of_abalone_are_regressed_on_weights(dpbayes: Cli, place: Path) -> None:
+    """The least squares slopes, 26.8 and -8.7, within six posterior sds: a false-fail rate far below 1e-6."""
+    printed = dpbayes("release", "--spec", CONFIG, "--out", "out", "--json").json["posterior"]
+    assert list(printed) == ["beta[intercept]", "beta[shell_weight]", "beta[shucked_weight]", "variance"]
+    for name, truth in (("beta[shell_weight]", 26.8), ("beta[shucked_weight]", -8.7), ("variance", 5.47)):
+        assert abs(printed[name]["mean"] - truth) < 6.0 * printed[name]["sd"]
+    document = json.loads(Path("out/release.json").read_text())
+    assert document["inference"]["diagnostics"]["r_hat"] <= 1.01
+    (target,) = document["posterior_predictive"]
+    assert target == "rings"
+    again = dpbayes("infer", "out", "--prior", "slope_strength=5", "--inference", "naive", "--json")
+    assert list(again.json["posterior"]) == list(printed)
+    assert dpbayes("report", "out").code == 0
+
+
+def test_a_plan_is_simulated(dpbayes: Cli, place: Path) -> None:
+    Path("spec.yaml").write_text(
+        "model: linear-regression\nprivacy: {epsilon: 1}\nrecords: 1000\ninference: {ess: 100}\n"
+        "domain: {target: {column: y, lower: 0, upper: 1}, features: {x: {lower: 0, upper: 1}}}\n"
+    )
+    planned = dpbayes("plan", "--spec", "spec.yaml", "--trials", "3", "--json").json
+    assert planned["expected"]["inflation"] > 1.0
