@@ -98,6 +98,7 @@ PAIRS = [
     for name, domain in ALL
     if serves(mechanism_type(mechanism), model_type(name))
     and (mechanism_type(mechanism).post_processing or domain.get("out_of_bounds") != "drop")
+    and (mechanism_type(mechanism).post_processing or name != "linear-regression" or "variance" in domain)
 ]
 STATISTICS = [pair for pair in PAIRS if pair[0] == "fourier-laplace"] + [("", *instance) for instance in INSTANCES]
 """Whatever is read from the data: the models' own statistics, and what mechanisms make of them."""

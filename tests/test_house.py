@@ -98,6 +98,8 @@ PRICED = [
     "dpbayes_cli.mechanisms.map.SharesEstimate",
     "dpbayes_cli.privacy.permute_and_flip.FlipWeights",
     "dpbayes_cli.privacy.permute_and_flip.permute_and_flip",
+    "dpbayes_cli.coefficient_grid.LineCover.spread",
+    "dpbayes_cli.coefficient_grid.LinePosterior",
     "dpbayes_cli.tempering.Tempering",
     "dpbayes_cli.lattice_posterior.LatticePosterior",
     "dpbayes_cli.grid_posterior.exact_curve",

@@ -102,6 +102,36 @@ MUTANTS = {
         "EXACT.fma(2 * self.temperature, Decimal(count)",
         "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice",
     ),
+    "temperature doubled on lines": (
+        "coefficient_grid.py",
+        "factor = Fraction(self.temperature) / (unit * twice)",
+        "factor = 2 * Fraction(self.temperature) / (unit * twice)",
+        "tests/mechanisms/test_lines.py::test_no_pair_of_neighbors_exceeds_the_charge",
+    ),
+    "range of a line halved": (
+        "coefficient_grid.py",
+        "(2 + abs(self.low + self.high)) / variance",
+        "(2 + abs(self.low + self.high)) / (2 * variance)",
+        "tests/mechanisms/test_lines.py::test_the_range_is_never_exceeded_and_attained",
+    ),
+    "a support that is not in the middle forgotten": (
+        "coefficient_grid.py",
+        "(2 + abs(self.low + self.high)) / variance",
+        "2 / variance",
+        "tests/mechanisms/test_lines.py::test_the_range_is_never_exceeded_and_attained",
+    ),
+    "a slope's prior left out": (
+        "regression_records.py",
+        "lower[..., 1:, 0] *= self._scale[1:] / np.sqrt(self._prior_scatter[1:])",
+        "lower[..., 1:, 0] *= self._scale[1:]",
+        "tests/models/test_linear_regression.py::test_the_prior_is_what_the_card_says",
+    ),
+    "the order of features taken from the spec": (
+        "models/linear_regression.py",
+        "dict(sorted(asked.features.items()))",
+        "dict(asked.features)",
+        "tests/models/test_linear_regression.py::test_the_order_of_features_is_not_part_of_a_question",
+    ),
     "temperature of a mode doubled": (
         "tempering.py",
         "temperature = DOWN.divide(DOWN.subtract(each, extra), spread)",

@@ -21,7 +21,7 @@ _BLOCK = 1 << 21
 """Pairs of a record and a draw that are held at once."""
 _TOLERANCE = 1e-9
 """Steps of quantiles below this, in predictive standard deviations, end the search."""
-_MOST_STEPS = 100
+_PATIENCE, _MOST_STEPS = 8, 200
 
 
 def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
@@ -99,7 +99,8 @@ def _quantile(centres: Floats, scale: Floats, mean: Floats, sd: Floats, level: f
     """Return a quantile of mixtures of normal laws, shape (n_records,).
 
     A part's quantile of the same level is z scales from its centre, so that the mixture's lies between the smallest and
-    the largest of these. Newton's steps that leave the bracket are replaced by its middle.
+    the largest of these. Newton's steps that leave the bracket are replaced by its middle, and
+    every third of many, for far out in a tail they are short.
 
     Args:
         centres: shape (n_records, n_draws).
@@ -111,7 +112,7 @@ def _quantile(centres: Floats, scale: Floats, mean: Floats, sd: Floats, level: f
     low, high = parts.min(axis=1), parts.max(axis=1)
     found = np.clip(mean + float(ndtri(level)) * sd, low, high)
     open_ = np.flatnonzero(np.isfinite(found))
-    for _ in range(_MOST_STEPS):
+    for i in range(_MOST_STEPS):
         away = (found[open_, None] - centres[open_]) / scale
         excess = ndtr(away).mean(axis=1) - level
         density = (np.exp(-0.5 * away * away) / scale).mean(axis=1) / math.sqrt(2.0 * math.pi)
@@ -119,7 +120,7 @@ def _quantile(centres: Floats, scale: Floats, mean: Floats, sd: Floats, level: f
         low[open_] = np.where(excess <= 0.0, found[open_], low[open_])
         with np.errstate(all="ignore"):
             following = found[open_] - excess / density
-        inside = (following > low[open_]) & (following < high[open_])
+        inside = (following > low[open_]) & (following < high[open_]) & (i < _PATIENCE or i % 3 > 0)
         following = np.where(inside, following, 0.5 * (low[open_] + high[open_]))
         moved = np.abs(following - found[open_]) > _TOLERANCE * sd[open_]
         found[open_] = following

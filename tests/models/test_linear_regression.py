@@ -282,8 +282,9 @@ def test_the_rings_of_abalone_are_regressed_on_weights(dpbayes: Cli, place: Path
 
 def test_a_plan_is_simulated(dpbayes: Cli, place: Path) -> None:
     Path("spec.yaml").write_text(
-        "model: linear-regression\nprivacy: {epsilon: 1}\nrecords: 1000\ninference: {ess: 100}\n"
+        "model: linear-regression\nprivacy: {epsilon: 1}\nrecords: 1000\n"
+        "prior: {variance_strength: 5, slope_strength: 1}\n"
         "domain: {target: {column: y, lower: 0, upper: 1}, features: {x: {lower: 0, upper: 1}}}\n"
     )
-    planned = dpbayes("plan", "--spec", "spec.yaml", "--trials", "3", "--json").json
+    planned = dpbayes("plan", "--spec", "spec.yaml", "--trials", "2", "--json").json
     assert planned["expected"]["inflation"] > 1.0
