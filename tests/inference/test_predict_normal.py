@@ -34,7 +34,7 @@ def drawn(n: int, spread: float, seed: int = 0) -> Floats:
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 100.0])
 def test_quantiles_are_those_of_the_mixture(spread: float) -> None:
     """Against Brent's method on the distribution function, record by record, in predictive sds."""
-    draws = drawn(300, spread)
+    draws = drawn(307, spread)  # no level is a share of them: between two parts far apart a quantile is ill-defined
     features = np.random.default_rng(1).normal(size=(40, 2)) * 3.0
     mean, sd, quantiles = predictive_intervals(draws, features, LEVELS)
     scale = np.sqrt(draws[:, -1])
