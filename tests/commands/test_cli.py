@@ -204,10 +204,14 @@ def test_the_stable_names_of_a_release(dpbayes: Cli, coin: Path) -> None:
     jsonschema.validate(printed, schema)
 
 
+CHAINS = {"abalone-linear-regression", "clinic-age-months"}
+"""Configs whose posteriors take Markov chains of several seconds."""
+
+
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param(path, marks=pytest.mark.slow if path.stem == "clinic-age-months" else ())
+        pytest.param(path, marks=pytest.mark.slow if path.stem in CHAINS else ())
         for path in sorted((ROOT / "configs" / "releases").glob("*.yaml"))
     ],
     ids=lambda path: path.name,
