@@ -16,9 +16,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.capabilities import Line, LinearPosterior
-from dpbayes_cli.contracts import Request, Sampler, Temper
+from dpbayes_cli.contracts import Sampler
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
+from dpbayes_cli.request import Request, Temper
 from dpbayes_cli.tempering import UP, Tempering, tempered
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def line_posterior(model: LinearPosterior, request: Request, temper: Temper) -> 
         SpecError: the variance is not known, the support is not within the target's bounds, there are more features
             than a lattice can be enumerated for, or epsilon is too small.
     """
-    n, line = request.complete_records(model), model.line()
+    n, line = request.complete_records(model.columns), model.line()
     d = len(line.bounds)
     fitting = [g for g in range(_COARSEST, _FINEST + 1) if count_points(d, g) <= MOST_POINTS]
     if not fitting:

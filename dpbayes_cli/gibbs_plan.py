@@ -28,8 +28,7 @@ from dpbayes_cli.statistic import NO_STATISTIC, Statistics
 HOTTEST = 1.0
 """The temperature of the untempered posterior: a larger one would count every record more than once."""
 _NEAR = 3.0
-"""A horizon is long enough where (1 - h tau)^T is exp(-3): what is left of the start is 5 %, and 0.0025 of a variance is
-missing."""
+"""A horizon is long enough where (1 - h tau)^T is exp(-3): 5 % of the start's distance are left."""
 _WORK = 1.2e10
 """Entries of the design that a default horizon visits at most: half a minute."""
 _FEWEST = 100

@@ -6,11 +6,9 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, ClassVar
 
-from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
 from dpbayes_cli.coefficient_grid import described, line_posterior
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Request, Sampler, Step, expect
+from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.grid_posterior import exact_curve, grid_posterior
 from dpbayes_cli.lattice_posterior import LatticePosterior, cover_of

@@ -8,10 +8,11 @@ from dpbayes_cli.bundle.files import analysis_of, spec_of
 from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.prediction.coefficients import CoefficientPredictor
+from dpbayes_cli.prediction.linear_regression import LinearRegressionPredictor
 from dpbayes_cli.prediction.network import NetworkPredictor
 from dpbayes_cli.prediction.predictor import Predictor
 
-KINDS: tuple[type[Predictor], ...] = (NetworkPredictor, CoefficientPredictor)
+KINDS: tuple[type[Predictor], ...] = (NetworkPredictor, CoefficientPredictor, LinearRegressionPredictor)
 """The kinds of predictors, each for the models of the type ``serves``."""
 
 MOST_DRAWS = 1000

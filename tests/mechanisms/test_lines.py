@@ -16,11 +16,12 @@ from scipy import stats
 
 from dpbayes_cli.coefficient_grid import MOST_POINTS, LineCover, LinePosterior, count_points, lattice_ball
 from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Request, expect
+from dpbayes_cli.contracts import expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.models.linear_regression import LinearRegression
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import evaluate
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.statistical import FALSE_FAIL, assert_follows
