@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 STEPS = 1 << 14
 """Grid steps between the bounds: products of a billion records stay below 2^60."""
 LARGEST = 1e12
-MOST_FEATURES = 19
+MOST_FEATURES = 5
 INTERCEPT = "intercept"
 
 

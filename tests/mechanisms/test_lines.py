@@ -165,6 +165,7 @@ def test_the_variance_must_be_known() -> None:
     assert refused.value.where == "domain.variance"
 
 
+@pytest.mark.slow
 def test_lines_of_abalone_are_drawn_and_planned(dpbayes: Cli, place: Path) -> None:
     """At epsilon 3 the law of a prediction at length 0.5 is about 0.7 rings wide; least squares say 9.6: nine sds."""
     Path("spec.yaml").write_text(

@@ -186,7 +186,7 @@ def assert_calibrated(cell: Cell) -> None:
         assert_uniform(column, FALSE_FAIL / ranks.shape[1])
 
 
-@pytest.mark.parametrize(("n", "epsilon"), [(100, "1"), (1000, "1")])
+@pytest.mark.parametrize(("n", "epsilon"), [(100, "1"), pytest.param(1000, "1", marks=pytest.mark.slow)])
 def test_posteriors_are_calibrated(n: int, epsilon: str) -> None:
     assert_calibrated(simulate(model(), True, n, epsilon, 150))
 
@@ -217,6 +217,7 @@ def test_so_are_those_of_gaussian_noise(n: int, rho: str) -> None:
     assert_calibrated(simulate(model(), True, n, rho, 1000, gaussian=True))
 
 
+@pytest.mark.slow
 def test_noise_that_is_taken_for_smaller_is_caught() -> None:
     """A sixth of the noise; the slope alone shows it."""
     cell = simulate(model(), True, 100, "1", 150)
@@ -264,6 +265,7 @@ def test_the_order_of_features_is_not_part_of_a_question() -> None:
     assert built({**domain, "variance": 2.0}).parameters == ("beta[intercept]", "beta[a]", "beta[b]")
 
 
+@pytest.mark.slow
 def test_the_rings_of_abalone_are_regressed_on_length(dpbayes: Cli, place: Path) -> None:
     """Least squares within eight posterior sds of a coefficient: a false-fail rate far below 1e-6."""
     Path("spec.yaml").write_text(
@@ -283,6 +285,7 @@ def test_the_rings_of_abalone_are_regressed_on_length(dpbayes: Cli, place: Path)
     assert dpbayes("report", "out").code == 0
 
 
+@pytest.mark.slow
 def test_a_plan_is_simulated(dpbayes: Cli, place: Path) -> None:
     Path("spec.yaml").write_text(
         "model: linear-regression\nprivacy: {epsilon: 1}\nrecords: 1000\n"
