@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli import __version__
-from dpbayes_cli.errors import SourceError
 from dpbayes_cli.experiments.cell import Cell, Outcome
 from dpbayes_cli.experiments.classification.study import ClassificationCase, ClassificationStudy, Method
+from dpbayes_cli.experiments.file_records import file_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -89,7 +87,7 @@ def cells(study: ClassificationStudy) -> list[ClassificationCell]:
     """
     found = []
     for name, case in study.cases.items():
-        contents = tuple(_digest_of(Path(path)) for path in (case.train, case.test) if path is not None)
+        contents = tuple(file_digest(path) for path in (case.train, case.test) if path is not None)
         trials = min(study.trials, case.trials or study.trials)
 
         def cell(
@@ -105,12 +103,3 @@ def cells(study: ClassificationStudy) -> list[ClassificationCell]:
         for epsilon in case.epsilon or study.epsilon:
             found += [cell(epsilon, method) for method in study.methods if method != "non-private"]
     return found
-
-
-def _digest_of(path: Path) -> str:
-    """Return the digest of a file's bytes: it is part of what the numbers depend on, and as little private as they."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise SourceError(f"cannot read {str(path)!r}: {error.strerror}") from None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
+from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.store import FinishedCell
 
 Results = Sequence[tuple[ClassificationCell, FinishedCell]]
@@ -53,10 +54,7 @@ def paired(first: Sequence[float], second: Sequence[float], sign: int) -> Differ
     Raises:
         ValueError: there are not as many trials of both.
     """
-    import numpy as np
-
-    away = np.array([a - b for a, b in zip(first, second, strict=True)])
-    return Difference(float(away.mean()), float(away.std(ddof=1) / len(away) ** 0.5), sign)
+    return Difference(*mean_difference(first, second), sign)
 
 
 def differences(name: str, results: Results) -> Iterator[tuple[str, str, Difference]]:

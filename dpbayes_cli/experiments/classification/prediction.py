@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.posteriors import posteriors
 from dpbayes_cli.experiments.classification.records import Records, model_of, records_of, target_of
+from dpbayes_cli.experiments.means import standard_error
 from dpbayes_cli.inference.classify import class_probabilities
 from dpbayes_cli.inference.scores import scores_of
 
@@ -56,8 +56,3 @@ def _scored(model: DiscreteNetwork, records: Records, draws: Floats) -> dict[str
     commonest = of_class.argmax(axis=1)
     right = [float((labels[labels >= 0] == k).mean()) for labels, k in zip(records.labels, commonest, strict=True)]
     return {**found, "majority": np.array(right)}
-
-
-def standard_error(values: Floats) -> float:
-    """Return the standard error of a mean of independent trials."""
-    return float(values.std(ddof=1) / math.sqrt(len(values)))

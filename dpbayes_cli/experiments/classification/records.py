@@ -18,10 +18,10 @@ from dpbayes_cli.contracts import expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.study import network_of
+from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.question import source_of
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.statistic import count_cells
 
@@ -107,11 +107,7 @@ def _read_files(train: str, test: str, model: DiscreteNetwork) -> tuple[int, Int
     with closing(source_of(spec, locate(train))) as source:
         source.check(model.columns, names)
         evidence = source.statistics(model.statistic(POLICY), POLICY)
-    blocks: list[Integers] = []
     target = target_of(model)
     columns = [replace(c, impute=None) if i == target else c for i, c in enumerate(model.variables)]
-    with closing(source_of(spec, locate(test))) as source:
-        source.check(columns, names)
-        source.read(CodeReader(columns, POLICY, blocks.append))
-    codes = np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *blocks])
+    codes = read_codes(test, columns, POLICY)
     return evidence.n_records, np.array(evidence.values, dtype=np.int64), *unlabelled(codes, target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,6 +12,7 @@ from msgspec import Meta, field
 from dpbayes_cli.contracts import Model, Section
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import Study, build_cases, build_model_sections, exact_number
 from dpbayes_cli.numeric import decimal_text, parse_decimal
 from dpbayes_cli.privacy.guarantee import check_epsilon
@@ -85,10 +85,7 @@ def _case(base: Path, place: str, document: Any) -> ClassificationCase:
     """Check one case and write its defaults out."""
     case = convert_section(document, ClassificationCase, place)
     domain, prior = build_model_sections(place, case.model, case.domain, case.prior)
-    paths = {
-        key: None if path is None else os.path.abspath(base / path)  # noqa: PTH100 - links stay as they are named
-        for key, path in (("train", case.train), ("test", case.test))
-    }
+    paths = {"train": absolute(base, case.train), "test": absolute(base, case.test)}
     return msgspec.structs.replace(case, domain=domain, prior=prior, **paths)
 
 

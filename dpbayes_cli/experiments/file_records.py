@@ -1,0 +1,61 @@
+"""Files that a study learns from or predicts: public files, read as codes of columns with public domains."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.columns import AnyColumn, RecordPolicy
+from dpbayes_cli.errors import SourceError
+from dpbayes_cli.question import source_of
+from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.packed_codes import CodeReader
+from dpbayes_cli.spec.release_spec import build_spec
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Integers
+
+
+def absolute(base: Path, path: str | None) -> str | None:
+    """Return a path that is relative to the directory of a study's file."""
+    return None if path is None else os.path.abspath(base / path)  # noqa: PTH100 - links stay as they are named
+
+
+def file_digest(path: str) -> str:
+    """Return the digest of a file's bytes: it is part of what the numbers depend on, and as little private as they.
+
+    Raises:
+        SourceError: it cannot be read.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SourceError(f"cannot read {path!r}: {error.strerror}") from None
+
+
+def read_codes(path: str, columns: Sequence[AnyColumn], policy: RecordPolicy) -> Integers:
+    """Return the codes of all records of a file in their order, -1 for an invalid cell.
+
+    Args:
+        path: the file.
+        columns: what is read; the name of a column in the file is its role.
+        policy: what an invalid cell counts as.
+
+    Returns:
+        Shape (n_records, n_columns).
+
+    Raises:
+        SourceError: it cannot be read, or lacks a column.
+    """
+    blocks: list[Integers] = []
+    with closing(source_of(build_spec({"model": "beta-bernoulli"}), locate(path))) as source:
+        source.check(columns, [column.role for column in columns])
+        source.read(CodeReader(columns, policy, blocks.append))
+    return np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *blocks])
