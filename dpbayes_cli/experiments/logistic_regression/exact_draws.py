@@ -5,7 +5,8 @@ only. Chains run on z = L'(w - mode), LL' the Hessian at the mode, where the pos
 draws of that law. A step proposes a fresh draw of it, and the next one goes down the gradient with noise, which is at
 home in heavier tails; each is accepted or rejected, so that the posterior is invariant.
 
-Source: Tierney 1994 (mixtures of kernels); Roberts and Tweedie 1996 (Metropolis-adjusted Langevin); Geumlek et al. 2017 used 1,000 slices in its place.
+Source: Tierney 1994 (mixtures of kernels); Roberts and Tweedie 1996 (Metropolis-adjusted Langevin).
+    Geumlek et al. 2017 have 1,000 steps of slice sampling in its place.
 """
 
 from __future__ import annotations

@@ -128,7 +128,9 @@ def statement(first: str, second: str, apart: Sequence[Difference]) -> str:
     same = [each.epsilon for each in apart if each.same_law]
     parts = []
     for measure, what in _WHAT.items():
-        signs = {k: [each.epsilon for each in apart if not each.same_law and each.sign(measure) == k] for k in (-1, 0, 1)}
+        signs = {
+            k: [each.epsilon for each in apart if not each.same_law and each.sign(measure) == k] for k in (-1, 0, 1)
+        }
         said = []
         if signs[-1]:
             said.append(f"lower by more than {CLEAR:g} standard errors at epsilon {', '.join(signs[-1])}")
