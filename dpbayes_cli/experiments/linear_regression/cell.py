@@ -56,7 +56,7 @@ class LinearCell(Cell):
         """What the records depend on; all priors, prices and methods see the same, and more trials begin with them."""
         stated = msgspec.to_builtins(self.case)
         return {
-            **{key: value for key, value in stated.items() if key != "records"},
+            **{key: value for key, value in stated.items() if key not in {"records", "methods"}},
             "contents": self.contents,
             "train_share": self.train_share,
             "seed": self.seed,
@@ -87,9 +87,9 @@ class LinearCell(Cell):
         return self.seed_of("experiment noise", {**self.data, "epsilon": self.epsilon, "method": self.method})
 
 
-def methods_of(study: LinearStudy) -> list[Method]:
-    """Return the methods that there are models for."""
-    return [method for method in study.methods if method != "noise-aware" or MODEL in model_names()]
+def methods_of(study: LinearStudy, case: LinearCase) -> list[Method]:
+    """Return the methods of a case that there are models for."""
+    return [method for method in case.methods or study.methods if method != "noise-aware" or MODEL in model_names()]
 
 
 def cells(study: LinearStudy) -> list[LinearCell]:
@@ -98,10 +98,9 @@ def cells(study: LinearStudy) -> list[LinearCell]:
     Raises:
         SourceError: a file cannot be read.
     """
-    methods = methods_of(study)
     found = []
     for name, case in study.cases.items():
-        contents = file_digest(case.records)
+        contents, methods = file_digest(case.records), methods_of(study, case)
         sizes = (study.train_share, study.trials, study.draws, study.seed)
         for variance in study.prior_variance:
             if "non-private" in methods:

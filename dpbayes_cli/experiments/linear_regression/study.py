@@ -32,6 +32,7 @@ class LinearCase(Section, frozen=True, kw_only=True):
     target: NumberTarget
     features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
     residual_sd: Annotated[Positive, Meta(description="the known sd of the target given the features, in its units")]
+    methods: Annotated[tuple[Method, ...], Meta(description="of this case, in place of the study's")] = ()
 
     def __post_init__(self) -> None:
         check_target(self.target.column, self.features)

@@ -39,12 +39,14 @@ def summary_markdown(study: LinearStudy, results: Results, figures: Sequence[str
 
 def _skipped(study: LinearStudy) -> list[str]:
     """Return what is left out, and why."""
-    if "noise-aware" in methods_of(study):
+    stated = {method for case in study.cases.values() for method in case.methods or study.methods}
+    made = {method for case in study.cases.values() for method in methods_of(study, case)}
+    if "noise-aware" in made:
         return [
             "`noise-aware` predicts by the mean of the posterior given second moments with Laplace noise; to it "
             "features are normal vectors, their bounds are those of the study, and v is the prior variance too."
         ]
-    if "noise-aware" in study.methods:
+    if "noise-aware" in stated:
         return [f"`noise-aware` is left out: there is no model `{MODEL}`."]
     return []
 
@@ -69,7 +71,7 @@ def _table(study: LinearStudy, own: Results) -> str:
     found = {(cell.prior_variance, cell.method, cell.epsilon): (cell, result) for cell, result in own}
     for variance in study.prior_variance:
         radius, range_ = _geometry(own[0][0], variance)
-        for method in methods_of(study):
+        for method in methods_of(study, own[0][0].case):
             prices = [None] if method == "non-private" else list(study.epsilon)
             shown = [_shown(found[variance, method, price][1], "mse") for price in prices]
             shown += [""] * (len(study.epsilon) - len(shown))
@@ -103,7 +105,7 @@ def _sampler(epsilon: str, own: Results) -> str:
 def _against(study: LinearStudy, own: Results) -> list[str]:
     """Return where noise-aware inference is better than the truncated sampler."""
     found = {(cell.prior_variance, cell.epsilon, cell.method): result for cell, result in own}
-    if "noise-aware" not in methods_of(study) or "truncated-sampler" not in study.methods:
+    if not {"noise-aware", "truncated-sampler"} <= set(methods_of(study, own[0][0].case)):
         return []
     said: dict[str, list[str]] = {"better": [], "worse": [], "not clearly different": []}
     for epsilon in study.epsilon:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _SCALE = 1.3
 """Times d^(-1/6): the standard deviation of a proposal. Of a normal law three of four are accepted then."""
 _NEWTON = 100
+_OUTSIDE = 1e300
+"""The potential outside the ball: a chain that starts there may go anywhere, and once inside never leaves."""
 _PIECE = 1 << 12
 """Records at once: their predictors stay in the caches."""
 
@@ -111,7 +113,7 @@ class _Target:
         self._at_mode = self._losses(self._mode)[0]
 
     def __call__(self, z: Floats) -> tuple[Floats, Floats]:
-        """Return the potential, shape (n_sets, n_chains), infinite outside the ball; and the gradient, as z."""
+        """Return the potential, shape (n_sets, n_chains), and the gradient, as z."""
         at, back = self._posterior, self._back
         w = self._mode + back @ z
         losses, slopes = self._losses(w)
@@ -119,7 +121,7 @@ class _Target:
         energy += 0.5 * at.tau * (np.square(w).sum(axis=1) - np.square(self._mode).sum(axis=1))
         gradient = at.rho * slopes + at.tau * w
         if at.radius is not None:
-            energy = np.where(np.square(w).sum(axis=1) > at.radius**2, np.inf, energy)
+            energy = np.where(np.square(w).sum(axis=1) > at.radius**2, _OUTSIDE, energy)
         return energy, back.transpose(0, 2, 1) @ gradient
 
     def _losses(self, w: Floats) -> tuple[Floats, Floats]:

@@ -1,0 +1,262 @@
+"""A study of linear regression: its file, the range of the likelihood, draws in a ball, and what is said."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.experiments import NOT_PRIVATE
+from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
+from dpbayes_cli.experiments.linear_regression.ball import (
+    MASS,
+    ball_radius,
+    draw_in_ball,
+    likelihood_power,
+    likelihood_range,
+)
+from dpbayes_cli.experiments.linear_regression.cell import MODEL, LinearCell
+from dpbayes_cli.experiments.linear_regression.noise_aware import document, scaled_coefficients
+from dpbayes_cli.experiments.linear_regression.study import LinearStudy
+from dpbayes_cli.experiments.linear_regression.trials import rows_of, trials_of
+from dpbayes_cli.registry import model_names
+from tests.conftest import ROOT, Cli
+
+CONFIG = ROOT / "configs" / "experiments" / "linear-regression.yaml"
+
+
+def write_records(place: Path, n: int = 400) -> None:
+    """Write a file of two numbers and a third that depends on both, sd 1."""
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(0.0, 4.0, n), rng.uniform(-1.0, 1.0, n)
+    y = np.clip(2.0 + 1.5 * a - 2.0 * b + rng.normal(size=n), 0.0, 10.0)
+    pd.DataFrame({"a": a.round(3), "b": b.round(3), "y": y.round(3)}).to_csv(place / "records.csv", index=False)
+
+
+CASE: dict[str, Any] = {
+    "records": "records.csv",
+    "residual_sd": "1",
+    "target": {"column": "y", "lower": "0", "upper": "10", "impute": "5"},
+    "features": {
+        "b": {"lower": "-1", "upper": "1", "impute": "0"},
+        "a": {"lower": "0", "upper": "4", "impute": "2"},
+    },
+}
+TINY: dict[str, Any] = {
+    "study": "linear-regression",
+    "name": "tiny",
+    "seed": "4",
+    "trials": "5",
+    "train_share": "0.3",
+    "prior_variance": ["0.1", "1"],
+    "epsilon": ["1", "1000"],
+    "methods": ["non-private", "truncated-sampler"],
+    "cases": {"line": CASE},
+}
+
+
+def study_of(place: Path, **changes: Any) -> LinearStudy:
+    return expect(build_study({**TINY, **changes}, place), LinearStudy)
+
+
+def grid(study: LinearStudy) -> list[LinearCell]:
+    return [expect(cell, LinearCell) for cell in kind_of(study).cells(study)]
+
+
+@pytest.fixture(scope="module")
+def place_with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("records")
+    write_records(place)
+    return place
+
+
+def run(out: Path, place: Path, jobs: int = 1, **changes: Any) -> Path:
+    """Run and publish the tiny study."""
+    from dpbayes_cli.experiments.publish import publish
+    from dpbayes_cli.experiments.runner import run_study
+
+    study = study_of(place, **changes)
+    publish(out, study, run_study(study, out, jobs, lambda *_: None))
+    return out
+
+
+@pytest.fixture(scope="module")
+def whole(place_with_records: Path) -> Path:
+    return run(place_with_records / "whole", place_with_records)
+
+
+# --- from the file to the results ------------------------------------------------------------------------------------
+
+
+def test_the_command_runs_the_study(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbayes_cli.experiments.linear_regression.charts.charts", lambda *_: {})
+    write_records(place)
+    Path("tiny.yaml").write_text(json.dumps(TINY), encoding="utf-8")
+    done = dpbayes("experiment", "tiny.yaml", "--trials", "3", "--case", "line", "--jobs", "1", "--json", "-v")
+    assert done.json["stamp"] == NOT_PRIVATE
+    assert len(done.json["results"]) == 2 * (1 + 2)
+    assert {row["trials"] for row in done.json["results"]} == {3}
+    assert "6 of 6: line, prior variance 1, epsilon 1000, truncated-sampler" in done.err
+
+
+def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
+    files = [path for path in whole.rglob("*") if path.is_file()]
+    assert {"results.csv", "trials.csv", "summary.md", "study.yaml", "mse.svg"} < {path.name for path in files}
+    assert all("NOT PRIVATE" in path.read_text(encoding="utf-8") for path in files)
+    assert f">{NOT_PRIVATE}<" in (whole / "mse.svg").read_text(encoding="utf-8")
+
+
+def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
+    results, trials = pd.read_csv(whole / "results.csv"), pd.read_csv(whole / "trials.csv")
+    keys = ["case", "prior_variance", "epsilon", "method"]
+    by_cell = trials.groupby(keys, dropna=False)[["mse", "mean_mse"]].mean().sort_index()
+    pd.testing.assert_frame_equal(by_cell, results.set_index(keys).sort_index()[["mse", "mean_mse"]])
+    assert trials.groupby("trial")["mean_mse"].nunique().eq(1).all(), "all cells see the same records"
+    mse = results.set_index(["prior_variance", "epsilon"])["mse"].to_dict()
+    exact = results[(results["method"] == "non-private") & (results["prior_variance"] == 1)]["mse"].item()
+    assert exact == pytest.approx(1.0, rel=0.15), "the variance of the residuals"
+    assert exact < mse[1.0, 1000.0] < mse[1.0, 1.0]
+
+
+def test_the_numbers_depend_on_neither_processes_nor_order(
+    whole: Path, place_with_records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpbayes_cli.experiments.linear_regression.charts.charts", lambda *_: {})
+    other = run(tmp_path / "other", place_with_records, 2, epsilon=["1000", "1"], prior_variance=["1", "0.1"])
+    keys = ["case", "prior_variance", "epsilon", "method"]
+    first, second = (pd.read_csv(out / "results.csv").sort_values(keys, ignore_index=True) for out in (whole, other))
+    pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def test_noise_aware_inference_is_left_out_where_there_is_no_model(place_with_records: Path, tmp_path: Path) -> None:
+    methods = ["non-private", "noise-aware"]
+    if MODEL in model_names():
+        assert {cell.method for cell in grid(study_of(place_with_records, methods=methods))} == set(methods)
+        return
+    text = (run(tmp_path / "out", place_with_records, methods=methods) / "summary.md").read_text(encoding="utf-8")
+    assert "`noise-aware` is left out: there is no model `linear-regression`." in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"prior_variance": ["0"]}, ""),
+        ({"train_share": "1"}, "train_share"),
+        ({"methods": ["sampler"]}, "methods"),
+        ({"cases": {"one": {**CASE, "features": {"a": {"values": ["x", "y"], "impute": "x"}}}}}, "cases.one"),
+        ({"cases": {"one": {**CASE, "features": {"a": {"lower": "0", "upper": "1"}}}}}, "cases.one"),
+        ({"cases": {"one": {**CASE, "target": {"column": "a", "lower": "0", "upper": "1"}}}}, "cases.one"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, place_with_records: Path) -> None:
+    with pytest.raises(SpecError) as error:
+        grid(study_of(place_with_records, **changes))
+    assert where in error.value.message
+
+
+# --- the price of a draw ---------------------------------------------------------------------------------------------
+
+
+def ratio(w: Any, record: tuple[Any, float], other: tuple[Any, float], sd: float) -> float:
+    """The log likelihood ratio of two records."""
+    return float((other[1] - other[0] @ w) ** 2 - (record[1] - record[0] @ w) ** 2) / (2.0 * sd**2)
+
+
+@pytest.mark.parametrize("radius", [0.3, 1.0, 2.5])
+def test_no_two_records_exceed_the_range_and_two_attain_it(radius: float) -> None:
+    rng, sd = np.random.default_rng(5), 0.7
+    allowed = likelihood_range(radius, sd)
+
+    def within(n: int, size: float) -> Any:
+        drawn = rng.normal(size=(n, 3))
+        return drawn / np.linalg.norm(drawn, axis=1, keepdims=True) * size * rng.random((n, 1)) ** (1.0 / 6.0)
+
+    points = within(300, radius)
+    for first, second in zip(within(200, 1.0), within(200, 1.0), strict=True):
+        pair = [(first, float(rng.choice([-1.0, 1.0]))), (second, float(rng.choice([-1.0, 1.0])))]
+        found = [ratio(w, pair[0], pair[1], sd) for w in points]
+        assert max(found) - min(found) <= allowed
+    x = np.array([1.0, 0.0, 0.0])
+    if radius <= 1.0:
+        other, ends = -x, (radius * x, -radius * x)
+    else:
+        other = np.array([-1.0 / radius, math.sqrt(1.0 - 1.0 / radius**2), 0.0])
+        ends = (-radius * other, -radius * x)
+    high, low = (ratio(w, (x, 1.0), (other, 1.0), sd) for w in ends)
+    assert high - low == pytest.approx(allowed)
+
+
+def test_the_power_pays_for_the_range() -> None:
+    assert likelihood_power(3.0, 2.0, 1.0) == pytest.approx(3.0 / 9.0)
+    assert likelihood_power(10.0, 2.0, 1.0) == 1.0
+
+
+def test_the_ball_holds_its_share_of_the_prior() -> None:
+    """A share of 200,000 draws within 5 standard errors, false fail 6e-7."""
+    drawn = np.random.default_rng(6).normal(size=(200_000, 5)) * math.sqrt(0.3)
+    share = float((np.square(drawn).sum(axis=1) <= ball_radius(0.3, 5) ** 2).mean())
+    assert abs(share - MASS) <= 5.0 * math.sqrt(MASS * (1.0 - MASS) / 200_000)
+
+
+def test_rows_have_norm_one_at_most(place_with_records: Path) -> None:
+    case = grid(study_of(place_with_records))[0].case
+    assert [column.role for column in case.columns] == ["y", "a", "b"]
+    rows = rows_of(case, np.array([[5.0, 0.0, 1.0], [0.0, 4.0, -1.0], [3.0, 2.0, 0.0]]))
+    np.testing.assert_allclose(rows * math.sqrt(3.0), [[1.0, -1.0, 1.0], [1.0, 1.0, -1.0], [1.0, 0.0, 0.0]])
+    trial = trials_of(grid(study_of(place_with_records))[0])[0]
+    assert (len(trial.y), len(trial.test_y)) == (120, 280)
+    assert np.abs(trial.y).max() <= 1.0
+
+
+# --- draws in a ball -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("centre", [(0.2, -0.1), (1.5, 0.5), (6.0, -3.0)])
+def test_draws_in_a_ball_have_the_moments_of_quadrature(centre: tuple[float, float]) -> None:
+    """A normal law inside, at the edge and far outside; 1,500 draws within 5 standard errors, false fail 6e-7 each."""
+    precision = np.array([[3.0, 1.0], [1.0, 9.0]])
+    n, radius = 1500, 1.0
+    drawn = draw_in_ball(np.tile(centre, (n, 1)), np.tile(precision, (n, 1, 1)), radius, np.random.default_rng(7))
+    assert np.square(drawn).sum(axis=1).max() <= radius**2
+    line = np.linspace(-1.0, 1.0, 701)
+    points = np.stack([part.ravel() for part in np.meshgrid(line, line)], axis=1)
+    points = points[np.square(points).sum(axis=1) <= radius**2]
+    away = points - np.array(centre)
+    log = -0.5 * ((away @ precision) * away).sum(axis=1)
+    masses = np.exp(log - log.max())
+    masses /= masses.sum()
+    for power in ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2)):
+        expected = float(masses @ np.prod(points ** np.array(power), axis=1))
+        values = np.prod(drawn ** np.array(power), axis=1)
+        assert abs(values.mean() - expected) <= 5.0 * values.std() / math.sqrt(n) + 1e-3
+
+
+# --- noise-aware inference -------------------------------------------------------------------------------------------
+
+
+def test_coefficients_in_units_of_the_file_are_those_of_rows(place_with_records: Path) -> None:
+    cell = grid(study_of(place_with_records))[0]
+    numbers = np.array([[5.0, 1.0, 0.5], [5.0, 3.0, -0.25]])
+    slopes = np.array([[2.0, 1.5, -2.0]])
+    (w,) = scaled_coefficients(cell, slopes)
+    expected = (2.0 + 1.5 * numbers[:, 1] - 2.0 * numbers[:, 2] - 5.0) / 5.0
+    np.testing.assert_allclose(rows_of(cell.case, numbers) @ w, expected)
+    stated = document(cell)
+    assert stated["domain"]["variance"] == 1.0
+    slope_variance = stated["domain"]["variance"] / (stated["prior"]["slope_strength"] * 2.0**2)
+    assert slope_variance == pytest.approx(0.1 / 3.0 * (5.0 / 2.0) ** 2), "v / d, scaled from rows to the file"
+
+
+def test_the_study_of_the_paper_is_valid() -> None:
+    study = expect(read_study(CONFIG), LinearStudy)
+    assert study.train_share == 0.1
+    cells = grid(study)
+    assert {cell.name for cell in cells} == {"abalone-weights", "abalone", "adult"}
+    assert {cell.method for cell in cells} >= {"non-private", "truncated-sampler"}

@@ -1,0 +1,341 @@
+"""A study of logistic regression: its file, temperatures, chains that stand for exact draws, and what is said."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import expit
+
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.experiments import NOT_PRIVATE
+from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
+from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
+from dpbayes_cli.experiments.logistic_regression.comparison import Difference
+from dpbayes_cli.experiments.logistic_regression.exact_draws import Posterior, draw_posterior, mode_of
+from dpbayes_cli.experiments.logistic_regression.records import UnitRows, model_of, records_of
+from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy, Method
+from dpbayes_cli.experiments.logistic_regression.summary import statement
+from dpbayes_cli.experiments.logistic_regression.temperatures import (
+    Price,
+    Tempered,
+    divergences_of_range,
+    restricted_range,
+    tempered,
+)
+from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_temperature, mu_of_statement
+from dpbayes_cli.privacy.renyi import bounded_range_rdp, gaussian_delta
+from tests.conftest import ROOT, Cli
+
+CONFIG = ROOT / "configs" / "experiments" / "logistic-regression.yaml"
+METHODS = ["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gdp-langevin", "minami-langevin"]
+FALSE_FAIL = 1e-6
+
+
+def write_records(place: Path, n: int = 240) -> None:
+    """Write a file of a number, a text and a class that depends on both."""
+    rng = np.random.default_rng(1)
+    number, text = rng.random(n).round(3), rng.choice(["a", "b", "c"], n)
+    score = expit(6.0 * (number - 0.5) + 1.5 * (text == "a"))
+    frame = pd.DataFrame({"number": number, "text": text, "y": np.where(rng.random(n) < score, "yes", "no")})
+    frame.to_csv(place / "records.csv", index=False)
+
+
+CASE: dict[str, Any] = {
+    "train": "records.csv",
+    "n_train": "160",
+    "beta": "0.01",
+    "target": {"column": "y", "values": ["no", "yes"], "impute": "no"},
+    "features": {
+        "number": {"lower": "0", "upper": "1", "impute": "0.5"},
+        "text": {"values": ["a", "b", "c"], "impute": "b"},
+    },
+}
+TINY: dict[str, Any] = {
+    "study": "logistic-regression",
+    "name": "tiny",
+    "seed": "4",
+    "trials": "5",
+    "orders": ["1", "10"],
+    "epsilon": ["0.1", "100"],
+    "epsilon_at_delta": ["1"],
+    "metropolis_steps": "20",
+    "methods": METHODS,
+    "cases": {"split": CASE},
+}
+
+
+def study_of(place: Path, **changes: Any) -> LogisticStudy:
+    return expect(build_study({**TINY, **changes}, place), LogisticStudy)
+
+
+def grid(study: LogisticStudy) -> list[LogisticCell]:
+    return [expect(cell, LogisticCell) for cell in kind_of(study).cells(study)]
+
+
+@pytest.fixture(scope="module")
+def place_with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("records")
+    write_records(place)
+    return place
+
+
+def run(out: Path, place: Path, jobs: int = 1, **changes: Any) -> Path:
+    """Run and publish the tiny study."""
+    from dpbayes_cli.experiments.publish import publish
+    from dpbayes_cli.experiments.runner import run_study
+
+    study = study_of(place, **changes)
+    publish(out, study, run_study(study, out, jobs, lambda *_: None))
+    return out
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the figures, which ``whole`` has already drawn."""
+    monkeypatch.setattr("dpbayes_cli.experiments.logistic_regression.charts.charts", lambda *_: {})
+
+
+@pytest.fixture(scope="module")
+def whole(place_with_records: Path) -> Path:
+    return run(place_with_records / "whole", place_with_records)
+
+
+# --- from the file to the results ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_command_runs_the_study_and_takes_it_up(dpbayes: Cli, place: Path) -> None:
+    write_records(place)
+    Path("tiny.yaml").write_text(json.dumps({**TINY, "methods": ["ops", "gdp-langevin"]}), encoding="utf-8")
+    asked = ("experiment", "tiny.yaml", "--trials", "3", "--case", "split", "--jobs", "1", "-v")
+    done = dpbayes(*asked, "--json")
+    assert done.json["stamp"] == NOT_PRIVATE
+    rows = done.json["results"]
+    assert len(rows) == 2 * 2 * 2 + 1
+    assert {row["trials"] for row in rows} == {3}
+    lost = sorted((place / "experiment-tiny" / "cells").iterdir())[0]
+    before = json.loads(lost.read_bytes())
+    lost.unlink()
+    again = dpbayes(*asked)
+    assert again.err.count(f" of {len(list(lost.parent.iterdir()))}: ") == 1
+    assert {**json.loads(lost.read_bytes()), "seconds": 0} == {**before, "seconds": 0}
+
+
+def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
+    files = [path for path in whole.rglob("*") if path.is_file()]
+    assert {"results.csv", "trials.csv", "summary.md", "study.yaml"} < {path.name for path in files}
+    assert all("NOT PRIVATE" in path.read_text(encoding="utf-8") for path in files)
+    for name in ("test-error.svg", "negative-log-likelihood.svg"):
+        assert f">{NOT_PRIVATE}<" in (whole / name).read_text(encoding="utf-8")
+
+
+def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
+    results, trials = pd.read_csv(whole / "results.csv"), pd.read_csv(whole / "trials.csv")
+    assert len(results) == 1 + 2 * 2 * 4 + 2
+    keys = ["case", "price", "epsilon", "method"]
+    by_cell = trials.groupby(keys, dropna=False)[["error", "nll"]].mean().sort_index()
+    pd.testing.assert_frame_equal(by_cell, results.set_index(keys).sort_index()[["error", "nll"]])
+    assert trials.groupby("trial")["commonest"].nunique().eq(1).all(), "all methods see the same records"
+    same = results[(results["epsilon"] == 100) & (results["price"] == "order 1")].set_index("method")
+    assert same.loc["rdp-diffuse", "error"] == same.loc["rdp-concentrated", "error"], "both are the true posterior"
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_numbers_depend_on_neither_processes_nor_order(
+    whole: Path, place_with_records: Path, tmp_path: Path
+) -> None:
+    methods = METHODS[::-1]
+    other = run(tmp_path / "other", place_with_records, 2, methods=methods, epsilon=["100", "0.1"], orders=["10", "1"])
+    keys = ["case", "price", "epsilon", "method"]
+    first, second = (pd.read_csv(out / "results.csv").sort_values(keys, ignore_index=True) for out in (whole, other))
+    pd.testing.assert_frame_equal(first, second, check_exact=True)
+
+
+def test_more_trials_begin_with_the_same_records(place_with_records: Path) -> None:
+    cell = grid(study_of(place_with_records))[0]
+    few, many = (records_of(cell.case, cell.data_seed(), trials) for trials in (2, 4))
+    assert np.array_equal(few.x, many.x[:2])
+    assert few.x.shape[1] + few.test_x.shape[1] == 240
+    assert not np.array_equal(many.x[0], many.x[1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({"orders": ["0.5"]}, ""),
+        ({"delta": "0"}, ""),
+        ({"methods": ["opps"]}, "methods"),
+        ({"cases": {"one": {**CASE, "test": "records.csv"}}}, "cases.one"),
+        ({"cases": {"one": {**CASE, "n_train": "240"}}}, "n_train"),
+        ({"cases": {"one": {**CASE, "target": {"column": "y", "impute": "no"}}}}, "cases.one.target"),
+        ({"cases": {"one": {**CASE, "features": {"number": {"lower": "0", "upper": "1"}}}}}, "cases.one"),
+    ],
+)
+def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, place_with_records: Path) -> None:
+    with pytest.raises(SpecError) as error:
+        grid(study_of(place_with_records, **changes))
+    assert where in error.value.message
+
+
+# --- temperatures ----------------------------------------------------------------------------------------------------
+
+N, TAU = 1000, 4.0
+
+
+def law_of(method: Method, price: Price | None, cell: LogisticCell, most: int = 1 << 20) -> Tempered:
+    """The law of a method with the prior precision 4 of 1,000 records."""
+    return tempered(method, price, replace(model_of(cell.case, N), precision=TAU), N, most)
+
+
+@pytest.mark.parametrize("order", ["1", "2", "100"])
+@pytest.mark.parametrize("epsilon", ["0.01", "0.3"])
+def test_a_law_has_the_divergence_that_was_asked_for(order: str, epsilon: str, place_with_records: Path) -> None:
+    """Exact draws: order (2 rho)^2 / (2 tau). A chain: order mu^2 / 2, mu of ``descent_mu``."""
+    cell, price = grid(study_of(place_with_records))[0], Price(epsilon, order=order)
+    for method in ("rdp-diffuse", "rdp-concentrated"):
+        law = law_of(expect_method(method), price, cell)
+        assert float(order) * (2.0 * law.rho) ** 2 / (2.0 * law.tau) == pytest.approx(float(epsilon))
+        assert law.tau == TAU if method == "rdp-diffuse" else law.rho == 1.0
+    chain = law_of("gdp-langevin", price, cell)
+    smoothness = chain.rho * N / 4.0 + TAU
+    mu = descent_mu(2.0 * chain.rho, expect(chain.step, float), expect(chain.steps, int), TAU, smoothness)
+    assert float(order) * mu**2 / 2.0 == pytest.approx(float(epsilon), rel=0.05), "horizons are whole numbers"
+    assert float(order) * mu**2 / 2.0 <= float(epsilon)
+    assert chain.rho >= law_of("rdp-diffuse", price, cell).rho * (1.0 - 1e-6), "a chain costs no more than exact draws"
+    assert law_of("gdp-langevin", price, cell, 4).steps == 4
+
+
+def expect_method(name: str) -> Method:
+    assert name in METHODS
+    return name  # type: ignore[return-value]
+
+
+def test_the_two_rules_at_a_delta(place_with_records: Path) -> None:
+    cell, price = grid(study_of(place_with_records))[0], Price("1", delta="0.000001")
+    gdp, minami = (law_of(expect_method(f"{name}-langevin"), price, cell) for name in ("gdp", "minami"))
+    assert minami.rho == pytest.approx(minami_temperature(1.0, 1e-6, 1.0, TAU))
+    exact = mu_of_statement(1.0, 1e-6) * math.sqrt(TAU) / 2.0
+    assert exact / minami.rho == pytest.approx(1.27, abs=0.01), "what the exact curve alone gains"
+    assert gdp.rho >= exact * (1.0 - 1e-6)
+    mu = descent_mu(2.0 * gdp.rho, expect(gdp.step, float), expect(gdp.steps, int), TAU, gdp.rho * N / 4.0 + TAU)
+    assert gaussian_delta(mu, 1.0) <= 1e-6
+
+
+def test_restricted_draws_pay_by_the_smaller_curve(place_with_records: Path) -> None:
+    for order in (1.5, 10.0):
+        assert min(divergences_of_range(0.7, order)) == pytest.approx(bounded_range_rdp(0.7, order))
+    near = [min(divergences_of_range(0.7, 1.0 + gap)) for gap in (0.0, 1e-7)]
+    assert near[0] == pytest.approx(near[1], rel=1e-5)
+    assert divergences_of_range(0.7, 1.0)[0] == pytest.approx(divergences_of_range(0.7, 1.0 + 1e-6)[0], rel=1e-4)
+    for epsilon, order in ((0.1, 1.0), (20.0, 1.0), (20.0, 100.0)):
+        assert min(divergences_of_range(restricted_range(epsilon, order), order)) == pytest.approx(epsilon)
+    cell = grid(study_of(place_with_records))[0]
+    law = law_of("ops", Price("20", order="100"), cell)
+    assert law.radius == N / TAU, "c / beta"
+    assert 2.0 * law.rho * expect(law.radius, float) == pytest.approx(restricted_range(20.0, 100.0))
+
+
+# --- rows and draws --------------------------------------------------------------------------------------------------
+
+
+def test_rows_are_those_of_the_paper(place_with_records: Path) -> None:
+    design = expect(model_of(grid(study_of(place_with_records))[0].case, N).design, UnitRows)
+    rows = design.rows(np.array([[0, 0], [1 << 16, 2]]))
+    np.testing.assert_allclose(rows, [[-0.5, 0.5, -0.5, -0.5], [0.5, -0.5, -0.5, 0.5]])
+    odd = design.rows(np.array([[1 << 15, 1]]))
+    np.testing.assert_allclose(odd, np.array([[0.0, -0.5, 0.5, -0.5]]) / math.sqrt(0.75))
+    assert design.row_norm == 1.0
+    assert model_of(grid(study_of(place_with_records))[0].case, N).curvature(N, 2).slope == 1.0
+
+
+def test_draws_in_one_dimension_are_those_of_the_posterior() -> None:
+    """Six records, far from normal. Kolmogorov-Smirnov of 4,000 independent chains; false fail 1e-6."""
+    x, y = np.array([[[1.0], [0.8], [-0.5], [1.0], [0.2], [0.9]]]), np.array([[1.0, 1.0, 0.0, 1.0, 0.0, 1.0]])
+
+    def density(w: float, radius: float | None) -> float:
+        t = x[0, :, 0] * w
+        inside = radius is None or abs(w) <= radius
+        return inside * math.exp(-0.9 * float((np.logaddexp(0.0, t) - y[0] * t).sum()) - 0.05 * w * w)
+
+    places = np.linspace(-12.0, 18.0, 60_001)
+    for radius in (None, 3.0):
+        drawn = draw_posterior(Posterior(x, y, 0.9, 0.1, radius), 4000, 60, np.random.default_rng(2))
+        masses = np.cumsum([density(float(w), radius) for w in places])
+        cumulative = masses / masses[-1]
+        found = drawn.draws[0, 0]
+        assert stats.kstest(found, lambda w, c=cumulative: np.interp(w, places, c)).pvalue >= FALSE_FAIL
+        assert 0.2 < drawn.acceptance < 1.0
+        assert drawn.r_hat < 1.1
+
+
+def test_draws_in_two_dimensions_have_the_moments_of_quadrature() -> None:
+    """Two sets of records at once: means of 4,000 independent chains within 5 standard errors, false fail 4e-6."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1.0, 1.0, (2, 12, 2))
+    y = (rng.random((2, 12)) < 0.7).astype(float)
+    drawn = draw_posterior(Posterior(x, y, 1.0, 0.3), 4000, 40, rng).draws
+    line = np.linspace(-14.0, 14.0, 561)
+    a, b = (part.ravel() for part in np.meshgrid(line, line))
+    for each, classes, (first, second) in zip(x, y, drawn, strict=True):
+        t = each @ np.array([a, b])
+        log = -(np.logaddexp(0.0, t) - classes[:, None] * t).sum(axis=0) - 0.15 * (a * a + b * b)
+        masses = np.exp(log - log.max())
+        masses /= masses.sum()
+        for expected, values in (
+            (masses @ a, first),
+            (masses @ (a * b), first * second),
+            (masses @ (b * b), second * second),
+        ):
+            assert abs(values.mean() - expected) <= 5.0 * values.std() / math.sqrt(len(values))
+
+
+def test_the_mode_is_where_the_gradient_vanishes() -> None:
+    """Also where Newton's full step would leave: separable classes and hardly a prior."""
+    x = np.array([[[1.0, 0.0], [0.9, 0.1], [-1.0, 0.2], [-0.8, 0.0]]])
+    y = np.array([[1.0, 1.0, 0.0, 0.0]])
+    (w,) = mode_of(Posterior(x, y, 1.0, 1e-4))
+    np.testing.assert_allclose(x[0].T @ (expit(x[0] @ w) - y[0]) + 1e-4 * w, 0.0, atol=1e-6)
+
+
+def test_a_released_chain_is_near_its_posterior(place_with_records: Path) -> None:
+    """With next to no step error its negative log-likelihood is that of exact draws within 5 standard errors."""
+    study = study_of(place_with_records, trials="60", methods=["true-posterior", "gdp-langevin"], epsilon=["100"])
+    exact, chain = (cell.compute() for cell in grid(study)[:2])
+    away = chain.trials["nll"] - exact.trials["nll"]
+    assert abs(away.mean()) <= 5.0 * away.std() / math.sqrt(60) + 0.01
+    assert float(str(exact.measures["error"])) < float(str(exact.measures["commonest"]))
+
+
+# --- what is said ----------------------------------------------------------------------------------------------------
+
+
+def test_a_statement_follows_from_its_numbers() -> None:
+    clear = Difference("1", False, -0.1, 0.01, 0.2, 0.01, 1.3)
+    even = Difference("2", False, 0.01, 0.01, -0.01, 0.01, 1.4)
+    text = statement("gdp-langevin", "minami-langevin", [clear, even, Difference("3", True, 0.0, 0.0, 0.0, 0.0, 1.0)])
+    assert (
+        "its test error is lower by more than 2 standard errors at epsilon 1, not clearly different at epsilon 2"
+        in text
+    )
+    assert "its negative log-likelihood is **against expectation** higher at epsilon 1" in text
+    assert "one law at epsilon 3" in text
+    assert "1.3 to 1.4 times" in text
+
+
+def test_the_study_of_the_paper_is_valid() -> None:
+    study = expect(read_study(CONFIG), LogisticStudy)
+    cells = grid(study)
+    assert {cell.n_train for cell in cells} == {2784, 32_561}
+    assert len(cells) == 2 * (1 + 3 * 7 * 4 + 4 * 2)
+    assert {cell.case.beta for cell in cells} == {0.001}
+    longest = max(cell.law.steps or 0 for cell in cells)
+    assert longest < study.langevin_steps, "no horizon is cut"
