@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def standard_error(values: Floats) -> float:
     """Return the standard error of a mean of independent trials."""
-    return float(values.std(ddof=1) / math.sqrt(len(values)))
+    return float((values - values[0]).std(ddof=1) / math.sqrt(len(values)))  # of equal numbers exactly zero
 
 
 def mean_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:

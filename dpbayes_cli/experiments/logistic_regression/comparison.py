@@ -9,6 +9,7 @@ from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
 from dpbayes_cli.experiments.logistic_regression.study import Method
 from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.store import FinishedCell
+from dpbayes_cli.gibbs_plan import HOTTEST
 
 Results = Sequence[tuple[LogisticCell, FinishedCell]]
 
@@ -35,6 +36,7 @@ class Difference:
         error, error_se: the mean of the first's test error less the second's, with its standard error.
         nll, nll_se: the same of the mean negative log-likelihood.
         gain: the first's temperature over the second's.
+        whole: whether both have the temperature of the true posterior.
     """
 
     epsilon: str
@@ -44,6 +46,7 @@ class Difference:
     nll: float
     nll_se: float
     gain: float
+    whole: bool = False
 
     def sign(self, measure: str) -> int:
         """Return -1 where the first is clearly lower, 1 where it is clearly higher, otherwise 0."""
@@ -73,5 +76,6 @@ def differences(own: Results, family: str, first: Method, second: Method) -> lis
             continue
         (a, of_a), (b, of_b) = pair[0], pair[1]
         error, nll = (mean_difference(of_a.trials[name], of_b.trials[name]) for name in ("error", "nll"))
-        made.append(Difference(epsilon, a.law == b.law, *error, *nll, a.law.rho / b.law.rho))
+        whole = a.law.rho == b.law.rho == HOTTEST and a.law.tau == b.law.tau
+        made.append(Difference(epsilon, a.law == b.law, *error, *nll, a.law.rho / b.law.rho, whole))
     return made

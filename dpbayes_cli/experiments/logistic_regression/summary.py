@@ -62,7 +62,9 @@ def _case(name: str, results: Results) -> list[str]:
     """Return the parts of the summary that a case has."""
     own = [(cell, result) for cell, result in results if cell.name == name]
     first, found = own[0]
-    drawn = "others in each trial" if first.case.test is None else "the same in each trial"
+    drawn = "others in each trial"
+    if first.case.test is not None:
+        drawn = "the same in each trial: standard errors are those of the draws alone"
     parts = [
         f"## {name}",
         f"Learned from {first.n_train} records, {drawn}; prior precision n beta = {first.n_train * first.case.beta:g}. "
@@ -147,8 +149,15 @@ def statement(first: str, second: str, apart: Sequence[Difference]) -> str:
             parts.append(f"its {what} is {', '.join(said)} (differences: {numbers})")
     if same:
         parts.append(f"both draw from one law at epsilon {', '.join(same)}")
-    gains = [each.gain for each in apart if not each.same_law]
+    gains = [each.gain for each in apart if not each.same_law and not each.whole]
+    whole = [each.epsilon for each in apart if each.whole and not each.same_law]
     more = ""
-    if gains and "langevin" in second:
-        more = f" Its temperature is {min(gains):.3g} to {max(gains):.3g} times the other's."
+    if gains and "langevin" in first:
+        more = f" Its temperature is {min(gains):.3g} to {max(gains):.3g} times the other's"
+        more += " where one of them is below 1." if whole or same else "."
+    if whole:
+        more += (
+            f" At epsilon {', '.join(whole)} both have the temperature of the true posterior, and differ by what a "
+            "chain of finite steps is off."
+        )
     return f"**`{first}` against `{second}`**: {'; '.join(parts)}.{more}"

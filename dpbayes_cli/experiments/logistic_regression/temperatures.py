@@ -135,8 +135,8 @@ def _minami(chains: Chains, price: Price) -> Chain:
     if price.delta is None:
         raise ValueError("the rule of Minami et al. has a price at a delta")
     tau = chains.model.precision
-    rho = min(HOTTEST, minami_temperature(float(price.epsilon), float(price.delta), _SLOPE, tau))
-    return chains.chain(rho * UNDER, tau)
+    rho = minami_temperature(float(price.epsilon), float(price.delta), _SLOPE, tau) * UNDER
+    return chains.chain(min(HOTTEST, rho), tau)
 
 
 def divergences_of_range(range_: float, order: float) -> tuple[float, float]:
