@@ -31,8 +31,9 @@ def summary_markdown(study: LinearStudy, results: Results, figures: Sequence[str
         *_skipped(study),
         *(part for name in study.cases for part in _case(name, study, results)),
         "## Figures\n\n" + "\n".join(f"- [{name}]({name})" for name in figures),
-        "The best prior is found by looking at the results, which no custodian can. Mean squared errors are in the squared units of the target, plus or minus one standard error of the mean over "
-        "trials. `non-private` predicts by the mean of the whole posterior.",
+        "The best prior is found by looking at the results, which no custodian can. Mean squared errors are in the "
+        "squared units of the target, plus or minus one standard error of the mean over trials. `non-private` predicts "
+        "by the mean of the whole posterior.",
     ]
     return ("\n\n".join(lines) + "\n").encode("utf-8")
 
