@@ -40,11 +40,13 @@ def command(
     \b
     dpbayes experiment configs/experiments/calibration.yaml --jobs 2
     dpbayes experiment configs/experiments/naive-bayes.yaml --jobs 2
+    dpbayes experiment configs/experiments/logistic-regression.yaml --case abalone
+    dpbayes experiment configs/experiments/linear-regression.yaml
 
-    study: calibration asks whether posteriors hold the truth as often as they say, study: classification how well new
-    records are predicted. Parameters are drawn from the prior, records from the model (or read from files), noise from
-    its law. The directory keeps every finished cell: the same command finishes a killed run, and a changed study
-    recomputes the cells that changed.
+    study: calibration asks whether posteriors hold the truth as often as they say; study: classification,
+    logistic-regression and linear-regression ask how well new records are predicted. Parameters are drawn from the
+    prior, records from the model (or read from files), noise from its law. The directory keeps every finished cell: the
+    same command finishes a killed run, and a changed study recomputes the cells that changed.
     """
     from dpbayes_cli.experiments import NOT_PRIVATE
     from dpbayes_cli.experiments.kinds import kind_of, read_study
