@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LINES: dict[Method, tuple[str, str]] = {"truncated-sampler": ("o", "-"), "noise-aware": ("^", "--")}
+_SHORT: dict[Method, str] = {"truncated-sampler": "sampler", "noise-aware": "noise-aware"}
 _COLORS = ("tab:red", "tab:orange", "tab:green", "tab:blue", "tab:purple")
 
 
@@ -24,7 +25,7 @@ def charts(study: LinearStudy, results: Results) -> dict[str, bytes]:
         for k, epsilon in enumerate(study.epsilon):
             for method, (marker, line) in _LINES.items():
                 found = [pair for pair in own if (pair[0].epsilon, pair[0].method) == (epsilon, method)]
-                _line(axes, found, f"{method}, epsilon {epsilon}", (_COLORS[k % len(_COLORS)], marker, line))
+                _line(axes, found, f"{_SHORT[method]}, epsilon {epsilon}", (_COLORS[k % len(_COLORS)], marker, line))
         mean = own[0][1].measures["mean_mse"]
         if mean is not None:
             axes.axhline(mean, color="0.6", linewidth=1.2, linestyle="-.", label="mean of the target")
@@ -36,7 +37,7 @@ def charts(study: LinearStudy, results: Results) -> dict[str, bytes]:
 
     panels = [(name,) for name in study.cases]
     title = "Mean squared error of predictions; bars: two standard errors"
-    return {"mse.svg": stamped_panels(panels, min(len(panels), 2), draw, title, share_y=False, panel=4.2)}
+    return {"mse.svg": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.2)}
 
 
 def _line(axes: Axes, found: Results, label: str, style: tuple[str, str, str]) -> None:
