@@ -196,7 +196,8 @@ def test_a_budget_survives_being_stored(budget: Budget) -> None:
 
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.kind)
 def test_an_amendment_keeps_the_notion(budget: Budget) -> None:
-    name = "rdp" if isinstance(budget, RenyiBudget) else next(iter(budget.total))
+    named = {RenyiBudget.kind: "rdp", GaussianBudget.kind: "mu"}
+    name = named.get(budget.kind, next(iter(budget.total)))
     amended = budget.amended({name: Decimal("0.75")})
     assert amended.shape == budget.shape
     assert amended != budget
