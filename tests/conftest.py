@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 from dpbayes_cli.main import run
+from dpbayes_cli.threads import single_threaded
+
+single_threaded()  # before NumPy is imported: as the command line does
 
 ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"

@@ -526,7 +526,30 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize(("file", "old", "new", "test"), MUTANTS.values(), ids=MUTANTS.keys())
+OFTEN = {
+    "sensitivity halved (binary)", "sensitivity halved (networks)", "sensitivity halved (parities)",
+    "clamp removed: an undeclared value counts", "a malformed record counts", "published before it is sealed",
+    "a charge that is not counted", "computed from before it is sealed", "temperature doubled", "slack forgotten",
+    "lambda off by one", "L1 taken for L2", "bounds that are not charged", "the chain is not checked",
+    "the number of records shown under add-remove", "the exact counts written beside the noisy ones",
+    "an engine's text in a message", "codes that overlap by a bit", "a chain of twice the step",
+    "half the noise of a chain", "a chain that starts where the data are", "rows that are not clipped",
+    "a factor forgotten in the curvature", "one gradient charged where two differ",
+}  # fmt: skip
+"""Bugs that the fast tests plant; the slow ones plant the others."""
+
+
+def test_the_bugs_of_the_fast_tests_exist() -> None:
+    assert MUTANTS.keys() >= OFTEN
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "test"),
+    [
+        pytest.param(*mutant, id=name, marks=() if name in OFTEN else pytest.mark.slow)
+        for name, mutant in MUTANTS.items()
+    ],
+)
 def test_a_planted_bug_is_caught(file: str, old: str, new: str, test: str, tmp_path: Path) -> None:
     for name in ("dpbayes_cli", "tests", "sample_data", "configs"):
         shutil.copytree(ROOT / name, tmp_path / "copy" / name, ignore=shutil.ignore_patterns("*.pyc.*"))

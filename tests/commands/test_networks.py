@@ -337,11 +337,11 @@ def test_plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
     assert planned["guarantee"]["epsilon"] == 1.0
     assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.12
     assert planned["expected"]["inflation"] > 1.0
-    offered = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "60", "--compare", "--json").json
+    offered = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "15", "--compare", "--json").json
     assert {each["mechanism"] for each in offered} == {named(mechanism) for mechanism in MECHANISMS}
     plain = {each["mechanism"]: each["expected"]["nonprivate_sd"] for each in offered if "refused" not in each}
     assert {plain["ops"], plain["map"]} == {plain["rdp-diffuse"]}, "the same rows of the same records"
-    assert plain["laplace"] == pytest.approx(plain["ops"], rel=0.2), "the class alone would have half of it"
+    assert plain["laplace"] == pytest.approx(plain["ops"], rel=0.45), "the class alone would have half of it"
     shown = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "3", "--compare").out
     assert all(named(mechanism) in shown for mechanism in MECHANISMS)
 
