@@ -155,6 +155,7 @@ def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
     assert page.attributes("aside")[0]["class"] == "warnings"
 
 
+@pytest.mark.slow
 def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.inference.convolution.affordable_draws", lambda *_: 0)
     question = ["--model", "dirichlet-categorical", "--eps", "2", "--categories", "0,1,a,b,c", "--samples", "1000"]

@@ -442,7 +442,10 @@ def test_the_idealized_draws_are_those_of_the_mechanism() -> None:
 # --- the study of the paper ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", ["sixteen-features", "one-parent", "two-parents", "three-parents", "adult"])
+OFTEN, SELDOM = ("sixteen-features", "one-parent"), ("two-parents", "three-parents", "adult")
+
+
+@pytest.mark.parametrize("case", [*OFTEN, *(pytest.param(case, marks=pytest.mark.slow) for case in SELDOM)])
 def test_the_study_of_the_paper_runs(case: str, dpbayes: Cli) -> None:
     """The whole is planned, and one price of it is run."""
     study = expect(read_study(NAIVE_BAYES), ClassificationStudy)

@@ -156,7 +156,9 @@ def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon
     assert_uniform(values, FALSE_FAIL)
 
 
-@pytest.mark.parametrize("rho", ["0.0001", "0.01", "1"])
+@pytest.mark.parametrize(
+    "rho", [pytest.param("0.0001", marks=pytest.mark.slow), "0.01", pytest.param("1", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(("n", "complete"), [(10, True), (10, False), (1000, True), (1000, False)])
 @pytest.mark.parametrize("name", list(MODELS))
 def test_gaussian_noise_is_calibrated_too_and_a_third_of_it_is_not(name: str, n: int, complete: bool, rho: str) -> None:
