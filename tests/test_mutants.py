@@ -538,6 +538,12 @@ OFTEN = {
 }  # fmt: skip
 """Bugs that the fast tests plant; the slow ones plant the others."""
 
+PYTEST = [
+    sys.executable, "-m", "pytest", "-o", "addopts=", "-m", "not slow", "-x", "-p", "no:cacheprovider", "--assert=plain",
+]  # fmt: skip
+"""Asserts stay plain: where the environment names a CI, the difference of two long lists is printed whole, which took
+hours of a test that had failed as it should."""
+
 
 def test_the_bugs_of_the_fast_tests_exist() -> None:
     assert MUTANTS.keys() >= OFTEN
@@ -559,8 +565,7 @@ def test_a_planted_bug_is_caught(file: str, old: str, new: str, test: str, tmp_p
     assert source.count(old) == 1, "the line to change is not there any more"
     subject.write_text(source.replace(old, new), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-o", "addopts=", "-m", "not slow", "-x", "-p", "no:cacheprovider", test],
-        cwd=tmp_path / "copy", capture_output=True, text=True, check=False,
+        [*PYTEST, test], cwd=tmp_path / "copy", capture_output=True, text=True, check=False,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )  # fmt: skip
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-2000:]
