@@ -63,8 +63,8 @@ class CoefficientPredictor(Predictor):
         if isinstance(target, NumericColumn):
             return Numbers(mean)
         if self.model.has_probabilities:
-            return ClassProbabilities(target.levels, np.column_stack([1.0 - mean, mean]))
-        return ClassScores(target.levels, mean)
+            return ClassProbabilities(np.column_stack([1.0 - mean, mean]), target.levels)
+        return ClassScores(mean, target.levels)
 
     def _mean(self, features: Integers) -> Floats:
         mean: Floats = self.model.predicted(self.draws, self.model.design.rows(features)).mean(axis=1)

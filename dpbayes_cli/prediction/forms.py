@@ -4,24 +4,30 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
 
-LEVELS = (0.05, 0.5, 0.95)
-"""The levels of predictive quantiles: the first and the last are the ends of the central interval."""
+LEVELS = (0.05, 0.95)
+"""The levels of predictive quantiles: the ends of the central interval."""
 COVERAGE = 0.9
 """How likely the central interval holds the target."""
 
 
+@dataclass(frozen=True)
 class Prediction(ABC):
-    """Predictions of several records, in their order; NaN where nothing can be said of one."""
+    """Predictions of several records, in their order; NaN where nothing can be said of one.
 
-    @abstractmethod
+    Attributes:
+        values: what is predicted, one row a record.
+    """
+
+    values: Floats
+
     def __len__(self) -> int:
-        """Return the number of records."""
+        return len(self.values)
 
     @abstractmethod
     def header(self, target: str) -> list[str]:
@@ -35,9 +41,13 @@ class Prediction(ABC):
     def documents(self) -> list[dict[str, Any]]:
         """Return each record's prediction for a JSON document."""
 
-    @abstractmethod
     def joined(self, others: Sequence[Self]) -> Self:
         """Return these predictions and those of more records after them."""
+        import numpy as np
+
+        whole = [self, *others]
+        names = [item.name for item in fields(self) if isinstance(getattr(self, item.name), np.ndarray)]
+        return replace(self, **{name: np.concatenate([getattr(each, name) for each in whole]) for name in names})
 
     @property
     def classes(self) -> tuple[str, ...] | None:
@@ -46,24 +56,29 @@ class Prediction(ABC):
 
 
 @dataclass(frozen=True)
-class ClassProbabilities(Prediction):
-    """Probabilities of classes.
+class ClassPrediction(Prediction):
+    """Predictions of a class.
 
     Attributes:
         levels: the classes.
-        values: shape (n_records, n_classes).
     """
 
     levels: tuple[str, ...]
-    values: Floats
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     @property
     def classes(self) -> tuple[str, ...]:
         """The classes."""
         return self.levels
+
+
+@dataclass(frozen=True)
+class ClassProbabilities(ClassPrediction):
+    """Probabilities of classes.
+
+    Attributes:
+        values: shape (n_records, n_classes).
+        levels: the classes.
+    """
 
     @property
     def labels(self) -> list[str]:
@@ -90,32 +105,15 @@ class ClassProbabilities(Prediction):
             for label, row in zip(self.labels, self.values.tolist(), strict=True)
         ]
 
-    def joined(self, others: Sequence[Self]) -> Self:
-        """Return these and more; see ``Prediction``."""
-        import numpy as np
-
-        return type(self)(self.levels, np.concatenate([self.values, *(each.values for each in others)]))
-
 
 @dataclass(frozen=True)
-class ClassScores(Prediction):
+class ClassScores(ClassPrediction):
     """Scores that are no probabilities: above zero for the second of two classes.
 
     Attributes:
-        levels: the two classes.
         values: shape (n_records,).
+        levels: the two classes.
     """
-
-    levels: tuple[str, ...]
-    values: Floats
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The classes."""
-        return self.levels
 
     @property
     def labels(self) -> list[str]:
@@ -138,12 +136,6 @@ class ClassScores(Prediction):
             for label, value in zip(self.labels, self.values.tolist(), strict=True)
         ]
 
-    def joined(self, others: Sequence[Self]) -> Self:
-        """Return these and more; see ``Prediction``."""
-        import numpy as np
-
-        return type(self)(self.levels, np.concatenate([self.values, *(each.values for each in others)]))
-
 
 @dataclass(frozen=True)
 class Numbers(Prediction):
@@ -152,11 +144,6 @@ class Numbers(Prediction):
     Attributes:
         values: shape (n_records,).
     """
-
-    values: Floats
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def header(self, target: str) -> list[str]:
         """Return the prediction's column."""
@@ -171,12 +158,6 @@ class Numbers(Prediction):
         """Return the predictions."""
         return [{"prediction": _or_none(value)} for value in self.values.tolist()]
 
-    def joined(self, others: Sequence[Self]) -> Self:
-        """Return these and more; see ``Prediction``."""
-        import numpy as np
-
-        return type(self)(np.concatenate([self.values, *(each.values for each in others)]))
-
 
 @dataclass(frozen=True)
 class PredictiveLaws(Prediction):
@@ -188,12 +169,8 @@ class PredictiveLaws(Prediction):
         quantiles: at ``LEVELS``, shape (n_records, n_levels).
     """
 
-    values: Floats
     sd: Floats
     quantiles: Floats
-
-    def __len__(self) -> int:
-        return len(self.values)
 
     def header(self, target: str) -> list[str]:
         """Return the prediction's column, those of the standard deviation and of the ends of the interval."""
@@ -208,17 +185,6 @@ class PredictiveLaws(Prediction):
         """Return mean, standard deviation and ends of the interval."""
         names = ("prediction", "sd", "q05", "q95")
         return [dict(zip(names, map(_or_none, row), strict=True)) for row in self._table()]
-
-    def joined(self, others: Sequence[Self]) -> Self:
-        """Return these and more; see ``Prediction``."""
-        import numpy as np
-
-        whole = [self, *others]
-        return type(self)(
-            np.concatenate([each.values for each in whole]),
-            np.concatenate([each.sd for each in whole]),
-            np.concatenate([each.quantiles for each in whole]),
-        )
 
     def _table(self) -> list[list[float]]:
         import numpy as np

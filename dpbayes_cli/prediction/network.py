@@ -56,5 +56,5 @@ class NetworkPredictor(Predictor):
         network = self.model.network
         classes = network.levels[self.target]
         if not len(codes):
-            return ClassProbabilities(classes, np.empty((0, len(classes))))
-        return ClassProbabilities(classes, class_probabilities(network, self.target, self.draws, codes))
+            return ClassProbabilities(np.empty((0, len(classes))), classes)
+        return ClassProbabilities(class_probabilities(network, self.target, self.draws, codes), classes)

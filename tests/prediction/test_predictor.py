@@ -148,7 +148,7 @@ def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_t
     predicted = found.predict(codes)
     np.testing.assert_allclose(seen[0], [[-5.0, 1.0], [5.0, 0.0]])
     np.testing.assert_array_equal(predicted.values, [-5.0, 5.0, math.nan, math.nan])
-    assert predicted.quantiles.shape == (4, 3)
+    assert predicted.quantiles.shape == (4, 2)
     assert found.log_densities(codes, np.zeros(4)) is None
 
 
