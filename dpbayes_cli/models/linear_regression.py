@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Line, LinearPosterior, total_of
-from dpbayes_cli.columns import NumericColumn, RecordPolicy, check_bounds
+from dpbayes_cli.capabilities import Line, LinearPosterior
+from dpbayes_cli.columns import check_bounds
 from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.problems import NoisySums
+from dpbayes_cli.joint_normal import STEPS, JointNormal
 from dpbayes_cli.regression_records import RegressionRecords
-from dpbayes_cli.statistic import Statistic, evaluate, has_null, second_moments
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.numeric import Floats
 
-STEPS = 1 << 14
-"""Grid steps between the bounds: products of a billion records stay below 2^60."""
 LARGEST = 1e12
 MOST_FEATURES = 5
 INTERCEPT = "intercept"
@@ -89,10 +83,12 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class LinearRegression(LinearPosterior):
+class LinearRegression(JointNormal, LinearPosterior):
     """The target is N(intercept + sum of beta_j x_j, variance) given the features x, and these are a normal vector.
 
     The columns are the target and then the features in alphabetical order; each is clamped to public bounds.
+
+    Privacy: that of ``JointNormal.statistic``, for the target and all features.
 
     Source: Bernstein and Sheldon 2018 sec. 3.2 (Alg. 1) and 2019; Zhang et al. 2016 sec. 5.2.
     """
@@ -105,16 +101,16 @@ class LinearRegression(LinearPosterior):
         "in the units of the file.",
         guarantee="That of the mechanism. In units of the ranges one record moves all of them together by at most "
         "(D + 1)^2 in L1, and 4 (D + 1)^2 in squared L2, less 4 where D is even; the number of records costs nothing.",
-        assumptions="The target is normal given the features, and these are normal vectors. A priori variance ~ "
-        "k deviation_0^2 / chi-square(2 + k), k = variance_strength; slope_j ~ N(0, variance / (slope_strength "
+        assumptions="The target is normal given the features, and these are normal vectors. A priori variance ~ k "
+        "deviation_0^2 / chi-square(2 + k), k = variance_strength; slope_j ~ N(0, variance / (slope_strength "
         "deviation_j^2)); at the features' prior means the line is at the target's + N(0, variance / strength): the "
-        "conjugate prior of regression. Independently of it the features' covariance is inverse Wishart, D + k degrees "
-        "of freedom, expectation diag(deviation^2), and their means are N(mean, covariance / strength). By default "
-        "k is 0.2, for a larger one all but excludes features that go closely together. "
-        "Each number is clamped to its public bounds and "
-        "rounded to a grid of 2^14 steps; a record with an invalid number is invalid. The posterior takes the bounds "
-        "for never reached, and warns where it expects otherwise. Where noise matters, that the features are normal "
-        "matters too, through the spread of their squares; without noise it does not.",
+        "conjugate prior of regression. Independently of it the features' covariance is inverse Wishart, D + k "
+        "degrees of freedom, expectation diag(deviation^2), and their means are N(mean, covariance / strength). By "
+        "default k is 0.2, for a larger one all but excludes features that go closely together. Each number is "
+        "clamped to its public bounds and rounded to a grid of 2^14 steps; a record with an invalid number is "
+        "invalid. The posterior takes the bounds for never reached, and warns where it expects otherwise. Where noise "
+        "matters, that the features are normal matters too, through the spread of their squares; without noise it "
+        "does not.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
         corrections="Bernstein and Sheldon 2019 need fourth moments of the features for the spread of the sums given "
@@ -129,10 +125,6 @@ class LinearRegression(LinearPosterior):
     domain_type: ClassVar[type[Section]] = LinearRegressionDomain
     prior_type: ClassVar[type[Section]] = LinearRegressionPrior
 
-    bounds: tuple[tuple[str, float, float], ...]
-    prior_mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-    strength: float
     slope_strength: float
     variance_strength: float
     variance: float | None = None
@@ -173,16 +165,6 @@ class LinearRegression(LinearPosterior):
         return cls(bounds, mean, deviation, *strengths, asked.variance)
 
     @property
-    def columns(self) -> tuple[NumericColumn, ...]:
-        """The target, then the features."""
-        return tuple(NumericColumn(name, low, high, STEPS) for name, low, high in self.bounds)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """Their names in the file."""
-        return tuple(name for name, _, _ in self.bounds)
-
-    @property
     def features(self) -> tuple[str, ...]:
         """The names of the features, in the order of the slopes."""
         return self.column_names[1:]
@@ -214,24 +196,9 @@ class LinearRegression(LinearPosterior):
             return draws
         return np.hstack([draws, np.full((len(draws), 1), self.variance)])
 
-    def clamped(self, features: "Floats") -> "Floats":
-        """Return features clamped to their public bounds, shape (n_records, n_features); NaN stays NaN."""
-        import numpy as np
-
-        ends = np.array([(low, high) for _, low, high in self.bounds[1:]])
-        return np.clip(features, ends[:, 0], ends[:, 1])
-
-    def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sums, squares and products, and the number of valid records where it is private.
-
-        Privacy: that of ``second_moments``: L1 (D + 1)^2 S^2, S the number of grid steps, D columns with the target.
-        Source: mechanisms, integer statistics on a public grid.
-        """
-        return second_moments(self.columns, policy)
-
     def line(self) -> Line:
         """Return the regression with its known variance; see ``LinearPosterior``."""
-        law = self._law(counted=False)
+        law = self.law(counted=False)
         if law.variance is None:
             raise SpecError(
                 "draws need the variance of the target given the features",
@@ -242,31 +209,11 @@ class LinearRegression(LinearPosterior):
         slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
         return Line(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
 
-    def _law(self, counted: bool) -> RegressionRecords:
-        box = [((high - low) / 2.0, (high + low) / 2.0) for _, low, high in self.bounds]
-        mean = tuple((m - middle) / half for m, (half, middle) in zip(self.prior_mean, box, strict=True))
-        deviation = tuple(s / half for s, (half, _) in zip(self.deviation, box, strict=True))
-        freedom = len(box) + 1.0 + self.variance_strength
-        variance = None if self.variance is None else self.variance / box[0][0] ** 2
+    def law(self, counted: bool) -> RegressionRecords:
+        """Return the law of what a record adds; see ``JointNormal``."""
+        half = (self.bounds[0][2] - self.bounds[0][1]) / 2.0
+        freedom = len(self.bounds) + 1.0 + self.variance_strength
+        variance = None if self.variance is None else self.variance / half**2
         return RegressionRecords(
-            mean, deviation, self.strength, freedom, self.columns, counted, self.slope_strength, variance
+            *self.scaled_prior, self.strength, freedom, self.columns, counted, self.slope_strength, variance
         )
-
-    def problem(
-        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
-    ) -> NoisySums:
-        """State the latent-sum problem; see ``NoisyStatistics``."""
-        counted = has_null(policy, *self.columns)
-        law = self._law(counted)
-        return NoisySums(law, tuple(released), noise, total_of(policy, n_records), STEPS**2 if counted else 0)
-
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
-        law = self._law(counted=False)
-        point = law.draw_prior(1, rng)
-        (mean,), (covariance,) = law.scaled(point)
-        half, middle = law.box
-        numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
-        return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)

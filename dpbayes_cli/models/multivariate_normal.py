@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import total_of
-from dpbayes_cli.columns import NumericColumn, RecordPolicy, check_bounds
-from dpbayes_cli.contracts import Card, NoisyStatistics, Positive, Section, expect
+from dpbayes_cli.columns import check_bounds
+from dpbayes_cli.contracts import Card, Positive, Section, expect
 from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.problems import NoisySums
-from dpbayes_cli.statistic import Statistic, evaluate, has_null, second_moments
+from dpbayes_cli.joint_normal import JointNormal
 from dpbayes_cli.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
-    import numpy as np
+    pass
 
-STEPS = 1 << 14
-"""Grid steps between the bounds: products of a billion records stay below 2^60."""
 LARGEST = 1e12
 MOST_COLUMNS = 20
 
@@ -65,7 +60,7 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class MultivariateNormal(NoisyStatistics):
+class MultivariateNormal(JointNormal):
     """Records are N(mean, covariance) vectors, each number clamped to public bounds.
 
     covariance ~ inverse Wishart(freedom, diagonal scale); mean | covariance ~ N(prior mean, covariance / strength).
@@ -95,10 +90,6 @@ class MultivariateNormal(NoisyStatistics):
     domain_type: ClassVar[type[Section]] = MultivariateNormalDomain
     prior_type: ClassVar[type[Section]] = MultivariateNormalPrior
 
-    bounds: tuple[tuple[str, float, float], ...]
-    prior_mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-    strength: float
     freedom: float
 
     @classmethod
@@ -127,16 +118,6 @@ class MultivariateNormal(NoisyStatistics):
         return cls(bounds, mean, deviation, stated.strength, freedom)
 
     @property
-    def columns(self) -> tuple[NumericColumn, ...]:
-        """The numbers."""
-        return tuple(NumericColumn(name, low, high, STEPS) for name, low, high in self.bounds)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """Their names in the file."""
-        return tuple(name for name, _, _ in self.bounds)
-
-    @property
     def parameters(self) -> tuple[str, ...]:
         """The means, then the variances and covariances row by row."""
         names = self.column_names
@@ -148,35 +129,6 @@ class MultivariateNormal(NoisyStatistics):
         """Return the mean of a new record."""
         return dict(zip(self.column_names, mean, strict=False))
 
-    def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sums, squares and products, and the number of valid records where it is private.
-
-        Privacy: that of ``second_moments``: L1 (D + 1)^2 S^2, S the number of grid steps.
-        Source: mechanisms, integer statistics on a public grid.
-        """
-        return second_moments(self.columns, policy)
-
-    def _law(self, counted: bool) -> WishartRecords:
-        box = [((high - low) / 2.0, (high + low) / 2.0) for _, low, high in self.bounds]
-        mean = tuple((m - middle) / half for m, (half, middle) in zip(self.prior_mean, box, strict=True))
-        deviation = tuple(s / half for s, (half, _) in zip(self.deviation, box, strict=True))
-        return WishartRecords(mean, deviation, self.strength, self.freedom, self.columns, counted)
-
-    def problem(
-        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
-    ) -> NoisySums:
-        """State the latent-sum problem; see ``NoisyStatistics``."""
-        counted = has_null(policy, *self.columns)
-        law = self._law(counted)
-        return NoisySums(law, tuple(released), noise, total_of(policy, n_records), STEPS**2 if counted else 0)
-
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
-        law = self._law(counted=False)
-        point = law.draw_prior(1, rng)
-        (mean,), (covariance,) = law.scaled(point)
-        half, middle = law.box
-        numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
-        return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)
+    def law(self, counted: bool) -> WishartRecords:
+        """Return the law of what a record adds; see ``JointNormal``."""
+        return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)

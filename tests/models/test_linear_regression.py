@@ -116,7 +116,7 @@ def test_without_noise_the_posterior_is_the_conjugate_one(features: int, varianc
 def test_parameters_are_the_regression_of_the_joint_law(features: int, variance: float | None) -> None:
     """Bartlett's coordinates against solving with the covariance that they stand for."""
     subject = model(features, variance)
-    law = expect(subject._law(False), RegressionRecords)
+    law = expect(subject.law(False), RegressionRecords)
     points = law.draw_prior(50, np.random.default_rng(2))
     assert points.shape[1] == law.dimension
     half, middle = law.box
@@ -135,7 +135,7 @@ def test_parameters_are_the_regression_of_the_joint_law(features: int, variance:
 def test_the_prior_is_what_the_card_says() -> None:
     """20,000 draws against their laws (Kolmogorov-Smirnov), false-fail 1e-6 together."""
     subject = model(2)
-    law = expect(subject._law(False), RegressionRecords)
+    law = expect(subject.law(False), RegressionRecords)
     points = law.draw_prior(20_000, np.random.default_rng(3))
     intercept, a, b, variance = law.parameters(points).T
     (_, covariance), (half, _) = law.scaled(points), law.box
