@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.columns import Column, NumericColumn
-from dpbayes_cli.contracts import Model
-from dpbayes_cli.design import Design, Rows, linear_predictor
+from dpbayes_cli.contracts import Model, Section, expect
+from dpbayes_cli.design import Design, Rows
 from dpbayes_cli.losses import Loss
 from dpbayes_cli.privacy.noisy_descent import Curvature
+from dpbayes_cli.regression_domain import CoefficientPrior, RegressionDomain
 
 if TYPE_CHECKING:
     from typing import Any
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
 
 
+@dataclass(frozen=True)
 class ConvexLossModel(Model):
     """A Gibbs posterior: exp(-rho sum_i loss(x_i'w; y_i) - tau |w|^2 / 2), convex, with bounded slope and curvature.
 
@@ -28,6 +31,7 @@ class ConvexLossModel(Model):
         precision: tau, that of the prior of every coefficient.
     """
 
+    prior_type: ClassVar[type[Section]] = CoefficientPrior
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log likelihood, or stands for one, so that a class has a probability."""
 
@@ -35,6 +39,18 @@ class ConvexLossModel(Model):
     target: Column | NumericColumn
     loss: Loss
     precision: float
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec."""
+        parts = expect(domain, RegressionDomain)
+        precision = expect(prior, CoefficientPrior).precision
+        return cls(parts.design, parts.target.target(), cls.loss_of(parts), precision)
+
+    @classmethod
+    @abstractmethod
+    def loss_of(cls, domain: RegressionDomain) -> Loss:
+        """Return the loss that a domain asks for."""
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
@@ -75,8 +91,19 @@ class ConvexLossModel(Model):
         Returns:
             Shape (n_rows, n_draws).
         """
-        return self.mean(linear_predictor(draws, x))
+        return self.mean(x @ draws.T)
 
     @abstractmethod
     def mean(self, t: Floats) -> Floats:
         """Return what a linear predictor predicts."""
+
+
+class ConvexNumberModel(ConvexLossModel):
+    """A model of a number, whose linear predictor is that number scaled to [-1, 1]."""
+
+    target: NumericColumn
+
+    def mean(self, t: Floats) -> Floats:
+        """Return the number in units of the target."""
+        low, high = self.target.lower, self.target.upper
+        return (low + high) / 2.0 + (high - low) / 2.0 * t

@@ -45,11 +45,6 @@ class Feature:
             return (name,)
         return tuple(f"{name}={level}" for level in self.column.levels)
 
-    @property
-    def largest(self) -> float:
-        """The largest norm of its part of a row."""
-        return 1.0
-
     def scaled(self, codes: Integers) -> Floats:
         """Return the scaled numbers of codes, shape (n_records,)."""
         import numpy as np
@@ -95,7 +90,7 @@ class Design:
     @property
     def largest(self) -> float:
         """The norm of the features' part of a row at most, before it is clipped."""
-        return math.sqrt(sum(feature.largest**2 for feature in self.features))
+        return math.sqrt(len(self.features))  # a scaled number, or the one indicator that is on: at most 1 each
 
     @property
     def radius(self) -> float:
@@ -248,18 +243,6 @@ class DesignMatrix:
         for x, y in self.blocks:
             for start in range(0, len(y), size):
                 yield x[start : start + size], y[start : start + size]
-
-
-def linear_predictor(draws: Floats, x: Any) -> Floats:
-    """Return the linear predictors of rows under draws of the coefficients, shape (n_rows, n_draws).
-
-    Args:
-        draws: shape (n_draws, width).
-        x: rows of a design.
-    """
-    import numpy as np
-
-    return np.asarray(x @ draws.T)
 
 
 def check_names(names: Sequence[str]) -> None:

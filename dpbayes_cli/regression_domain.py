@@ -1,6 +1,6 @@
 """Features and targets of regressions as a spec states them."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -85,8 +85,9 @@ class NumberTarget(Section, frozen=True, kw_only=True):
 
 
 class RegressionDomain(Section, frozen=True, kw_only=True):
-    """The features of a regression; a subclass adds the target."""
+    """The features of a regression; a subclass says what kind of target it has."""
 
+    target: Any
     features: Annotated[
         dict[str, FeatureSection], Meta(min_length=1, description="by column: its values, or the bounds of a number")
     ]
@@ -97,6 +98,7 @@ class RegressionDomain(Section, frozen=True, kw_only=True):
     ] = None
 
     def __post_init__(self) -> None:
+        check_target(self.target.column, self.features)
         check_names(self.design.names)
         if self.design.width > MOST_WIDE:
             raise ValueError(f"the design has {self.design.width:,} columns; allowed: {MOST_WIDE:,}")
@@ -113,10 +115,6 @@ class ClassDomain(RegressionDomain, frozen=True, kw_only=True):
 
     target: ClassTarget
 
-    def __post_init__(self) -> None:
-        check_target(self.target.column, self.features)
-        super().__post_init__()
-
 
 class NumberDomain(RegressionDomain, frozen=True, kw_only=True):
     """Features, and a target that is a number."""
@@ -126,10 +124,6 @@ class NumberDomain(RegressionDomain, frozen=True, kw_only=True):
         Positive | None,
         Meta(description="the scale of residuals, in units of the target; default: a twentieth of its range"),
     ] = None
-
-    def __post_init__(self) -> None:
-        check_target(self.target.column, self.features)
-        super().__post_init__()
 
     @property
     def relative_scale(self) -> float:

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from dpbayes_cli import design as module
 from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows, check_names, linear_predictor
+from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows, check_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
@@ -114,9 +114,6 @@ def test_sparse_rows_are_the_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None
             patch.setattr(module, "_DENSE", 0.0)
             assert issparse(sparse)
             assert (dense(sparse) == wide.rows(codes)).all()
-        draws = np.random.default_rng(0).normal(size=(4, wide.width))
-        assert linear_predictor(draws, sparse) == pytest.approx(dense(sparse) @ draws.T)
-        assert linear_predictor(draws, sparse).shape == (300, 4)
 
 
 def test_a_record_with_an_invalid_cell_adds_nothing_and_is_counted() -> None:

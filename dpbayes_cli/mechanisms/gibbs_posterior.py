@@ -24,17 +24,16 @@ class GibbsPosterior(Mechanism):
     summary: ClassVar[str] = "posterior draws of a convex loss by an accounted Langevin chain; Gaussian DP"
     card: ClassVar[Card] = Card(
         releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
-        "of "
-        "the loss at temperature rho with prior precision tau. Nothing else: no summary, no diagnostics of the chain.",
+        "of the loss at temperature rho with prior precision tau. Nothing else: no summary, no diagnostics of the "
+        "chain.",
         guarantee="mu-Gaussian differential privacy of the chain that runs, from a public start with a public step and "
         "horizon, whether or not it has mixed; k draws cost sqrt(k) mu. There is no pure epsilon: the account must be "
-        "one of zCDP, RDP or (epsilon, delta).",
+        "one of Gaussian DP, zCDP, RDP or (epsilon, delta).",
         assumptions="Rows have a bounded norm by construction. The number of records is public, or a public limit is "
         "stated. Floats stand in for real numbers inside the chain; the released draw is rounded to a public grid. The "
         "operating system's random numbers are secret.",
         source="Minami, Arai, Sato and Nakagawa 2016; Geumlek, Song and Chaudhuri 2017, sec. 4; Gopi, Lee and Liu "
-        "2022; "
-        "Bok, Su and Altschuler 2024.",
+        "2022; Bok, Su and Altschuler 2024.",
         corrections="The papers' guarantees are those of exact draws, which no sampler gives; here the chain itself is "
         "accounted. For the same (epsilon, delta) the exact Gaussian curve allows a larger temperature than Minami et "
         "al.: 1.27 times at (1, 1e-6). Their Corollary 8 does not follow from their Theorem 7 beyond epsilon 1; "

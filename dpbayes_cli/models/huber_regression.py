@@ -1,19 +1,13 @@
 """Huber regression: a number from features, with bounded influence of every record."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.contracts import Card, Section, expect
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import Design
+from dpbayes_cli.convex_loss import ConvexNumberModel
 from dpbayes_cli.losses import HuberLoss
-from dpbayes_cli.regression_domain import CoefficientPrior, NumberDomain
-
-if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+from dpbayes_cli.regression_domain import NumberDomain, RegressionDomain
 
 
 class HuberDomain(NumberDomain, frozen=True, kw_only=True):
@@ -25,8 +19,7 @@ class HuberDomain(NumberDomain, frozen=True, kw_only=True):
     ] = 1.345
 
 
-@dataclass(frozen=True)
-class HuberRegression(ConvexLossModel):
+class HuberRegression(ConvexNumberModel):
     """Gibbs posterior of Huber's loss of (x'w - y) / scale, y scaled to [-1, 1], w ~ N(0, I / tau).
 
     Privacy: gradient and curvature of a record's loss are bounded by those of the loss and the norm of a row, whatever
@@ -38,9 +31,8 @@ class HuberRegression(ConvexLossModel):
     summary: ClassVar[str] = "a number from features with Huber's loss, normal prior; predicts new records"
     card: ClassVar[Card] = Card(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
-        guarantee="That of the mechanism. The gradient of one record's loss has the norm c threshold / scale at "
-        "most, its "
-        "curvature c^2 / scale^2, with the scale of a target that goes from -1 to 1.",
+        guarantee="That of the mechanism. The gradient of one record's loss has the norm c threshold / scale at most, "
+        "its curvature c^2 / scale^2, with the scale of a target that goes from -1 to 1.",
         assumptions="As logistic-regression; the target is clamped to public bounds. The loss is squared near zero and "
         "linear beyond the threshold.",
         source="Huber 1964; Minami, Arai, Sato and Nakagawa 2016.",
@@ -48,20 +40,9 @@ class HuberRegression(ConvexLossModel):
         prefer_when="Predicting a number where linear-regression's bounds would have to be wide for a few records.",
     )
     domain_type: ClassVar[type[Section]] = HuberDomain
-    prior_type: ClassVar[type[Section]] = CoefficientPrior
-
-    design: Design
-    target: NumericColumn
-    precision: float
-    loss: HuberLoss
 
     @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+    def loss_of(cls, domain: RegressionDomain) -> HuberLoss:
+        """Return the loss."""
         parts = expect(domain, HuberDomain)
-        loss = HuberLoss(parts.threshold, parts.relative_scale)
-        return cls(parts.design, parts.target.target(), expect(prior, CoefficientPrior).precision, loss)
-
-    def mean(self, t: "Floats") -> "Floats":
-        """Return the number in units of the target."""
-        return (self.target.lower + self.target.upper) / 2.0 + (self.target.upper - self.target.lower) / 2.0 * t
+        return HuberLoss(parts.threshold, parts.relative_scale)

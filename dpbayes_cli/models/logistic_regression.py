@@ -1,20 +1,16 @@
 """Logistic regression: the probability of a class from features."""
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.columns import Column
-from dpbayes_cli.contracts import Card, Section, expect
+from dpbayes_cli.contracts import Card, Section
 from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import Design
 from dpbayes_cli.losses import LogisticLoss
-from dpbayes_cli.regression_domain import ClassDomain, CoefficientPrior
+from dpbayes_cli.regression_domain import ClassDomain, RegressionDomain
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
 
 
-@dataclass(frozen=True)
 class LogisticRegression(ConvexLossModel):
     """P(y = 1 | x) = sigma(x'w), w ~ N(0, I / tau).
 
@@ -29,8 +25,7 @@ class LogisticRegression(ConvexLossModel):
     card: ClassVar[Card] = Card(
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
-        "with "
-        "an intercept; its curvature is c^2 / 4 at most.",
+        "with an intercept; its curvature is c^2 / 4 at most.",
         assumptions="Numbers have public bounds, texts public lists; a record's features are clipped to a public norm. "
         "Coefficients are those of the scaled design: a number goes from -1 to 1 between its bounds.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
@@ -38,18 +33,11 @@ class LogisticRegression(ConvexLossModel):
         prefer_when="Predicting one of two classes from many columns, with probabilities.",
     )
     domain_type: ClassVar[type[Section]] = ClassDomain
-    prior_type: ClassVar[type[Section]] = CoefficientPrior
-
-    design: Design
-    target: Column
-    precision: float
-    loss: LogisticLoss = field(default_factory=LogisticLoss)
 
     @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
-        parts = expect(domain, ClassDomain)
-        return cls(parts.design, parts.target.target(), expect(prior, CoefficientPrior).precision)
+    def loss_of(cls, domain: RegressionDomain) -> LogisticLoss:
+        """Return the loss."""
+        return LogisticLoss()
 
     def mean(self, t: "Floats") -> "Floats":
         """Return the probability of class 1."""

@@ -1,16 +1,13 @@
 """Probit regression with the canonical pseudo-likelihood: the probability of a class from features."""
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from dpbayes_cli.columns import Column
-from dpbayes_cli.contracts import Card, Section, expect
+from dpbayes_cli.contracts import Card, Section
 from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import Design
 from dpbayes_cli.losses import ProbitLoss
-from dpbayes_cli.regression_domain import ClassDomain, CoefficientPrior
+from dpbayes_cli.regression_domain import ClassDomain, RegressionDomain
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -31,7 +28,6 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
         super().__post_init__()
 
 
-@dataclass(frozen=True)
 class ProbitRegression(ConvexLossModel):
     """Loss A(t) - y t, A(t) = t Phi(t) + phi(t): its mean function is Phi; w ~ N(0, I / tau).
 
@@ -46,29 +42,20 @@ class ProbitRegression(ConvexLossModel):
     card: ClassVar[Card] = Card(
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
-        "with "
-        "an intercept; its curvature is phi(0) c^2 = 0.399 c^2 at most.",
+        "with an intercept; its curvature is phi(0) c^2 = 0.399 c^2 at most.",
         assumptions="As logistic-regression. The loss is the canonical pseudo-likelihood y t - A(t) with A(t) = t "
-        "Phi(t) "
-        "+ phi(t), not the likelihood of probit regression; both have the same mean function, Phi.",
+        "Phi(t) + phi(t), not the likelihood of probit regression; both have the same mean function, Phi.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
         "canonical form; their true log likelihoods have unbounded gradients and are refused.",
         prefer_when="A probit mean function is wanted; else logistic-regression has the smaller curvature.",
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
-    prior_type: ClassVar[type[Section]] = CoefficientPrior
-
-    design: Design
-    target: Column
-    precision: float
-    loss: ProbitLoss = field(default_factory=ProbitLoss)
 
     @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
-        parts = expect(domain, ProbitDomain)
-        return cls(parts.design, parts.target.target(), expect(prior, CoefficientPrior).precision)
+    def loss_of(cls, domain: RegressionDomain) -> ProbitLoss:
+        """Return the loss."""
+        return ProbitLoss()
 
     def mean(self, t: "Floats") -> "Floats":
         """Return the probability of class 1."""

@@ -1,16 +1,13 @@
 """A support vector machine: the smoothed hinge loss of a linear score."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from dpbayes_cli.columns import Column
 from dpbayes_cli.contracts import Card, Section, expect
 from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import Design
 from dpbayes_cli.losses import SmoothHingeLoss
-from dpbayes_cli.regression_domain import ClassDomain, CoefficientPrior
+from dpbayes_cli.regression_domain import ClassDomain, RegressionDomain
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -24,7 +21,6 @@ class SvmDomain(ClassDomain, frozen=True, kw_only=True):
     ] = 0.5
 
 
-@dataclass(frozen=True)
 class Svm(ConvexLossModel):
     """Gibbs posterior of the smoothed hinge loss of x'w, w ~ N(0, I / tau); a score, and no probability.
 
@@ -38,27 +34,18 @@ class Svm(ConvexLossModel):
     card: ClassVar[Card] = Card(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
-        "with "
-        "an intercept; its curvature is c^2 / smoothing at most.",
+        "with an intercept; its curvature is c^2 / smoothing at most.",
         assumptions="As logistic-regression. The loss is no likelihood: a record has a score, no probability.",
         source="Minami, Arai, Sato and Nakagawa 2016, sec. 3.",
         corrections="The kink of the hinge is rounded: Langevin steps need a bounded curvature.",
         prefer_when="Only the class matters, and records far from the boundary should not pull at it.",
     )
     domain_type: ClassVar[type[Section]] = SvmDomain
-    prior_type: ClassVar[type[Section]] = CoefficientPrior
-
-    design: Design
-    target: Column
-    precision: float
-    loss: SmoothHingeLoss
 
     @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
-        parts = expect(domain, SvmDomain)
-        precision = expect(prior, CoefficientPrior).precision
-        return cls(parts.design, parts.target.target(), precision, SmoothHingeLoss(parts.smoothing))
+    def loss_of(cls, domain: RegressionDomain) -> SmoothHingeLoss:
+        """Return the loss."""
+        return SmoothHingeLoss(expect(domain, SvmDomain).smoothing)
 
     def mean(self, t: "Floats") -> "Floats":
         """Return the score: positive for class 1."""

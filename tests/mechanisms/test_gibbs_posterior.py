@@ -19,7 +19,7 @@ from dpbayes_cli.convex_loss import ConvexLossModel
 from dpbayes_cli.design import Design, DesignMatrix, Feature
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.langevin import Langevin
-from dpbayes_cli.losses import HuberLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.losses import HuberLoss, LogisticLoss, ProbitLoss, QuantileLoss, SmoothHingeLoss
 from dpbayes_cli.models.huber_regression import HuberRegression
 from dpbayes_cli.models.logistic_regression import LogisticRegression
 from dpbayes_cli.models.probit_regression import ProbitRegression
@@ -36,11 +36,11 @@ A = NumericColumn("a", 0.0, 10.0, 1 << 16)
 DESIGN = Design((Feature(A), Feature(Column("b", ("u", "v", "w")))), norm=1.0)
 CLASS, NUMBER = Column("y", ("0", "1")), NumericColumn("y", 0.0, 1.0, 1 << 16)
 MODELS: dict[str, ConvexLossModel] = {
-    "logistic-regression": LogisticRegression(DESIGN, CLASS, 1.0),
-    "probit-regression": ProbitRegression(DESIGN, CLASS, 1.0),
-    "huber-regression": HuberRegression(DESIGN, NUMBER, 1.0, HuberLoss(1.345, 0.1)),
-    "quantile-regression": QuantileRegression(DESIGN, NUMBER, 1.0, QuantileLoss(0.7, 0.5, 0.1)),
-    "svm": Svm(DESIGN, CLASS, 1.0, SmoothHingeLoss(0.5)),
+    "logistic-regression": LogisticRegression(DESIGN, CLASS, LogisticLoss(), 1.0),
+    "probit-regression": ProbitRegression(DESIGN, CLASS, ProbitLoss(), 1.0),
+    "huber-regression": HuberRegression(DESIGN, NUMBER, HuberLoss(1.345, 0.1), 1.0),
+    "quantile-regression": QuantileRegression(DESIGN, NUMBER, QuantileLoss(0.7, 0.5, 0.1), 1.0),
+    "svm": Svm(DESIGN, CLASS, SmoothHingeLoss(0.5), 1.0),
 }
 REPLACE, ADD_REMOVE = RecordPolicy(Neighbors.REPLACE_ONE), RecordPolicy(Neighbors.ADD_REMOVE)
 LARGEST_PLAN = {"mu", "rho", "tau", "step", "steps", "draws", "calibration", "sensitivity", "smoothness", "row_norm",
@@ -278,7 +278,7 @@ def test_draws_of_neighbors_are_as_far_apart_as_is_charged_and_no_farther(asked:
     Residuals stay beyond the threshold, so that draws are normal and their means mu standard deviations apart; 40,000
     of each tell mu within 0.05 (false-fail 3e-9), where half the noise or another start would be off by 0.1 or more.
     """
-    model = HuberRegression(Design((Feature(A),), intercept=False), NUMBER, 40.0, HuberLoss(1.0, 0.05))
+    model = HuberRegression(Design((Feature(A),), intercept=False), NUMBER, HuberLoss(1.0, 0.05), 40.0)
     exact: dict[str, Any] = {k: Decimal(v) if k in {"epsilon", "delta", "mu"} else v for k, v in asked.items()}
     mechanism = mechanism_type("gibbs-posterior")()
     plan = mechanism.plan(model, Request(REPLACE, n_records=1, **exact))

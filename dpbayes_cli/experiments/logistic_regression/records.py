@@ -19,6 +19,7 @@ from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.experiments.logistic_regression.study import LogisticCase
 from dpbayes_cli.experiments.logistic_regression.temperatures import POLICY
+from dpbayes_cli.losses import LogisticLoss
 from dpbayes_cli.models.logistic_regression import LogisticRegression
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def model_of(case: LogisticCase, n_records: int) -> LogisticRegression:
     """Return the model of a case: rows of norm one, prior precision n beta."""
     features = tuple(part.feature(name) for name, part in sorted(case.features.items()))
     classes = Column(case.target.column, case.target.target().levels, case.target.impute)
-    return LogisticRegression(UnitRows(features), classes, n_records * case.beta)
+    return LogisticRegression(UnitRows(features), classes, LogisticLoss(), n_records * case.beta)
 
 
 def n_train_of(case: LogisticCase) -> int:
