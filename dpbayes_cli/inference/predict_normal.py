@@ -30,8 +30,7 @@ def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float
     Args:
         draws: intercept, slopes in the order of the features, and the variance of the target given the features, shape
             (n_draws, n_features + 2); see ``LinearRegression.complete_draws``.
-        features: in the units of the file, shape (n_records, n_features); see ``LinearRegression.clamped``. A record
-            with a NaN has NaN in all answers.
+        features: in the units of the file, shape (n_records, n_features). A record with a NaN has NaN in all answers.
         levels: probabilities of (0, 1): 0.05 and 0.95 are the ends of the central 90 % interval.
 
     Returns:
@@ -55,23 +54,10 @@ def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float
     return mean, sd, quantiles
 
 
-def predictive_probabilities(draws: Floats, features: Floats, targets: Floats) -> Floats:
-    """Return the predictive probabilities of smaller targets than the observed ones, shape (n_records,).
-
-    Of a calibrated prediction they are uniform on [0, 1]. The arguments are those of ``predictive_intervals``, and the
-    observed targets, shape (n_records,).
-    """
-    _check(draws, features)
-    found, scale = np.empty(len(features)), np.sqrt(draws[:, -1])
-    for rows, centres in _blocks(draws, features):
-        found[rows] = ndtr((targets[rows, None] - centres) / scale).mean(axis=1)
-    return found
-
-
 def log_predictive_densities(draws: Floats, features: Floats, targets: Floats) -> Floats:
     """Return the log predictive densities of observed targets, in the units of the file, shape (n_records,).
 
-    The arguments are those of ``predictive_probabilities``.
+    The arguments are those of ``predictive_intervals``, and the observed targets, shape (n_records,).
     """
     _check(draws, features)
     found, scale = np.empty(len(features)), np.sqrt(draws[:, -1])
@@ -99,8 +85,8 @@ def _quantile(centres: Floats, scale: Floats, mean: Floats, sd: Floats, level: f
     """Return a quantile of mixtures of normal laws, shape (n_records,).
 
     A part's quantile of the same level is z scales from its centre, so that the mixture's lies between the smallest and
-    the largest of these. Newton's steps that leave the bracket are replaced by its middle, and
-    every third of many, for far out in a tail they are short.
+    the largest of these. Newton's steps that leave the bracket are replaced by its middle, and every
+    third of many, for far out in a tail they are short.
 
     Args:
         centres: shape (n_records, n_draws).

@@ -22,11 +22,10 @@ from dpbayes_cli.experiments.linear_regression.ball import (
     likelihood_power,
     likelihood_range,
 )
-from dpbayes_cli.experiments.linear_regression.cell import MODEL, LinearCell
+from dpbayes_cli.experiments.linear_regression.cell import LinearCell
 from dpbayes_cli.experiments.linear_regression.noise_aware import document, scaled_coefficients
 from dpbayes_cli.experiments.linear_regression.study import LinearStudy
 from dpbayes_cli.experiments.linear_regression.trials import rows_of, trials_of
-from dpbayes_cli.registry import model_names
 from tests.conftest import ROOT, Cli
 
 CONFIG = ROOT / "configs" / "experiments" / "linear-regression.yaml"
@@ -133,15 +132,6 @@ def test_the_numbers_depend_on_neither_processes_nor_order(
     keys = ["case", "prior_variance", "epsilon", "method"]
     first, second = (pd.read_csv(out / "results.csv").sort_values(keys, ignore_index=True) for out in (whole, other))
     pd.testing.assert_frame_equal(first, second, check_exact=True)
-
-
-def test_noise_aware_inference_is_left_out_where_there_is_no_model(place_with_records: Path, tmp_path: Path) -> None:
-    methods = ["non-private", "noise-aware"]
-    if MODEL in model_names():
-        assert {cell.method for cell in grid(study_of(place_with_records, methods=methods))} == set(methods)
-        return
-    text = (run(tmp_path / "out", place_with_records, methods=methods) / "summary.md").read_text(encoding="utf-8")
-    assert "`noise-aware` is left out: there is no model `linear-regression`." in text
 
 
 @pytest.mark.parametrize(

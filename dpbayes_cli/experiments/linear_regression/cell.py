@@ -11,13 +11,9 @@ from dpbayes_cli import __version__
 from dpbayes_cli.experiments.cell import Cell, Outcome
 from dpbayes_cli.experiments.file_records import file_digest
 from dpbayes_cli.experiments.linear_regression.study import LinearCase, LinearStudy, Method
-from dpbayes_cli.registry import model_names
 
 if TYPE_CHECKING:
     import numpy as np
-
-MODEL = "linear-regression"
-"""The model that noise-aware inference needs."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +84,8 @@ class LinearCell(Cell):
 
 
 def methods_of(study: LinearStudy, case: LinearCase) -> list[Method]:
-    """Return the methods of a case that there are models for."""
-    return [method for method in case.methods or study.methods if method != "noise-aware" or MODEL in model_names()]
+    """Return the methods of a case: its own, or the study's."""
+    return list(case.methods or study.methods)
 
 
 def cells(study: LinearStudy) -> list[LinearCell]:

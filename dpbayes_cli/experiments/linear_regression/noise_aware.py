@@ -1,4 +1,4 @@
-"""Noise-aware inference from second moments with Laplace noise, where the model ``linear-regression`` is known."""
+"""Noise-aware inference from second moments with Laplace noise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbayes_cli.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.contracts import NoisyStatistics, expect
-from dpbayes_cli.experiments.linear_regression.cell import MODEL, LinearCell
+from dpbayes_cli.experiments.linear_regression.cell import LinearCell
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
@@ -61,7 +61,7 @@ def document(cell: LinearCell) -> dict[str, Any]:
     target, *features = case.columns
     deviations = {column.role: (column.upper - column.lower) / 2.0 for column in features}
     return {
-        "model": MODEL,
+        "model": "linear-regression",
         "domain": {
             "target": {"column": target.role, "lower": target.lower, "upper": target.upper},
             "features": {column.role: {"lower": column.lower, "upper": column.upper} for column in features},

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.linear_regression.ball import MASS, ball_radius, likelihood_range
-from dpbayes_cli.experiments.linear_regression.cell import MODEL, LinearCell, methods_of
+from dpbayes_cli.experiments.linear_regression.cell import LinearCell, methods_of
 from dpbayes_cli.experiments.linear_regression.results import Results
 from dpbayes_cli.experiments.linear_regression.study import LinearStudy
 from dpbayes_cli.experiments.means import mean_difference
@@ -28,7 +28,7 @@ def summary_markdown(study: LinearStudy, results: Results, figures: Sequence[str
         "`truncated-sampler` predicts by one epsilon-DP draw of a posterior within a ball, drawn in floats: an "
         f"**idealized** form of what would be released. The ball holds {MASS:g} of the prior; its radius Q, and the "
         "range R of a log likelihood ratio, set the power of the likelihood, min(1, epsilon / R).",
-        *_skipped(study),
+        *_about_noise_aware(study),
         *(part for name in study.cases for part in _case(name, study, results)),
         "## Figures\n\n" + "\n".join(f"- [{name}]({name})" for name in figures),
         "The best prior is found by looking at the results, which no custodian can. Mean squared errors are in the "
@@ -38,18 +38,14 @@ def summary_markdown(study: LinearStudy, results: Results, figures: Sequence[str
     return ("\n\n".join(lines) + "\n").encode("utf-8")
 
 
-def _skipped(study: LinearStudy) -> list[str]:
-    """Return what is left out, and why."""
-    stated = {method for case in study.cases.values() for method in case.methods or study.methods}
-    made = {method for case in study.cases.values() for method in methods_of(study, case)}
-    if "noise-aware" in made:
-        return [
-            "`noise-aware` predicts by the mean of the posterior given second moments with Laplace noise; to it "
-            "features are normal vectors, their bounds are those of the study, and v is the prior variance too."
-        ]
-    if "noise-aware" in stated:
-        return [f"`noise-aware` is left out: there is no model `{MODEL}`."]
-    return []
+def _about_noise_aware(study: LinearStudy) -> list[str]:
+    """Return what noise-aware inference takes for granted, where it is among the methods."""
+    if not any("noise-aware" in methods_of(study, case) for case in study.cases.values()):
+        return []
+    return [
+        "`noise-aware` predicts by the mean of the posterior given second moments with Laplace noise; to it features "
+        "are normal vectors, their bounds are those of the study, and v is the prior variance too."
+    ]
 
 
 def _case(name: str, study: LinearStudy, results: Results) -> list[str]:
