@@ -189,12 +189,7 @@ def _assumptions(parts: Parts) -> list[str]:
     return [
         relation,
         *(lines if unit == "physical line" else []),
-        "Each person has at most one record. "
-        + (
-            "The Renyi curve says nothing about whoever has more."
-            if parts.plan.guarantee.kind == "rdp"
-            else "Whoever has k records is protected k times less: k epsilon."
-        ),
+        f"Each person has at most one record. {_about_several(parts.plan.guarantee.kind)}",
         "The guarantee is that of this one release; the account's ledger adds up all of them.",
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",
         *_about_bounds(parts),
@@ -205,6 +200,18 @@ def _assumptions(parts: Parts) -> list[str]:
         *_about_floats(parts),
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
     ]
+
+
+def _about_several(kind: str) -> str:
+    """Return what a guarantee is worth to whoever has several records."""
+    if kind == "rdp":
+        return "The Renyi curve says nothing about whoever has more."
+    worth = {
+        "gdp": "k mu",
+        "zcdp": "k^2 rho",
+        "composition": "k epsilon of what is pure, k^2 rho of the rest",
+    }.get(kind, "k epsilon")
+    return f"Whoever has k records is protected less: {worth}."
 
 
 def _about_invalid(parts: Parts) -> str:
