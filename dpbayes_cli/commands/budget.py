@@ -70,21 +70,7 @@ def command() -> None:
 @click.option("--neighbors", default="replace-one", metavar="RELATION", help="replace-one [default] or add-remove.")
 @ledger_option
 @output_options
-def open_(
-    account: str,
-    epsilon: Decimal | None,
-    delta: Decimal | None,
-    rho: Decimal | None,
-    mu: Decimal | None,
-    rdp: Decimal | None,
-    order: Decimal | None,
-    orders: str | None,
-    basic: bool,
-    gaussian: bool,
-    neighbors: str,
-    ledger_path: Path | None,
-    as_json: bool,
-) -> None:
+def open_(account: str, neighbors: str, ledger_path: Path | None, as_json: bool, **total: Any) -> None:
     """Open ACCOUNT with a stated total, in one notion of privacy.
 
     \b
@@ -105,7 +91,7 @@ def open_(
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
-    budget = stated_budget(epsilon, delta, rho, mu, rdp, order, orders, basic=basic, gaussian=gaussian)
+    budget = stated_budget(**total)
     _print_account(open_ledger(ledger_path).open_account(account, budget, relation), as_json=as_json)
 
 

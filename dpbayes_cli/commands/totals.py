@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 
 def stated_budget(
+    *,
     epsilon: Decimal | None,
     delta: Decimal | None,
     rho: Decimal | None,
@@ -19,7 +20,6 @@ def stated_budget(
     rdp: Decimal | None,
     order: Decimal | None,
     orders: str | None,
-    *,
     basic: bool,
     gaussian: bool,
 ) -> Budget:
