@@ -35,6 +35,7 @@ def _engine() -> duckdb.DuckDBPyConnection:
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
         "temp_directory": "",
+        "preserve_insertion_order": True,  # the first records of a file, where a limit is stated, are the first ones
     }
     return _duckdb.connect(":memory:", config=config)
 

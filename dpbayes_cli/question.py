@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
@@ -28,9 +27,6 @@ from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
-
-if TYPE_CHECKING:
-    pass
 
 Say = Callable[[str], None]
 

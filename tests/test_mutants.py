@@ -539,7 +539,7 @@ OFTEN = {
 """Bugs that the fast tests plant; the slow ones plant the others."""
 
 PYTEST = [
-    sys.executable, "-m", "pytest", "-o", "addopts=", "-m", "not slow", "-x", "-p", "no:cacheprovider", "--assert=plain",
+    sys.executable, "-m", "pytest", "--assert=plain", "-m", "not slow", "-x", "-o", "addopts=", "-p", "no:cacheprovider"
 ]  # fmt: skip
 """Asserts stay plain: where the environment names a CI, the difference of two long lists is printed whole, which took
 hours of a test that had failed as it should."""
