@@ -75,7 +75,7 @@ class LogisticStudy(Study, frozen=True, kw_only=True):
     delta: Annotated[Exact, Meta(description="of the pairs")] = "1e-6"
     epsilon_at_delta: Annotated[tuple[Exact, ...], Meta(description="epsilons of the pairs")] = ()
     metropolis_steps: Annotated[int, Meta(ge=10, le=100_000, description="of chains that stand for exact draws")] = 60
-    langevin_steps: Annotated[int, Meta(ge=1, le=1_000_000, description="of released chains, at most")] = 600
+    langevin_steps: Annotated[int, Meta(ge=1, le=1_000_000, description="of released chains, at most")] = 800
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LogisticCase], Meta(min_length=1)]
 
