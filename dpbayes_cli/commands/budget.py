@@ -140,8 +140,9 @@ def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
     )
     for item in accounts:
         described = _described(item)
-        allowed = ", ".join(f"{name} {_components(what)}" for name, what in described["allows_next"].items())
-        say(f"{item.name} would let through next, at most one of: {allowed}")
+        fit = {name: what for name, what in described["allows_next"].items() if set(what.values()) != {"0"}}
+        allowed = ", ".join(f"{name} {_components(what)}" for name, what in fit.items())
+        say(f"{item.name} would let through next, at most one of: {allowed or 'nothing'}")
         if described["routes"]:
             say(f"{item.name} has left by route: {_components(described['routes'])}")
     say(f"ledger {ledger.location}, {_head(state)['sequence']} entries, head {_head(state)['hash']}")

@@ -44,6 +44,8 @@ _MOST_MOVES = 8
 """Of a population of many dimensions half of the points must be distinct, or it spans too little space: until they are
 it is moved on, by ever shorter steps."""
 _WINDOWS = (50, 75, 250)
+_FEW_DIMENSIONS = 4
+"""Up to here a population of 64 is enough; of 8 dimensions one in 50 of that size was lost on its way."""
 _MANY_DIMENSIONS = 9
 """From here on Hamiltonian trajectories; below, steps and leaps cost less for the same."""
 _STEP = 0.5
@@ -156,7 +158,7 @@ class AugmentedSampler:
     def _start(self, chains: int) -> State:
         """Lead a population from the prior to the posterior, and warm the chains up from it."""
         n_problems = len(self._observed)
-        size = max(4 * chains, 64 if n_problems > 1 else 256)
+        size = max(4 * chains, 256 if n_problems == 1 or self._law.dimension > _FEW_DIMENSIONS else 64)
         points = self._draw_prior(n_problems, size)
         state = self._state_at(points, np.full((n_problems, size, self._observed.shape[-1]), self._noise_variance))
         power = np.zeros((n_problems, 1))

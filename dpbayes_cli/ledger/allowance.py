@@ -9,13 +9,16 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from dpbayes_cli.ledger.state import Account
 from dpbayes_cli.numeric import exact_difference
 from dpbayes_cli.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON, Guarantee
-from dpbayes_cli.privacy.kinds import BoundedRange, PureDP, ZeroConcentrated
+from dpbayes_cli.privacy.kinds import BoundedRange, GaussianDP, PureDP, ZeroConcentrated
 
 _THREE_DIGITS = Context(prec=3, rounding=ROUND_FLOOR)
-_KINDS: dict[str, tuple[str, Callable[[Decimal], Guarantee]]] = {
-    "laplace": ("epsilon", PureDP),
-    "ops": ("epsilon", BoundedRange),
-    "gaussian": ("rho", ZeroConcentrated),
+_SMALLEST_MU, _LARGEST_MU = Decimal("1e-11"), Decimal(44)
+"""Their mu^2 / 2 are prices that can be stated."""
+_KINDS: dict[str, tuple[str, Decimal, Callable[[Decimal], Guarantee]]] = {
+    "laplace": ("epsilon", LARGEST_EPSILON, PureDP),
+    "ops": ("epsilon", LARGEST_EPSILON, BoundedRange),
+    "gaussian": ("rho", LARGEST_EPSILON, ZeroConcentrated),
+    "gibbs-posterior": ("mu", _LARGEST_MU, lambda mu: GaussianDP(max(mu, _SMALLEST_MU))),
 }
 
 
@@ -25,22 +28,22 @@ def allowances(account: Account) -> dict[str, dict[str, str]]:
     Returns:
         Mechanism to {parameter: value}; ``"0"`` where none fits.
     """
-    return {mechanism: {parameter: f"{_largest(account, make):f}"} for mechanism, (parameter, make) in _KINDS.items()}
+    return {name: {of: f"{_largest(account, most, make):f}"} for name, (of, most, make) in _KINDS.items()}
 
 
-def _largest(account: Account, make: Callable[[Decimal], Guarantee]) -> Decimal:
-    """Return the largest parameter that fits, by bisection over exponents; prices grow with it."""
+def _largest(account: Account, most: Decimal, make: Callable[[Decimal], Guarantee]) -> Decimal:
+    """Return the largest parameter up to ``most`` that fits, by bisection over exponents; prices grow with it."""
 
     def fits(value: Decimal) -> bool:
         return not account.budget.shortfall(account.charged, make(value))
 
     if not fits(SMALLEST_EPSILON):
         return Decimal(0)
-    left = account.remaining.get("epsilon", account.remaining.get("rho", LARGEST_EPSILON))
-    exact = min(left, LARGEST_EPSILON)  # the remainder itself, where a parameter is the price
-    if exact >= SMALLEST_EPSILON and fits(exact) and not fits(min(LARGEST_EPSILON, exact * Decimal("1.01"))):
+    left = account.remaining.get("epsilon", account.remaining.get("rho", most))
+    exact = min(left, most)  # the remainder itself, where a parameter is the price
+    if exact >= SMALLEST_EPSILON and fits(exact) and not fits(min(most, exact * Decimal("1.01"))):
         return exact
-    low, high = math.log(float(SMALLEST_EPSILON)), math.log(float(LARGEST_EPSILON))
+    low, high = math.log(float(SMALLEST_EPSILON)), math.log(float(most))
     for _ in range(60):
         middle = (low + high) / 2.0
         low, high = (middle, high) if fits(_rounded(middle)) else (low, middle)

@@ -350,6 +350,20 @@ def test_a_refusal_shows_requested_remaining_and_missing(dpbayes: Cli, coin: Pat
         assert line in text
 
 
+@pytest.mark.parametrize(
+    ("total", "fits"),
+    [
+        ("--epsilon 1", "laplace epsilon 1, ops epsilon 1"),
+        ("--rho 0.125", "laplace epsilon 0.500, ops epsilon 1.00, gaussian rho 0.125, gibbs-posterior mu 0.500"),
+        ("--mu 0.5", "gibbs-posterior mu 0.500"),
+        ("--epsilon 1 --delta 1e-6 --gaussian", "gibbs-posterior mu 0.236"),
+    ],
+)
+def test_what_an_account_would_let_through_next_is_said(dpbayes: Cli, total: str, fits: str) -> None:
+    assert dpbayes("budget", "open", "d", *total.split()).code == 0
+    assert f"d would let through next, at most one of: {fits}\n" in dpbayes("budget", "show", "d").err
+
+
 def test_completion(dpbayes: Cli, shell: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("bash", "zsh", "fish"):
         assert "_DPBAYES_COMPLETE" in dpbayes("completion", name).out
