@@ -219,9 +219,11 @@ class Draws:
 
     Attributes:
         values: the draws, one value a parameter of the model each.
+        states: of hidden Markov models, the states of each draw, sequence by sequence; none of other models.
     """
 
     values: tuple[tuple[float, ...], ...]
+    states: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Complexes, Floats
+    from dpbayes_cli.numeric import Complexes, Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -238,4 +238,30 @@ class NoisyTables:
     scope: Scope | None = None
 
 
-Problem = NoisyCounts | NoisySums | NoisyTables
+@dataclass(frozen=True, eq=False)
+class NoisySequences:
+    """How often each value of each feature occurred in each sequence at each time step, seen through integer noise.
+
+    The joint law is emission_fk ~ Dirichlet(emission_f) for each state k, transition_k ~ Dirichlet(transition[k]),
+    first ~ Dirichlet(initial), states z_s1 ~ first and z_st ~ transition[z_s,t-1], counts c_stf | N_stf, z_st ~
+    Multinomial(N_stf, emission_f[z_st]), and observed = c + noise, independently for each cell. Nothing is known about
+    the totals N but that they are alike in sequences and steps: gamma shapes with a vague prior.
+
+    Attributes:
+        emission: for each feature the concentrations of its values, positive.
+        transition: the concentrations of each state's successor, shape (n_states, n_states).
+        initial: those of the first state, shape (n_states,).
+        observed: for each feature the privatized counts, shape (n_sequences, n_steps, n_values).
+        noises: for each feature the law of the noise on each count; None where there is none.
+        complete: whether every record counts for all features, so that the totals of all are those of one.
+    """
+
+    emission: tuple[Floats, ...]
+    transition: Floats
+    initial: Floats
+    observed: tuple[Integers, ...]
+    noises: tuple[NoiseLaw | None, ...]
+    complete: bool
+
+
+Problem = NoisyCounts | NoisySums | NoisyTables | NoisySequences

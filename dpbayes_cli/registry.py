@@ -22,6 +22,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "dirichlet-categorical": "dpbayes_cli.models.dirichlet_categorical:DirichletCategorical",
         "gamma-exponential": "dpbayes_cli.models.gamma_exponential:GammaExponential",
         "gamma-poisson": "dpbayes_cli.models.gamma_poisson:GammaPoisson",
+        "hmm": "dpbayes_cli.models.hmm:Hmm",
         "huber-regression": "dpbayes_cli.models.huber_regression:HuberRegression",
         "linear-regression": "dpbayes_cli.models.linear_regression:LinearRegression",
         "logistic-regression": "dpbayes_cli.models.logistic_regression:LogisticRegression",

@@ -32,6 +32,8 @@ class Analysis:
         counts: of a network, what was released of each cell, shape (n_parameters,): noisy counts, or consistent ones
             where these were rebuilt; None otherwise.
         counted: what the counts are, in words.
+        states: of hidden Markov models, how likely each sequence is in each state at each step, shape (n_sequences,
+            n_steps, n_states); None otherwise.
     """
 
     parameters: tuple[str, ...]
@@ -44,6 +46,7 @@ class Analysis:
     chains: Floats | None = None
     counts: Floats | None = None
     counted: str = ""
+    states: Floats | None = None
 
 
 def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: int) -> Analysis:
@@ -71,7 +74,15 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     chains = None if posterior.chains is None else posterior.chains[:, :, components]
     counts, counted = _counts(problem)
     return Analysis(
-        model.parameters, marginals, samples, predictive, posterior, chains=chains, counts=counts, counted=counted
+        model.parameters,
+        marginals,
+        samples,
+        predictive,
+        posterior,
+        chains=chains,
+        counts=counts,
+        counted=counted,
+        states=posterior.states,
     )
 
 

@@ -63,6 +63,8 @@ class Posterior:
         warnings: what a reader must know before using the posterior.
         chains: every draw by its Markov chain, shape (n_chains, n_draws_per_chain, n_parameters); None for independent
             draws.
+        states: of hidden Markov models, how likely each sequence is in each state at each step, shape (n_sequences,
+            n_steps, n_states); None for other models.
     """
 
     marginals: tuple[Marginal, ...]
@@ -73,6 +75,7 @@ class Posterior:
     diagnostics: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     chains: Floats | None = None
+    states: Floats | None = None
 
 
 def marginals_of(values: Floats, data: Floats) -> tuple[Marginal, ...]:

@@ -1,0 +1,313 @@
+"""Hidden Markov models: sequences that go through hidden states, and records whose features depend on the state."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from msgspec import Meta
+
+from dpbayes_cli.capabilities import total_of
+from dpbayes_cli.columns import Column, CutColumn, RecordPolicy, has_stand_in
+from dpbayes_cli.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, Positive, Section, expect
+from dpbayes_cli.discrete_network import cell_of
+from dpbayes_cli.grammar import check_levels
+from dpbayes_cli.network import Network, cell_names
+from dpbayes_cli.network_domain import MOST_CELLS, VariableSection, check_network
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.privacy.part_noise import laws_at
+from dpbayes_cli.problems import NoisySequences
+from dpbayes_cli.statistic import Part, Statistic, TableCounts, Witness
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.numeric import Floats
+
+_MOST_STATES = 50
+
+
+class AxisSection(Section, frozen=True, kw_only=True):
+    """A column whose values say to which sequence, or to which time step, a record belongs."""
+
+    column: Annotated[str, Meta(description="the name of the column")]
+    values: Annotated[tuple[Level, ...], Meta(min_length=1, description="the valid texts, in order")]
+    impute: Annotated[
+        Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)] | None,
+        Meta(description="the public value that an invalid cell counts as; default: on_invalid says"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_levels(self.values)
+
+    def read(self) -> Column:
+        """Return the column."""
+        return Column(self.column, self.values, self.impute)
+
+
+class HmmDomain(Section, frozen=True, kw_only=True):
+    """Sequences, time steps, features and the number of states: all public."""
+
+    sequence: Annotated[AxisSection, Meta(description="the column of the sequences, and which there are")]
+    time: Annotated[AxisSection, Meta(description="the column of the time steps, and which there are, in order")]
+    features: Annotated[
+        dict[str, VariableSection], Meta(min_length=1, description="by column: its values, or the cuts of a number")
+    ]
+    states: Annotated[int, Meta(ge=1, le=_MOST_STATES, description="the number of hidden states")]
+
+    def __post_init__(self) -> None:
+        names = [self.sequence.column, self.time.column, *self.features]
+        if len(set(names)) < len(names):
+            raise ValueError("sequence, time and features are different columns")
+        self.graph()
+
+    def graph(self) -> Network:
+        """Return the tables that are counted: each feature by sequence and time step."""
+        axes = (self.sequence.column, self.time.column)
+        columns = [self.sequence.read(), self.time.read(), *(p.column(name) for name, p in self.features.items())]
+        return check_network(columns, [(), (), *(axes for _ in self.features)])
+
+
+class HmmPrior(Section, frozen=True, kw_only=True):
+    """Dirichlet priors of the first state, of each state's successor, and of each feature given the state."""
+
+    initial: Annotated[Positive, Meta(description="concentration of the first state's probabilities")] = 1.0
+    transition: Annotated[Positive, Meta(description="concentration of the probabilities of a state's successor")] = 1.0
+    stay: Annotated[
+        Annotated[float, Meta(ge=0.0, le=1e9)], Meta(description="added to the concentration of staying in a state")
+    ] = 0.0
+    emission: Annotated[Positive, Meta(description="concentration of each feature's probabilities")] = 1.0
+
+
+@dataclass(frozen=True)
+class Hmm(NoisyStatistics):
+    """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of the records of (s, t) ~ emission[z_st], independent.
+
+    Source: Foulds et al. 2016, sec. 5.
+
+    Attributes:
+        network: the graph of the tables that are counted: the sequence, the time step, and each feature given both.
+        axes: the columns of the sequence and of the time step.
+        features: the columns of the features.
+        weights: for each feature, the share of its table in a budget for noise, relative to others.
+        states: the number of hidden states.
+        initial, transition, stay, emission: concentrations; see ``HmmPrior``.
+    """
+
+    network: Network
+    axes: tuple[Column, Column]
+    features: tuple[Column | CutColumn, ...]
+    weights: tuple[Fraction, ...]
+    states: int
+    initial: float
+    transition: float
+    stay: float
+    emission: float
+
+    name: ClassVar[str] = "hmm"
+    summary: ClassVar[str] = (
+        "sequences in hidden states that records' features depend on (naive Bayes), Dirichlet priors"
+    )
+    card: ClassVar[Card] = Card(
+        releases="For each feature the number of records of each sequence, time step and value, with noise; from them "
+        "the posterior of each state's emissions, of the transitions, and of the state of every sequence at every step.",
+        guarantee="That of the mechanism. L1 sensitivity of F features: replace-one 2 F, add-remove F: a record is in "
+        "one cell of every feature's table, whatever the number of sequences and steps.",
+        assumptions="All records of a sequence at a time step share its state; given the state their features are "
+        "independent. Sequences, time steps, values and the number of states are public. How many records a sequence "
+        "has at a step says nothing about its state. An invalid cell takes a record out of the tables that hold it.",
+        source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 5 and Figures 3 to 7; Goldwater and Griffiths 2007 "
+        "(transitions integrated out).",
+        corrections="The paper replaces negative noisy counts by zero and takes the rest for the truth, which invents "
+        "records where there are none (method: naive); here the posterior knows the noise. States are drawn sequence "
+        "by sequence, forwards and backwards, not one at a time (sampler: collapsed is the paper's).",
+        prefer_when="Events of many units over time that go through a few regimes, with many records a step.",
+    )
+    domain_type: ClassVar[type[Section]] = HmmDomain
+    prior_type: ClassVar[type[Section]] = HmmPrior
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec."""
+        parts, concentration = expect(domain, HmmDomain), expect(prior, HmmPrior)
+        return cls(
+            parts.graph(),
+            (parts.sequence.read(), parts.time.read()),
+            tuple(part.column(name) for name, part in parts.features.items()),
+            tuple(Fraction(repr(part.weight)) for part in parts.features.values()),
+            parts.states,
+            concentration.initial,
+            concentration.transition,
+            concentration.stay,
+            concentration.emission,
+        )
+
+    @property
+    def columns(self) -> tuple[Column | CutColumn, ...]:
+        """Sequence, time step and features."""
+        return (*self.axes, *self.features)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns' names in the file."""
+        return self.network.names
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The states are numbered from 1, the most frequent first."""
+        return tuple(str(k + 1) for k in range(self.states))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of sequences and of time steps."""
+        return len(self.axes[0].levels), len(self.axes[1].levels)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of values of each feature."""
+        return tuple(len(column.levels) for column in self.features)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Emissions, feature by feature and state by state; transitions, row by row; the first state."""
+        states = self.state_names
+        return (
+            *(
+                f"emission[{column.role}={level}|state={k}]"
+                for column in self.features
+                for k in states
+                for level in column.levels
+            ),
+            *(f"transition[state={to}|state={k}]" for k in states for to in states),
+            *(f"initial[state={k}]" for k in states),
+        )
+
+    def split(self, values: Any) -> tuple[list[Any], Any, Any]:
+        """Return parameters, along the last axis, as emissions of each feature, transitions and the first state's.
+
+        Returns:
+            Emissions of shape (..., n_states, n_values) a feature; transitions (..., n_states, n_states) from a row to
+            a column; and (..., n_states).
+        """
+        import numpy as np
+
+        k = self.states
+        cells = [k * size for size in self.sizes]
+        *emissions, transition, initial = np.split(values, np.cumsum([*cells, k * k]), axis=-1)
+        lead = values.shape[:-1]
+        shaped = [part.reshape(*lead, k, size) for part, size in zip(emissions, self.sizes, strict=True)]
+        return shaped, transition.reshape(*lead, k, k), initial
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return nothing: what a new record is like depends on where it belongs; see ``evaluate``."""
+        return {}
+
+    @property
+    def _tables(self) -> tuple[int, ...]:
+        """The vertices of the features in the graph."""
+        return tuple(range(2, len(self.network)))
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return, for each feature, the number of records of each sequence, time step and value.
+
+        Privacy: a record adds a unit vector to the table of each feature whose cell, with sequence and time step, is
+            valid in it, zero to others. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2, F tables by
+            2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1; attained by any
+            valid record.
+        Source: Foulds et al. 2016, sec. 5; mechanisms, HMM with naive Bayes emissions.
+        """
+        network = self.network
+        each = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
+        axes = network.names[:2]
+        expressions = tuple(TableCounts((*axes, network.names[i]), network.shape(i)) for i in self._tables)
+        parts = tuple(
+            Part(network.names[i], network.n_cells[i], each, each, weight)
+            for i, weight in zip(self._tables, self.weights, strict=True)
+        )
+        names = cell_names(network, "count")[sum(network.n_cells[:2]) :]
+        total = each * len(self.features)
+        record, neighbor = (tuple(cell_of(c, min(code, len(c.levels) - 1)) for c in self.columns) for code in (0, 1))
+        witness = Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
+        return Statistic(names, expressions, total, witness, total, parts=parts)
+
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisySequences:
+        """State the problem behind privatized counts; see ``NoisyStatistics``."""
+        import numpy as np
+
+        total_of(policy, n_records)
+        cells = [self.network.n_cells[i] for i in self._tables]
+        firsts = list(itertools.accumulate(cells[:-1], initial=0))
+        parts = np.split(np.asarray(released, dtype=np.int64), firsts[1:])
+        observed = tuple(part.reshape(*self.shape, size) for part, size in zip(parts, self.sizes, strict=True))
+        complete = all(has_stand_in(policy, column) for column in self.columns)
+        return self.observed(observed, tuple(laws_at(noise, firsts)), complete=complete)
+
+    def observed(
+        self, counts: tuple[Any, ...], noises: tuple[NoiseLaw | None, ...], *, complete: bool
+    ) -> NoisySequences:
+        """State the problem of counts that were seen through noise, or (None) exactly.
+
+        Args:
+            counts: for each feature, shape (n_sequences, n_steps, n_values).
+            noises: for each feature the law of the noise.
+            complete: whether every record counts in the tables of all features.
+        """
+        import numpy as np
+
+        k = self.states
+        return NoisySequences(
+            tuple(np.full(size, self.emission) for size in self.sizes),
+            np.full((k, k), self.transition) + self.stay * np.eye(k),
+            np.full(k, self.initial),
+            counts,
+            noises,
+            complete,
+        )
+
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw parameters from the prior, states, and the exact counts of valid records; see ``NoisyStatistics``.
+
+        Records are spread unevenly over sequences and time steps.
+        """
+        import numpy as np
+
+        emissions, transition, initial = self.draw_parameters(rng)
+        states = draw_states(transition, initial, self.shape, rng)
+        shares = rng.dirichlet(np.full(math.prod(self.shape), 2.0))
+        totals = rng.multinomial(n_records, shares).reshape(self.shape)
+        counts = [rng.multinomial(totals, emission[states]) for emission in emissions]
+        parameters = np.concatenate([*(e.ravel() for e in emissions), transition.ravel(), initial])
+        return tuple(parameters.tolist()), tuple(int(count) for each in counts for count in each.ravel())
+
+    def draw_parameters(self, rng: np.random.Generator) -> tuple[list[Floats], Floats, Floats]:
+        """Draw emissions, transitions and the first state's probabilities from the prior; see ``split``."""
+        import numpy as np
+
+        k = self.states
+        emissions = [rng.dirichlet(np.full(size, self.emission), size=k) for size in self.sizes]
+        rows = np.full((k, k), self.transition) + self.stay * np.eye(k)
+        transition = np.array([rng.dirichlet(row) for row in rows])
+        return emissions, transition, rng.dirichlet(np.full(k, self.initial))
+
+
+def draw_states(
+    transition: Floats, initial: Floats, shape: tuple[int, int], rng: np.random.Generator
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    """Draw the states of all sequences, shape (n_sequences, n_steps)."""
+    import numpy as np
+
+    found = np.empty(shape, dtype=np.int64)
+    last = len(initial) - 1
+    for t in range(shape[1]):
+        rows = np.broadcast_to(initial, (shape[0], len(initial))) if t == 0 else transition[found[:, t - 1]]
+        found[:, t] = np.minimum((rng.random(shape[0])[:, None] > rows.cumsum(axis=1)).sum(axis=1), last)
+    return found
