@@ -66,7 +66,9 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     mechanism = mechanism_type(spec.mechanism)()
     problem = mechanism.problem(model, spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
-    posterior = infer(problem, spec.inference.method, spec.inference.samples, rng, Effort(ess=spec.inference.ess))
+    asked = spec.inference
+    effort = Effort(ess=asked.ess, sweeps=asked.sweeps, sampler=asked.sampler)
+    posterior = infer(problem, asked.method, asked.samples, rng, effort)
     marginals = tuple(posterior.marginals[k] for k in model.components)
     predictive = model.predictive([marginal.mean for marginal in marginals])
     components = list(model.components)

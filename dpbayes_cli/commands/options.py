@@ -87,6 +87,14 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "source.quote": (("--quote",), {"metavar": "CHAR", "help": 'Quote of text files ["].'}),
     "source.columns": (("--columns",), {"metavar": "A,B,C", "help": "Names of the columns, with --no-header."}),
     "inference.method": (("--inference",), {"metavar": "METHOD", "help": "noise-aware [default], chain or naive."}),
+    "inference.sweeps": (
+        ("--chain-sweeps",),
+        {"metavar": "N", "help": "With hmm: sweeps of each chain after warming up [200]."},
+    ),
+    "inference.sampler": (
+        ("--state-sampler",),
+        {"metavar": "NAME", "help": "With hmm: blocked, or collapsed (one state after the other) [blocked]."},
+    ),
     "inference.ess": (("--ess",), {"metavar": "N", "help": "Effective draws that Markov chains must reach [400]."}),
     "inference.samples": (("--samples",), {"metavar": "N", "help": "Posterior samples to write [4000]."}),
     "inference.format": (("--samples-format",), {"metavar": "FORMAT", "help": "parquet [default], csv or netcdf."}),
@@ -107,7 +115,15 @@ LAYOUT_KEYS = (
     "source.header",
     "source.quoted_newlines",
 )
-INFERENCE_KEYS = ("prior", "inference.method", "inference.ess", "inference.samples", "inference.format")
+INFERENCE_KEYS = (
+    "prior",
+    "inference.method",
+    "inference.ess",
+    "inference.sweeps",
+    "inference.sampler",
+    "inference.samples",
+    "inference.format",
+)
 
 
 def question_options(*keys: str) -> Callable[[Command], Command]:

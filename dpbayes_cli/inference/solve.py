@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.inference.posterior import Effort, Method, Posterior
-from dpbayes_cli.problems import NoisyCounts, NoisyTables, Problem
+from dpbayes_cli.problems import NoisyCounts, NoisySequences, NoisyTables, Problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,10 @@ def infer(
         from dpbayes_cli.inference.tables import infer_tables
 
         return infer_tables(problem, method, n_draws, rng, effort)
+    if isinstance(problem, NoisySequences):
+        from dpbayes_cli.inference.sequences import infer_sequences
+
+        return infer_sequences(problem, method, n_draws, rng, effort)
     from dpbayes_cli.inference.sums import infer_sums
 
     return infer_sums(problem, method, n_draws, rng, effort)

@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.table_layout import TableLayout, starts_of
+from dpbayes_cli.inference.dirichlet_rows import starts_of
+from dpbayes_cli.inference.table_layout import TableLayout
 from dpbayes_cli.inference.table_urns import TableUrns
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.inference.dirichlet_rows import DirichletRows, starts_of
 from dpbayes_cli.inference.gamma_table import GammaRatios
 from dpbayes_cli.inference.naive import project_on_simplex
 from dpbayes_cli.numeric import log_gamma_ratio
@@ -33,16 +34,15 @@ _LEAST_VARIANCE = 0.1
 """Of noise that leaves the counts as they are: a step of one count is then still tried."""
 
 
-class TableLayout:
+class TableLayout(DirichletRows):
     """All cells in a row of numbers: tables in order, cells in C order; chains come first in every array of counts.
 
     Counts are whole numbers held as floats, exact up to 2^53: every factor needs them so.
 
     Attributes:
-        observed, concentration, variance: a number each cell; ``variance`` is that of its noise.
-        row, table: the row and the table of each cell.
-        row_start, row_size, row_table: the first cell, the number of cells and the table of each row.
-        row_sums: the sum of the concentrations of each row.
+        observed, variance: a number each cell; ``variance`` is that of its noise.
+        table: the table of each cell.
+        row_table: the table of each row.
         table_start, table_size, table_row, table_rows: the first cell, the number of cells, the first row and the
             number of rows of each table.
         largest: the largest total of each table, infinite where it is unbounded.
@@ -53,14 +53,12 @@ class TableLayout:
     def __init__(self, tables: Sequence[NoisyTable]) -> None:
         self.tables = tables
         self.observed = np.concatenate([np.ravel(t.observed) for t in tables]).astype(np.float64)
-        self.concentration = np.concatenate([np.ravel(t.concentration) for t in tables]).astype(np.float64)
         shapes = np.array([np.shape(t.concentration) for t in tables], dtype=np.int64)
         self.table_rows, self.table_size = shapes[:, 0], shapes.prod(axis=1)
         self.table_start, self.table_row = starts_of(self.table_size), starts_of(self.table_rows)
         self.row_table = np.repeat(np.arange(len(tables)), self.table_rows)
-        self.row_size = shapes[self.row_table, 1]
-        self.row_start = starts_of(self.row_size)
-        self.row = np.repeat(np.arange(len(self.row_size)), self.row_size)
+        concentration = np.concatenate([np.ravel(t.concentration) for t in tables]).astype(np.float64)
+        super().__init__(concentration, shapes[self.row_table, 1])
         self.table = self.row_table[self.row]
         self.largest = np.array([math.inf if t.total.kind == "unbounded" else t.total.n for t in tables])
         self.known = np.array([t.total.kind == "known" for t in tables])
@@ -84,7 +82,6 @@ class TableLayout:
 
     def _rows(self) -> None:
         """Note the factors of cells and rows, and their slopes near what was observed."""
-        self.row_sums = np.add.reduceat(self.concentration, self.row_start)
         row_concentration = np.concatenate([np.ravel(t.row_concentration) for t in self.tables]).astype(np.float64)
         shift = row_concentration - self.row_sums
         shift = np.where(np.abs(shift) <= 1e-9 * self.row_sums, 0.0, shift)
@@ -105,10 +102,6 @@ class TableLayout:
         self.row_tilt = shift / (self.row_sums + typical + 1.0)
         self.typical_total = np.minimum(np.add.reduceat(typical, self.table_row), self.largest)
         self.total_tilt = (1.0 - self._total_base) / (self._total_base + self.typical_total + 1.0)
-
-    def row_totals(self, counts: Floats) -> Floats:
-        """Return the row totals N, shape (chains, n_rows)."""
-        return np.asarray(np.add.reduceat(counts, self.row_start, axis=1))
 
     def per_table(self, values: Floats) -> Floats:
         """Return sums over the rows of each table, shape (chains, n_tables)."""
@@ -158,12 +151,6 @@ class TableLayout:
             value = value + self.per_table(self.log_rows(totals, np.arange(totals.shape[1])))
         return value
 
-    def conditional_moments(self, counts: Floats) -> tuple[Floats, Floats]:
-        """Return the mean and the variance of theta given counts, shape (n, n_cells) each."""
-        totals = (self.row_totals(counts) + self.row_sums)[:, self.row]
-        mean = (counts + self.concentration) / totals
-        return mean, mean * (1.0 - mean) / (totals + 1.0)
-
     def start(self, chains: int, rng: np.random.Generator) -> Floats:
         """Return possible counts, spread as the noise is around what was observed, shape (chains, n_cells)."""
         counts = np.empty((chains, len(self.observed)))
@@ -175,11 +162,6 @@ class TableLayout:
                 total = self.largest[t] if self.known[t] else float(np.clip(np.rint(point.sum()), 0, self.largest[t]))
                 counts[chain, within] = _rounded(project_on_simplex(point, total), total)
         return counts
-
-
-def starts_of(sizes: Integers) -> Integers:
-    """Return where groups of these sizes start when they follow each other."""
-    return np.asarray(np.cumsum(sizes) - sizes)
 
 
 def _rounded(point: Floats, total: float) -> Floats:

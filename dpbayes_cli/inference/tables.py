@@ -15,8 +15,9 @@ import numpy as np
 
 from dpbayes_cli.inference.consistent_tables import ConsistentTables, nearest_consistent
 from dpbayes_cli.inference.diagnostics import converged, diagnose
+from dpbayes_cli.inference.dirichlet_rows import draw_rows, listed, row_marginals, row_moments
 from dpbayes_cli.inference.naive import project_on_simplex
-from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Method, Posterior
+from dpbayes_cli.inference.posterior import QUANTILES, Effort, Method, Posterior
 from dpbayes_cli.inference.table_chain import TableChain
 from dpbayes_cli.inference.table_draws import NETWORK_WORK, TABLE_WORK, draw_table
 from dpbayes_cli.inference.table_layout import TableLayout
@@ -38,7 +39,6 @@ _RETURNED = 1 << 22
 _SUMMARY, _KEPT, _FEWEST = 2000, 1 << 23, 250
 """Independent draws of the counts: so many where nothing else is asked, fewer where there are many cells. Each is used
 for two samples, which costs a mean nothing that matters: its error is 2 % of what the noise leaves."""
-_AT_ONCE = 1 << 20
 _LOST = 1.05
 """Chains of a larger R-hat have not even found the same place."""
 
@@ -83,12 +83,12 @@ def infer_tables(
     layout = TableLayout(problem.tables)
     theta = draw_rows(counts, layout, rng)
     draws, described = _returned(theta, counts, layout, n_draws, described, rng)
-    mean, data, noise = _moments(counts, layout)
+    mean, data, noise = row_moments(counts, layout)
     sd = np.sqrt(data + noise)
     ess = diagnostics.get("ess_bulk", float(wanted))
     error = float(np.max(np.sqrt(noise) / np.maximum(sd, 1e-300)) / math.sqrt(min(ess, wanted)))
     return Posterior(
-        _marginals(mean, data, noise, theta),
+        row_marginals(mean, data, noise, theta),
         draws,
         described,
         exact=not left and coarsest == 1,
@@ -122,11 +122,11 @@ def _by_chain(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.Generat
     described = f"{CHAINS} Markov chains on the counts of all cells, {len(flat)} draws"
     theta = draw_rows(flat, chain.layout, rng)
     draws, described = _returned(theta, flat, chain.layout, n_draws, described, rng)
-    mean, data, noise = _moments(flat, chain.layout)
+    mean, data, noise = row_moments(flat, chain.layout)
     sd = np.sqrt(data + noise)
     error = float(np.max(np.sqrt(noise) / np.maximum(sd, 1e-300)) / math.sqrt(diagnostics["ess_bulk"]))
     return Posterior(
-        _marginals(mean, data, noise, theta),
+        row_marginals(mean, data, noise, theta),
         draws,
         described,
         exact=False,
@@ -135,27 +135,6 @@ def _by_chain(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.Generat
         warnings=warnings,
         chains=theta.reshape(kept.shape[1], CHAINS, -1).transpose(1, 0, 2),
     )
-
-
-def draw_rows(counts: Floats, layout: TableLayout, rng: np.random.Generator) -> Floats:
-    """Draw theta given counts, Dirichlet(a_j + c_j) for every row, shape (n, n_cells).
-
-    Gamma variables of shape below one are drawn in logarithms, so that tiny concentrations do not underflow.
-    """
-    theta = np.empty(counts.shape)
-    step = max(_AT_ONCE // counts.shape[1], 1)
-    for i in range(0, len(counts), step):
-        shape = counts[i : i + step] + layout.concentration
-        small = shape < 1.0
-        if small.any():
-            logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
-            logs[small] += np.log1p(-rng.random(int(small.sum()))) / shape[small]
-            logs -= np.maximum.reduceat(logs, layout.row_start, axis=1)[:, layout.row]
-            weights = np.exp(logs)
-        else:
-            weights = rng.standard_gamma(shape)
-        theta[i : i + step] = weights / layout.row_totals(weights)[:, layout.row]
-    return theta
 
 
 def _run(chain: TableChain, n_draws: int, least_ess: float) -> tuple[Floats, dict[str, float], tuple[str, ...]]:
@@ -204,38 +183,6 @@ def _warnings(r_hats: Floats, ess: Floats, least_ess: float) -> tuple[str, ...]:
     return (f"the chains are shorter than asked for: {found}",)
 
 
-def _moments(counts: Floats, layout: TableLayout) -> tuple[Floats, Floats, Floats]:
-    """Return the mean of theta, the mean of its variance given counts, and the variance of its mean given counts."""
-    step = max(_AT_ONCE // counts.shape[1], 1)
-    center = layout.conditional_moments(counts[:1])[0][0]
-    first, second, data = (np.zeros(counts.shape[1]) for _ in range(3))
-    for i in range(0, len(counts), step):
-        mean, variance = layout.conditional_moments(counts[i : i + step])
-        mean -= center
-        first += mean.sum(axis=0)
-        second += (mean * mean).sum(axis=0)
-        data += variance.sum(axis=0)
-    n = len(counts)
-    return center + first / n, data / n, np.maximum(second / n - (first / n) ** 2, 0.0)
-
-
-def _marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> tuple[Marginal, ...]:
-    step = max(_AT_ONCE // len(theta), 1)
-    levels = list(QUANTILES.values())
-    quantiles = [
-        np.quantile(np.ascontiguousarray(theta[:, i : i + step].T), levels, axis=1) for i in range(0, len(mean), step)
-    ]
-    return _listed(mean, data, noise, np.concatenate(quantiles, axis=1))
-
-
-def _listed(mean: Floats, data: Floats, noise: Floats, quantiles: Floats) -> tuple[Marginal, ...]:
-    columns = (mean, np.sqrt(data + noise), np.sqrt(data), np.sqrt(noise), *quantiles)
-    return tuple(
-        Marginal(m, sd, dict(zip(QUANTILES, q, strict=True)), of_data, of_noise)
-        for m, sd, of_data, of_noise, *q in zip(*(column.tolist() for column in columns), strict=True)
-    )
-
-
 def naive_counts(table: NoisyTable) -> Floats:
     """Return the possible counts nearest to the observed ones, shape (n_rows, n_values)."""
     observed = np.asarray(table.observed, dtype=np.float64)
@@ -275,7 +222,7 @@ def _naive(problem: NoisyTables, n_draws: int, rng: np.random.Generator) -> Post
     quantiles = [np.where(alone, 1.0, betaincinv(shape, np.where(alone, 1.0, rest), p)) for p in QUANTILES.values()]
     kept = max(min(n_draws, _RETURNED // counts.shape[1]), 1)
     return Posterior(
-        _listed(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
+        listed(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
         draw_rows(np.repeat(counts, kept, axis=0), layout, rng),
         f"the conjugate posterior of {'the nearest consistent' if problem.scope else 'the projected'} counts",
         exact=False,

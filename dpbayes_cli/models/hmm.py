@@ -17,7 +17,7 @@ from dpbayes_cli.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, 
 from dpbayes_cli.discrete_network import cell_of
 from dpbayes_cli.grammar import check_levels
 from dpbayes_cli.network import Network, cell_names
-from dpbayes_cli.network_domain import MOST_CELLS, VariableSection, check_network
+from dpbayes_cli.network_domain import VariableSection, check_network
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.part_noise import laws_at
@@ -86,7 +86,7 @@ class HmmPrior(Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Hmm(NoisyStatistics):
-    """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of the records of (s, t) ~ emission[z_st], independent.
+    """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of records of (s, t) ~ emission[z_st], independent.
 
     Source: Foulds et al. 2016, sec. 5.
 
@@ -115,7 +115,7 @@ class Hmm(NoisyStatistics):
     )
     card: ClassVar[Card] = Card(
         releases="For each feature the number of records of each sequence, time step and value, with noise; from them "
-        "the posterior of each state's emissions, of the transitions, and of the state of every sequence at every step.",
+        "the posterior of each state's emissions, of transitions, and of the state of every sequence at every step.",
         guarantee="That of the mechanism. L1 sensitivity of F features: replace-one 2 F, add-remove F: a record is in "
         "one cell of every feature's table, whatever the number of sequences and steps.",
         assumptions="All records of a sequence at a time step share its state; given the state their features are "
@@ -216,9 +216,9 @@ class Hmm(NoisyStatistics):
         """Return, for each feature, the number of records of each sequence, time step and value.
 
         Privacy: a record adds a unit vector to the table of each feature whose cell, with sequence and time step, is
-            valid in it, zero to others. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2, F tables by
-            2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1; attained by any
-            valid record.
+            valid in it, zero to others. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2, F tables
+            by 2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1; attained
+            by any valid record.
         Source: Foulds et al. 2016, sec. 5; mechanisms, HMM with naive Bayes emissions.
         """
         network = self.network

@@ -54,6 +54,13 @@ class InferenceSection(Section, frozen=True, kw_only=True):
         Meta(description="noise-aware (exact where affordable), chain (Markov chains everywhere) or naive"),
     ] = "noise-aware"
     ess: Annotated[int, Meta(ge=50, le=1_000_000, description="effective draws that Markov chains must reach")] = 400
+    sweeps: Annotated[
+        int, Meta(ge=50, le=100_000, description="with hmm: sweeps of each Markov chain after warming up")
+    ] = 200
+    sampler: Annotated[
+        Literal["blocked", "collapsed"],
+        Meta(description="with hmm: states drawn together, or one after the other with the transitions integrated out"),
+    ] = "blocked"
     samples: Annotated[int, Meta(ge=1, le=10_000_000, description="posterior samples to write")] = 4000
     format: Annotated[
         Literal["parquet", "csv", "netcdf"], Meta(description="format of the samples file; netcdf is for ArviZ")

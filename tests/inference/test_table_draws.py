@@ -11,11 +11,11 @@ import pytest
 import dpbayes_cli.inference.tables as tables_module
 from dpbayes_cli.experiments.posteriors import ranks_among
 from dpbayes_cli.inference import table_draws
+from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.table_draws import TableDraws, draw_table
 from dpbayes_cli.inference.table_layout import TableLayout
-from dpbayes_cli.inference.tables import draw_rows
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
 from tests.inference.table_cells import GAUSSIAN, LAPLACE, Array, draw_network, enumerate_table, tiny_tables

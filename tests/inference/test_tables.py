@@ -11,13 +11,13 @@ import pytest
 from dpbayes_cli.experiments.posteriors import ranks_among
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.diagnostics import diagnose, ess_bulk, ess_tail, r_hat
+from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.gamma_table import GammaRatios
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.table_chain import TableChain
 from dpbayes_cli.inference.table_layout import TableLayout
 from dpbayes_cli.inference.table_urns import TableUrns
-from dpbayes_cli.inference.tables import draw_rows
 from dpbayes_cli.inference.trace import Trace
 from dpbayes_cli.numeric import log_gamma_ratio
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw

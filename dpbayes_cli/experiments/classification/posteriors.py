@@ -15,8 +15,9 @@ from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.records import POLICY, Records
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, least_entry, table_temperature
 from dpbayes_cli.inference.batch import draw_many
+from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.table_layout import TableLayout
-from dpbayes_cli.inference.tables import draw_rows, possible_tables
+from dpbayes_cli.inference.tables import possible_tables
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.problems import NoisyTables, Total

@@ -1,0 +1,101 @@
+"""Rows of probabilities with Dirichlet laws, one after the other as flat arrays: moments, draws and summaries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.inference.posterior import QUANTILES, Marginal
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats, Integers
+
+_AT_ONCE = 1 << 20
+
+
+class DirichletRows:
+    """All cells in a row of numbers; draws or chains come first in every array of counts.
+
+    Attributes:
+        concentration: a number each cell.
+        row: the row of each cell.
+        row_start, row_size: the first cell and the number of cells of each row.
+        row_sums: the sum of the concentrations of each row.
+    """
+
+    def __init__(self, concentration: Floats, row_size: Integers) -> None:
+        self.concentration, self.row_size = concentration, row_size
+        self.row_start = starts_of(row_size)
+        self.row = np.repeat(np.arange(len(row_size)), row_size)
+        self.row_sums = np.add.reduceat(concentration, self.row_start)
+
+    def row_totals(self, counts: Floats) -> Floats:
+        """Return the row totals N, shape (chains, n_rows)."""
+        return np.asarray(np.add.reduceat(counts, self.row_start, axis=1))
+
+    def conditional_moments(self, counts: Floats) -> tuple[Floats, Floats]:
+        """Return the mean and the variance of theta given counts, shape (n, n_cells) each."""
+        totals = (self.row_totals(counts) + self.row_sums)[:, self.row]
+        mean = (counts + self.concentration) / totals
+        return mean, mean * (1.0 - mean) / (totals + 1.0)
+
+
+def starts_of(sizes: Integers) -> Integers:
+    """Return where groups of these sizes start when they follow each other."""
+    return np.asarray(np.cumsum(sizes) - sizes)
+
+
+def draw_rows(counts: Floats, rows: DirichletRows, rng: np.random.Generator) -> Floats:
+    """Draw theta given counts, Dirichlet(a_j + c_j) for every row, shape (n, n_cells).
+
+    Gamma variables of shape below one are drawn in logarithms, so that tiny concentrations do not underflow.
+    """
+    theta = np.empty(counts.shape)
+    step = max(_AT_ONCE // counts.shape[1], 1)
+    for i in range(0, len(counts), step):
+        shape = counts[i : i + step] + rows.concentration
+        small = shape < 1.0
+        if small.any():
+            logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
+            logs[small] += np.log1p(-rng.random(int(small.sum()))) / shape[small]
+            logs -= np.maximum.reduceat(logs, rows.row_start, axis=1)[:, rows.row]
+            weights = np.exp(logs)
+        else:
+            weights = rng.standard_gamma(shape)
+        theta[i : i + step] = weights / rows.row_totals(weights)[:, rows.row]
+    return theta
+
+
+def row_moments(counts: Floats, rows: DirichletRows) -> tuple[Floats, Floats, Floats]:
+    """Return the mean of theta, the mean of its variance given counts, and the variance of its mean given counts."""
+    step = max(_AT_ONCE // counts.shape[1], 1)
+    center = rows.conditional_moments(counts[:1])[0][0]
+    first, second, data = (np.zeros(counts.shape[1]) for _ in range(3))
+    for i in range(0, len(counts), step):
+        mean, variance = rows.conditional_moments(counts[i : i + step])
+        mean -= center
+        first += mean.sum(axis=0)
+        second += (mean * mean).sum(axis=0)
+        data += variance.sum(axis=0)
+    n = len(counts)
+    return center + first / n, data / n, np.maximum(second / n - (first / n) ** 2, 0.0)
+
+
+def row_marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> tuple[Marginal, ...]:
+    """Summarize every cell: mean, the two parts of its variance, and the quantiles of draws."""
+    step = max(_AT_ONCE // len(theta), 1)
+    levels = list(QUANTILES.values())
+    quantiles = [
+        np.quantile(np.ascontiguousarray(theta[:, i : i + step].T), levels, axis=1) for i in range(0, len(mean), step)
+    ]
+    return listed(mean, data, noise, np.concatenate(quantiles, axis=1))
+
+
+def listed(mean: Floats, data: Floats, noise: Floats, quantiles: Floats) -> tuple[Marginal, ...]:
+    """Return summaries of every cell from arrays of their parts."""
+    columns = (mean, np.sqrt(data + noise), np.sqrt(data), np.sqrt(noise), *quantiles)
+    return tuple(
+        Marginal(m, sd, dict(zip(QUANTILES, q, strict=True)), of_data, of_noise)
+        for m, sd, of_data, of_noise, *q in zip(*(column.tolist() for column in columns), strict=True)
+    )
