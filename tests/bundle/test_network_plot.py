@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.bundle.cut_text import ems, fitting
+from dpbayes_cli.bundle.inline_svg import Picture
 from dpbayes_cli.bundle.layered_layout import Layout, layered, layers_of, n_crossings, split_rows
 from dpbayes_cli.bundle.network_plot import (
     MOST,
-    Picture,
     markov_blanket,
     network_plot,
     parents_first,
