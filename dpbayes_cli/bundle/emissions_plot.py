@@ -35,6 +35,8 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
         cells: mean, q05 and q95 of every cell, each of shape (n_states, n_values).
         name: the figure's name in the page.
     """
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     mean, low, high = (cells[key] for key in ("mean", "q05", "q95"))
     n_states, columns = len(mean), min(len(mean), MOST_STATES)
     kept = drawn_values(mean[:columns])
@@ -42,6 +44,8 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
     labels = [fitting(values[i], _LABEL_EMS) for i in kept]
     width = min(max(_NARROWEST, _ALL / columns), _WIDEST)
     figure, panels = blank(width * columns + 1.8, 0.62 + 0.2 * rows, columns)
+    if isinstance(layout := figure.get_layout_engine(), ConstrainedLayoutEngine):
+        layout.set(wspace=0.08)
     end = axis_end(float(high[:columns, kept].max()))
     for k, panel in enumerate(panels):
         color = hue_of(k)

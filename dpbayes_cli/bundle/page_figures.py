@@ -105,7 +105,7 @@ def chain_pictures(parameters: Sequence[str], chains: Floats) -> Iterator[tuple[
 
 
 def summary_columns(document: ReleaseDocument) -> dict[str, Floats]:
-    """Return mean, q05 and q95 of all parameters, each of shape (n_parameters,); the mean where there is no interval."""
+    """Return mean, q05 and q95 of all parameters, shape (n_parameters,); the mean where there is no interval."""
     import numpy as np
 
     summaries = document.posterior.values()

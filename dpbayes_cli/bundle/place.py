@@ -20,9 +20,9 @@ from dpbayes_cli.bundle.files import (
     statistics_csv,
     tables_csv,
 )
+from dpbayes_cli.bundle.hmm_section import hmm_of
 from dpbayes_cli.bundle.read import read_file
 from dpbayes_cli.bundle.report import report_markdown
-from dpbayes_cli.bundle.hmm_section import hmm_of
 from dpbayes_cli.bundle.samples import sample_labels, write_samples
 from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new

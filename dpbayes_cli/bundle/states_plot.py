@@ -32,6 +32,8 @@ _PAD, _ROW, _LINE = 0.1, 0.2, 0.22
 """In inches: around all, a row of cells, a line of text."""
 _ALL, _NARROWEST, _WIDEST = 7.2, 0.1, 0.5
 """In inches: all cells of a row, and one cell."""
+_SMALLEST = 1.15
+"""How many pixels a point on narrow screens."""
 _SWATCH = 0.16
 _LEAST_LEGEND = 4.6
 _STRIDES = (1, 2, 3, 4, 6, 12, 24, 36, 60)
@@ -55,6 +57,17 @@ class _Grid:
         return self.top + self.shape[0] * _ROW
 
 
+@dataclass(frozen=True)
+class _Item:
+    """A part of the legend: a swatch, or none where it has no colour, and words."""
+
+    x: float
+    line: int
+    color: str
+    alpha: float
+    words: str
+
+
 def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: str) -> Picture:
     """Return the most likely state of the first sequences at their first steps.
 
@@ -69,12 +82,11 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     rows = [fitting(label, _NAME_EMS) for label in sequences.levels[: shape[0]]]
     left = max(_width(label, _SMALL) for label in rows) + 2 * _PAD
     grid = _Grid(left, _PAD + _LINE, min(max(_ALL / shape[1], _NARROWEST), _WIDEST), shape)
-    items = [*_state_items(probabilities.shape[2]), *_strength_items()]
     room = max(grid.right - _PAD, _LEAST_LEGEND)
-    legend = list(_placed([_SWATCH + 0.06 + _width(words, _SMALL) for _, _, words in items], room))
+    legend = _legend(probabilities.shape[2], room)
     width = room + 2 * _PAD
     bottom = grid.bottom + 2 * _LINE
-    height = bottom + (legend[-1][1] + 1) * _LINE + _PAD
+    height = bottom + (legend[-1].line + 1) * _LINE + _PAD
     figure, (panel,) = blank(width, height)
     figure.set_layout_engine("none")
     panel.set_position((0.0, 0.0, 1.0, 1.0))
@@ -82,16 +94,16 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     panel.set_xlim(0.0, width)
     panel.set_ylim(height, 0.0)
     _draw_cells(panel, grid, state, level)
-    _draw_numbers(panel, grid, state, level)
+    numbered = _draw_numbers(panel, grid, state, level)
     _draw_axes(panel, grid, rows, steps)
     panel.text(
-        left - _PAD, _PAD, fitting(sequences.role, _NAME_EMS), fontsize=_SMALL, color=QUIET, ha="right", va="center",
-        parse_math=False,
+        left - _PAD, grid.top - 0.1, fitting(sequences.role, _NAME_EMS), fontsize=_SMALL, color=QUIET, ha="right",
+        va="center", parse_math=False,
     )  # fmt: skip
-    for (color, alpha, words), (x, line) in zip(items, legend, strict=True):
-        _draw_item(panel, _PAD + x, bottom + (line + 0.5) * _LINE, color, alpha, words)
-    caption = _caption((sequences, steps), shape)
-    return Picture(name, inline(figure, name, f"{caption} {_in_words(probabilities)}", 1.0), caption)
+    for item in legend:
+        _draw_item(panel, _PAD, bottom, item)
+    caption = _caption((sequences, steps), shape, numbered=numbered)
+    return Picture(name, inline(figure, name, f"{caption} {_in_words(probabilities)}", _SMALLEST), caption)
 
 
 def levels_of(likely: Floats) -> Integers:
@@ -144,11 +156,11 @@ def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> N
         panel.add_patch(PathPatch(path, facecolor=color, alpha=alpha, linewidth=0))
 
 
-def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> None:
-    """Write the number of each state where a run of it begins, if there is room and they are not too many."""
+def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> bool:
+    """Write the number of each state where a run of it begins and has room; return False where they are too many."""
     runs = [(row, *run) for row, of_row in enumerate(state.tolist()) for run in runs_of(of_row)]
     if len(runs) > MOST_NUMBERS:
-        return
+        return False
     for row, first, length in runs:
         number = str(state[row, first] + 1)
         if _width(number, _TINY) > length * grid.cell:
@@ -157,6 +169,7 @@ def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) ->
         strong = level[row, first] == len(STRENGTHS) - 1
         color = PAGE if strong else INK
         panel.text(x, grid.top + (row + 0.48) * _ROW, number, fontsize=_TINY, color=color, ha="center", va="center")
+    return True
 
 
 def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> None:
@@ -168,6 +181,8 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
     stride = stride_of(labels, grid.cell)
     for column in range(0, len(labels), stride):
         x, below = grid.left + column * grid.cell, grid.bottom
+        if column > 0 and stride > 1 and x + _width(labels[column], _SMALL) > grid.right + _PAD:
+            break
         panel.plot([x + 0.5 * grid.cell] * 2, [below, below + 0.04], color=QUIET, linewidth=0.7)
         start = x if stride > 1 else x + 0.5 * grid.cell
         panel.text(
@@ -180,47 +195,49 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
     )  # fmt: skip
 
 
-def _state_items(count: int) -> Iterator[tuple[str, float, str]]:
-    """Yield colour, opacity and words of the states; those without a colour of their own share one."""
-    for k in range(min(count, len(HUES))):
-        yield hue_of(k), 1.0, f"state {k + 1}"
-    if count > len(HUES):
-        last = f" to {count}" if count > len(HUES) + 1 else ""
-        yield OTHERS, 1.0, f"state{'s' if last else ''} {len(HUES) + 1}{last}"
+def _legend(n_states: int, room: float) -> list[_Item]:
+    """Return what colours mean, and below it what their strengths mean, in lines that are no wider than the room."""
+    states = [(hue_of(k), 1.0, f"state {k + 1}") for k in range(min(n_states, len(HUES)))]
+    if n_states > len(HUES):
+        last = f"s {len(HUES) + 1} to {n_states}" if n_states > len(HUES) + 1 else f" {n_states}"
+        states.append((OTHERS, 1.0, f"state{last}"))
+    bounds = list(STRENGTHS)[0 if n_states > 2 else 1 :]  # of two states the likelier one is above a half
+    strengths = [("", 0.0, "its probability:")]
+    for bound in bounds:
+        words = f"at least {bound:.0%}" if bound > 0.0 else f"below {bounds[1]:.0%}"
+        strengths.append((QUIET, STRENGTHS[bound], words.replace("%", " %")))
+    found = list(_placed(states, room, 0))
+    return [*found, *_placed(strengths, room, found[-1].line + 1)]
 
 
-def _strength_items() -> Iterator[tuple[str, float, str]]:
-    """Yield colour, opacity and words of the strengths."""
-    bounds = [*STRENGTHS, 1.0]
-    for k, alpha in enumerate(STRENGTHS.values()):
-        words = f"below {bounds[1]:.0%}" if k == 0 else f"from {bounds[k]:.0%}"
-        yield QUIET, alpha, words.replace("%", " %")
-
-
-def _placed(widths: Sequence[float], room: float) -> Iterator[tuple[float, int]]:
-    """Yield place and line of things that are written one after the other."""
-    x, line = 0.0, 0
-    for width in widths:
+def _placed(items: Sequence[tuple[str, float, str]], room: float, line: int) -> Iterator[_Item]:
+    """Yield things that are written one after the other, beginning at a line."""
+    x = 0.0
+    for color, alpha, words in items:
+        width = _width(words, _SMALL) + (_SWATCH + 0.06 if color else 0.0)
         if x > 0.0 and x + width > room:
             x, line = 0.0, line + 1
-        yield x, line
-        x += width + 0.16
+        yield _Item(x, line, color, alpha, words)
+        x += width + 0.12
 
 
-def _draw_item(panel: Axes, x: float, y: float, color: str, alpha: float, words: str) -> None:
+def _draw_item(panel: Axes, left: float, top: float, item: _Item) -> None:
     from matplotlib.patches import Rectangle
 
-    place = (x, y - _SWATCH / 2)
-    panel.add_patch(Rectangle(place, _SWATCH, _SWATCH, facecolor=color, alpha=alpha, linewidth=0))
-    panel.text(x + _SWATCH + 0.06, y, words, fontsize=_SMALL, color=INK, va="center")
+    x, y = left + item.x, top + (item.line + 0.5) * _LINE
+    if item.color:
+        place = (x, y - _SWATCH / 2)
+        panel.add_patch(Rectangle(place, _SWATCH, _SWATCH, facecolor=item.color, alpha=item.alpha, linewidth=0))
+        x += _SWATCH + 0.06
+    panel.text(x, y, item.words, fontsize=_SMALL, color=INK if item.color else QUIET, va="center")
 
 
-def _caption(axes: tuple[Column, Column], shape: tuple[int, int]) -> str:
+def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: bool) -> str:
     sequences, steps = axes
     caption = (
-        f"The most likely state of each {sequences.role} at each {steps.role}; the stronger the colour, the more likely "
-        "it is. Numbers stand where a state begins."
+        f"The most likely state by {sequences.role} and {steps.role}; the stronger the colour, the more likely it is."
     )
+    caption += " Numbers stand where a state begins." if numbered else ""
     pairs = zip((sequences, steps), shape, strict=True)
     kept = [f"the first {n} of {len(c.levels)} values of {c.role}" for c, n in pairs if n < len(c.levels)]
     return f"{caption} Drawn are {' and '.join(kept)}." if kept else caption

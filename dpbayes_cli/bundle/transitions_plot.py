@@ -47,8 +47,8 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
         top = _TOP + (k + 1) * _HEIGHT + _GAP
         _draw_row(panel, top, f"from state {k + 1}", transition[k, :count])
     caption = (
-        "Posterior means of the probabilities of each state at the first step, and of each state's successor (a row for "
-        "each state)."
+        "Posterior means of the probabilities of each state at the first step, and of each state's successor (a row "
+        "for each state)."
     )
     if count < len(transition):
         caption += f" Drawn are the first {count} of {len(transition)} states."

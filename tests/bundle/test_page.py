@@ -112,7 +112,7 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     content, page = page_of()
     check(content, page)
     every = {identifier_of(title) for title in SECTIONS}
-    absent = {"diagnostics", "the-estimate-of-the-posterior-s-mode", "the-network"}
+    absent = {"diagnostics", "the-estimate-of-the-posterior-s-mode", "the-network", "the-states"}
     assert set(page.sections()) == every - absent
     assert page.attributes("aside") == []
     labels = [found["aria-label"] for found in page.attributes("svg")]
