@@ -43,10 +43,10 @@ def states_of(n_sequences: int, n_steps: int, n_states: int, seed: int = 1) -> F
     rng = np.random.default_rng(seed)
     found = np.empty((n_sequences, n_steps, n_states))
     for s in range(n_sequences):
-        cuts = np.sort(rng.choice(np.arange(1, n_steps), min(n_steps - 1, rng.integers(1, 7)), replace=False))
+        cuts = 1 + np.sort(rng.permutation(n_steps - 1)[: int(rng.integers(1, 7))])
         run = np.searchsorted(cuts, np.arange(n_steps), side="right")
         state = rng.integers(0, n_states, len(cuts) + 1)[run]
-        distance = np.min(np.abs(np.arange(n_steps)[:, None] - cuts - 0.5), axis=1)
+        distance = np.min(np.abs(np.arange(n_steps)[:, None] - cuts - 0.5), axis=1, initial=n_steps)
         sure = 1.0 - 0.5 * np.exp(-distance / 3.0) * rng.random(n_steps)
         found[s] = (1.0 - sure[:, None]) / max(n_states - 1, 1)
         found[s, np.arange(n_steps), state] = sure if n_states > 1 else 1.0
@@ -65,8 +65,7 @@ def made_up(
     draws = np.concatenate([rng.dirichlet(40.0 * row + 0.3, n_draws) for row in rows], axis=1)
     n_sequences, n_steps, _ = problem.observed[0].shape
     states = states_of(n_sequences, n_steps, n_states)
-    chains = draws.reshape(4, -1, draws.shape[1])
-    return Posterior(marginals_of(draws, draws.var(axis=0) / 2), draws, "made up", False, chains=chains, states=states)
+    return Posterior(marginals_of(draws, draws.var(axis=0) / 2), draws, "made up", False, states=states)
 
 
 def release_made_up(
