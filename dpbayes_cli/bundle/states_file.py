@@ -18,12 +18,14 @@ States = list[list[list[float]]]
 
 
 def stated_states(states: Floats) -> States:
-    """Return probabilities as a document states them: with 6 significant digits, and none above one.
+    """Return probabilities as a document states them: with 6 significant digits, none outside 0 to 1.
 
     Args:
         states: shape (n_sequences, n_steps, n_states).
     """
-    return [[[min(float(f"{p:.6g}"), 1.0) for p in step] for step in sequence] for sequence in states.tolist()]
+    return [
+        [[min(max(float(f"{p:.6g}"), 0.0), 1.0) for p in step] for step in sequence] for sequence in states.tolist()
+    ]
 
 
 def fits(states: States, model: Model) -> bool:

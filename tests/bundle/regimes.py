@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,10 @@ def release_made_up(
     """Release a few records with an inference that is made up; return what the command printed."""
     monkeypatch.setattr("dpbayes_cli.inference.solve.infer", made_up)
     domain = spec["domain"]
-    names = [domain["sequence"]["column"], domain["time"]["column"], *domain["features"]]
-    Path("log.csv").write_text(",".join(f'"{name}"' for name in names) + "\n", encoding="utf-8")
+    axes = domain["sequence"], domain["time"]
+    names = [*(axis["column"] for axis in axes), *domain["features"]]
+    record = [*(axis["values"][0] for axis in axes), *(part["values"][0] for part in domain["features"].values())]
+    with Path("log.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([names, record])
     done = dpbayes("release", "log.csv", "--spec", spec_file(spec), "--out", out, "--json", *more)
     return done.json

@@ -137,8 +137,8 @@ def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.
 
 
 def test_states_keep_six_digits_and_stay_probabilities() -> None:
-    states = np.array([[[0.123456789, 0.876543211], [1.0 + 1e-12, 1e-9 / 3]]])
-    assert stated_states(states) == [[[0.123457, 0.876543], [1.0, 3.33333e-10]]]
+    states = np.array([[[0.123456789, 0.876543211], [1.0 + 1e-5, 1e-9 / 3], [1.0, -1e-17]]])
+    assert stated_states(states) == [[[0.123457, 0.876543], [1.0, 3.33333e-10], [1.0, 0.0]]]
 
 
 def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
