@@ -27,6 +27,7 @@ from dpbayes_cli.bundle.document import (
     SealedDraw,
     Width,
 )
+from dpbayes_cli.bundle.states_file import stated_states
 from dpbayes_cli.bundle.wording import meanings
 from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.contracts import Draws, Mechanism, Model, Payload, Plan
@@ -96,6 +97,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         posterior_predictive=analysis.predictive,
         inference=_with_notes(inference_report(spec, analysis), parts.plan),
         tables=analysis.counted or UNSET,
+        states=UNSET if analysis.states is None else stated_states(analysis.states),
         assumptions=_assumptions(parts),
         corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
         ledger=LedgerReference(sequence=parts.ledger_sequence, hash=parts.ledger_hash),

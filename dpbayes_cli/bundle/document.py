@@ -181,6 +181,13 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
         str | msgspec.UnsetType,
         Meta(description="what the counts in tables.csv are; absent where the model is no network"),
     ] = msgspec.UNSET
+    states: Annotated[
+        list[list[list[Annotated[float, Meta(ge=0.0, le=1.0)]]]] | msgspec.UnsetType,
+        Meta(
+            description="of hidden Markov models: how likely each sequence is in each state at each step, by sequence, "
+            "step and state, 6 digits; absent for other models"
+        ),
+    ] = msgspec.UNSET
     assumptions: list[str]
     corrections: list[str]
     ledger: LedgerReference

@@ -10,10 +10,12 @@ import msgspec
 
 from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
 from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
+from dpbayes_cli.bundle.states_file import fits, stated_states, states_csv
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.contracts import Payload
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SpecError, VerificationError
+from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw, parse_noise
 from dpbayes_cli.privacy.part_noise import noise_of_scales
@@ -21,6 +23,7 @@ from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
+STATES = "states.csv"
 
 
 def spec_of(document: ReleaseDocument) -> ReleaseSpec:
@@ -49,6 +52,8 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
         raise VerificationError("release.json does not hold the posterior of its spec's parameters")
     if any(len(draw) != len(parameters) for draw in document.draws):
         raise VerificationError("release.json does not hold draws of its spec's parameters")
+    if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model):
+        raise VerificationError("release.json does not hold the states of its spec's sequences")
     return spec
 
 
@@ -136,6 +141,14 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
         stated = ",".join(f"{name}={level}" for name, level in given)
         writer.writerow([variable, value, stated, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
     return text.getvalue().encode("utf-8")
+
+
+def inferred_states_csv(spec: ReleaseSpec, analysis: Analysis) -> bytes | None:
+    """Return the bytes of ``states.csv`` for an analysis of its own; None where the model has no states."""
+    model = spec.build_model()
+    if not isinstance(model, Hmm) or analysis.states is None:
+        return None
+    return states_csv(model, stated_states(analysis.states))
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.markup import text
@@ -13,11 +14,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, QUIET, LINE = "#0a0a01", "#0a0a02", "#0a0a03"
+INK, QUIET, LINE, PAGE = "#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04"
 SERIES = ("#0a0a11", "#0a0a12", "#0a0a13", "#0a0a14")
-"""Colours that stand for those of the page's style sheet."""
-_ROLES = {INK: "ink", QUIET: "quiet", LINE: "line", **{color: f"series-{i}" for i, color in enumerate(SERIES, 1)}}
-_COLOR = re.compile("#0a0a[01][1-4]")
+HUES = ("#0a0a21", "#0a0a22", "#0a0a23", "#0a0a24", "#0a0a25", "#0a0a26")
+OTHERS = "#0a0a27"
+"""Colours that stand for those of the page's style sheet. Hues can be told apart by the colour-blind too, at full
+strength; ``OTHERS`` is a grey for whatever has none of its own."""
+_ROLES = {
+    **{INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page"},
+    **{color: f"series-{i}" for i, color in enumerate(SERIES, 1)},
+    **{color: f"hue-{i}" for i, color in enumerate((*HUES, OTHERS), 1)},
+}
+_COLOR = re.compile("#0a0a(?:[01][1-4]|2[1-7])")
 _TAG = re.compile("<[^>]*>")
 _NAME = re.compile(r'\bid="|url\(#|href="#')
 _PRECISE = re.compile(r"(\.\d\d)\d+")
@@ -26,6 +34,21 @@ _VIEW = re.compile('viewBox="([-0-9. ]*)"')
 _FONT = 9.0
 _ENLARGED = 1.3
 """How much larger than drawn, in pixels a point, a figure may become."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the page.
+
+    Attributes:
+        name: unique in the page: letters, digits and hyphens.
+        svg: an SVG element.
+        caption: what it shows and what it leaves out, a text.
+    """
+
+    name: str
+    svg: str
+    caption: str
 
 
 def blank(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
@@ -49,21 +72,24 @@ def blank(width: float, height: float, columns: int = 1) -> tuple[Figure, list[A
     return figure, panels
 
 
-def inline(figure: Figure, name: str, label: str) -> str:
+def inline(figure: Figure, name: str, label: str, smallest: float = 0.0) -> str:
     """Return a figure as an SVG element of a page.
 
     Args:
         figure: drawn in the colours of this file.
         name: unique in the page: letters, digits and hyphens.
         label: what it shows, for those who do not see it.
+        smallest: how many pixels a point it keeps on narrow screens, where it scrolls; 0: it shrinks.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a letter that the measuring font lacks is drawn by the reader's own
         drawn = svg_text(figure)
     drawn = _TAG.sub(lambda tag: _adapted(tag[0], name), _NOT_DRAWN.sub("", drawn))
+    points = figure.get_figwidth() * 72
+    narrowest = f";min-width:{points * smallest:.0f}px" if smallest else ""
     frame = (
         f'<svg role="img" aria-label="{text(label)}" viewBox="{_VIEW.findall(drawn)[0]}" '
-        f'style="max-width:{figure.get_figwidth() * 72 * _ENLARGED:.0f}px">'
+        f'style="max-width:{points * _ENLARGED:.0f}px{narrowest}">'
     )
     return frame + drawn[drawn.index(">") + 1 :]
 

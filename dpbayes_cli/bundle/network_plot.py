@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.cut_text import ems, fitting
-from dpbayes_cli.bundle.inline_svg import INK, QUIET, SERIES, blank, inline
+from dpbayes_cli.bundle.inline_svg import INK, QUIET, SERIES, Picture, blank, inline
 from dpbayes_cli.bundle.layered_layout import Layout, layered
 
 if TYPE_CHECKING:
@@ -25,19 +24,6 @@ _HEAD = 0.07
 """An arrow's head, in inches."""
 
 _Point = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure of the page.
-
-    Attributes:
-        svg: an SVG element.
-        caption: what it shows and what it leaves out, a text.
-    """
-
-    svg: str
-    caption: str
 
 
 def network_plot(
@@ -71,7 +57,7 @@ def network_plot(
     for k, i in enumerate(shown):
         _draw_box(panel, layout.x[k], _top(layout.row[k]), box, labels[k], marked=i == target)
     caption = _caption(names, parents, shown, target)
-    return Picture(inline(figure, name, caption), caption)
+    return Picture(name, inline(figure, name, caption), caption)
 
 
 def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tuple[int, ...]:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dpbayes_cli.bundle.files import spec_of
-from dpbayes_cli.bundle.markup import figure, paragraph, prose, section
+from dpbayes_cli.bundle.markup import paragraph, prose, section
 from dpbayes_cli.bundle.network_plot import network_plot, parents_first
+from dpbayes_cli.bundle.page_figures import scrolled, summary_columns
 from dpbayes_cli.bundle.table_plot import table_plot
 from dpbayes_cli.discrete_network import DiscreteNetwork
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.inline_svg import Picture
 
 _TABLES = 16
 """So many tables are drawn; ``tables.csv`` holds them all."""
@@ -38,7 +40,7 @@ def network_section(identifier: str, document: ReleaseDocument) -> str:
     drawn, count = len(drawn_tables(model)), len(model.network)
     counted = tables_text(document)
     parts = [
-        *network_figures(document, model),
+        *map(scrolled, network_pictures(document, model)),
         paragraph(f"{drawn} of {count} tables are drawn.", "quiet") if drawn < count else "",
         paragraph(prose(counted)) if counted else "",
     ]
@@ -53,25 +55,15 @@ def tables_text(document: ReleaseDocument) -> str:
     return f"`tables.csv` holds every cell; its counts are {counted}."
 
 
-def network_figures(document: ReleaseDocument, model: DiscreteNetwork) -> list[str]:
+def network_pictures(document: ReleaseDocument, model: DiscreteNetwork) -> list[Picture]:
     """Return the picture of the network and the plots of its tables, the target's and its neighbours' first."""
-    import numpy as np
-
     network = model.network
-    picture = network_plot(network.names, network.sizes, network.parents, model.target, "network")
-    found = [_scrolled(picture.svg, picture.caption)]
-    summaries = list(document.posterior.values())
-    columns = {
-        "mean": np.array([p.mean for p in summaries]),
-        "q05": np.array([p.mean if p.q05 is None else p.q05 for p in summaries]),
-        "q95": np.array([p.mean if p.q95 is None else p.q95 for p in summaries]),
-    }
-    parts = {name: model.split(values) for name, values in columns.items()}
+    found = [network_plot(network.names, network.sizes, network.parents, model.target, "network")]
+    parts = {name: model.split(values) for name, values in summary_columns(document).items()}
     for i in drawn_tables(model):
         parents = {network.names[j]: network.levels[j] for j in network.parents[i]}
         cells = {name: tables[i] for name, tables in parts.items()}
-        plot = table_plot(network.names[i], network.levels[i], parents, cells, f"table-{i}")
-        found.append(_scrolled(plot.svg, plot.caption))
+        found.append(table_plot(network.names[i], network.levels[i], parents, cells, f"table-{i}"))
     return found
 
 
@@ -82,8 +74,3 @@ def drawn_tables(model: DiscreteNetwork) -> list[int]:
         near = [i for i in order if model.target in model.network.parents[i]]
         order = list(dict.fromkeys([model.target, *near, *order]))
     return order[:_TABLES]
-
-
-def _scrolled(svg: str, caption: str) -> str:
-    """Return a figure that is as wide as it needs to be read, and scrolls where the page is narrower."""
-    return figure(f'<div class="wide" tabindex="0" role="group" aria-label="drawing">{svg}</div>', caption)

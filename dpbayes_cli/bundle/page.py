@@ -12,9 +12,10 @@ from typing import Any
 
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
+from dpbayes_cli.bundle.hmm_section import hmm_section
 from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, section, share_bar, table, terms, text
-from dpbayes_cli.bundle.network_section import network_of, network_section
-from dpbayes_cli.bundle.page_figures import chain_figures, density_figures, interval_figure
+from dpbayes_cli.bundle.network_section import network_section
+from dpbayes_cli.bundle.page_figures import chain_pictures, posterior_pictures, shown
 from dpbayes_cli.bundle.wording import (
     ESTIMATE_HEADING,
     REUSE_COMMAND,
@@ -149,18 +150,17 @@ def posterior(document: ReleaseDocument, analysis: Analysis) -> str:
         return ""
     rows = [_summary(name, summary) for name, summary in list(document.posterior.items())[:_MANY]]
     listed_ones = table("Posterior of each parameter", ["parameter", "mean", "sd", "5 %", "median", "95 %"], rows)
-    if network_of(document) is not None:
-        return _section("The posterior", listed_ones, _more(len(document.posterior), "release.json"))
-    densities = density_figures(document, analysis)
-    drawn = len(densities)
+    pictures = posterior_pictures(document, analysis)
+    intervals = [picture for picture in pictures if picture.name == "intervals"]
+    densities = [picture for picture in pictures if picture not in intervals]
     return _section(
         "The posterior",
         listed_ones,
         _more(len(document.posterior), "release.json"),
-        interval_figure(document, _MANY),
-        gallery(densities),
-        paragraph(f"The first {drawn} of {len(document.posterior)} parameters are drawn.", "quiet")
-        if drawn < len(document.posterior)
+        *shown(intervals),
+        gallery(shown(densities)) if densities else "",
+        paragraph(f"The first {len(densities)} of {len(document.posterior)} parameters are drawn.", "quiet")
+        if 0 < len(densities) < len(document.posterior)
         else "",
     )
 
@@ -170,12 +170,12 @@ def estimate(document: ReleaseDocument, analysis: Analysis) -> str:
     if not are_estimates(document):
         return ""
     rows = [[name, f"{summary.mean:.6g}"] for name, summary in list(document.posterior.items())[:_MANY]]
-    several = len(document.draws) > 1
+    pictures = posterior_pictures(document, analysis)
     return _section(
         ESTIMATE_HEADING,
-        table("The estimates", ["parameter", "mean of the estimates" if several else "estimate"], rows),
+        table("The estimates", ["parameter", "mean of the estimates" if len(document.draws) > 1 else "estimate"], rows),
         _more(len(document.posterior), "release.json"),
-        gallery(density_figures(document, analysis)) if several else "",
+        gallery(shown(pictures)) if pictures else "",
     )
 
 
@@ -230,7 +230,10 @@ def diagnostics(document: ReleaseDocument, analysis: Analysis) -> str:
             "their ranks among all draws are even: the bars stay near the dashed line."
         ),
         table("The worst over all parameters", ["diagnostic", "value", "good"], rows),
-        *chain_figures(analysis.parameters, analysis.chains),
+        *(
+            f"<h3>{text(name)}</h3>\n{gallery(shown(pictures), 'pair')}"
+            for name, pictures in chain_pictures(analysis.parameters, analysis.chains)
+        ),
     )
 
 
@@ -267,6 +270,7 @@ SECTIONS: dict[str, Part] = {
     "The posterior": posterior,
     ESTIMATE_HEADING: estimate,
     "The network": lambda document, _: network_section(identifier_of("The network"), document),
+    "The states": lambda document, _: hmm_section(identifier_of("The states"), document),
     "How wide, and why": width,
     "How it was computed": computed,
     "Diagnostics": diagnostics,

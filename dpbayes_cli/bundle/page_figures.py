@@ -2,68 +2,118 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.markup import figure, gallery, text
+from dpbayes_cli.bundle.files import bounds_of, spec_of
+from dpbayes_cli.bundle.inline_svg import Picture
+from dpbayes_cli.bundle.markup import figure
 from dpbayes_cli.bundle.plots import density_plot, interval_plot, rank_plot, trace_plot
-from dpbayes_cli.bundle.wording import draws_word
+from dpbayes_cli.bundle.wording import are_estimates, draws_word
+from dpbayes_cli.discrete_network import DiscreteNetwork
+from dpbayes_cli.models.hmm import Hmm
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
     from dpbayes_cli.numeric import Floats
 
+_INTERVALS = 40
 _DENSITIES = 12
 _TRACES = 4
 
 
-def density_figures(document: ReleaseDocument, analysis: Analysis) -> list[str]:
+def scrolled(picture: Picture) -> str:
+    """Return a figure that is as wide as it needs to be read, and scrolls where the page is narrower."""
+    wide = f'<div class="wide" tabindex="0" role="group" aria-label="drawing">{picture.svg}</div>'
+    return figure(wide, picture.caption)
+
+
+def shown(pictures: Iterable[Picture]) -> list[str]:
+    """Return pictures as figures with their captions."""
+    return [figure(picture.svg, picture.caption) for picture in pictures]
+
+
+def posterior_pictures(document: ReleaseDocument, analysis: Analysis) -> list[Picture]:
+    """Return intervals and densities of the first parameters, or how far several estimates lie apart.
+
+    Nothing of models whose parameters have pictures of their own: networks and hidden Markov models.
+    """
+    if isinstance(spec_of(document).build_model(bounds_of(document)), DiscreteNetwork | Hmm):
+        return []
+    if are_estimates(document):
+        return density_pictures(document, analysis) if len(document.draws) > 1 else []
+    return [*interval_pictures(document, _INTERVALS), *density_pictures(document, analysis)]
+
+
+def density_pictures(document: ReleaseDocument, analysis: Analysis) -> list[Picture]:
     """Return the posterior densities of the first parameters."""
-    shown = list(document.posterior.items())[:_DENSITIES]
+    drawn = list(document.posterior.items())[:_DENSITIES]
     what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
-    figures = []
-    for place, (name, summary) in enumerate(shown):
-        samples = analysis.samples[:, place]
-        words = _draws_in_words(name, samples, draws_word(document)) if document.draws else _in_words(name, summary)
-        svg = density_plot(samples, summary, f"density-{place}", f"{what} of {words}", alone=len(shown) == 1)
-        figures.append(figure(svg, words))
-    return figures
+    pictures = []
+    for place, (parameter, summary) in enumerate(drawn):
+        samples, name = analysis.samples[:, place], f"density-{place}"
+        words = (
+            _draws_in_words(parameter, samples, draws_word(document))
+            if document.draws
+            else _in_words(parameter, summary)
+        )
+        svg = density_plot(samples, summary, name, f"{what} of {words}", alone=len(drawn) == 1)
+        pictures.append(Picture(name, svg, words))
+    return pictures
 
 
-def interval_figure(document: ReleaseDocument, most: int) -> str:
+def interval_pictures(document: ReleaseDocument, most: int) -> list[Picture]:
     """Return the intervals of the first parameters, or nothing where there is only one.
 
     Args:
         document: the release.
         most: how many parameters are shown.
     """
-    shown = dict(list(document.posterior.items())[:most])
-    if len(shown) < 2:
-        return ""
-    which = f"the first {len(shown)} of {len(document.posterior)}" if len(document.posterior) > most else "all"
+    drawn = dict(list(document.posterior.items())[:most])
+    if len(drawn) < 2:
+        return []
+    which = f"the first {len(drawn)} of {len(document.posterior)}" if len(document.posterior) > most else "all"
     what = (
         "Medians and 90 % intervals"
-        if all(p.q05 is not None for p in shown.values())
+        if all(p.q05 is not None for p in drawn.values())
         else f"The {draws_word(document)[:-1]}"
     )
     caption = f"{what} of {which} parameters"
-    return figure(interval_plot(shown, "intervals", f"{caption}; the numbers are in the table above"), caption)
+    svg = interval_plot(drawn, "intervals", f"{caption}; the numbers are in the table above")
+    return [Picture("intervals", svg, caption)]
 
 
-def chain_figures(parameters: Sequence[str], chains: Floats) -> Iterator[str]:
-    """Yield the traces and the rank histograms of the first parameters.
+def chain_pictures(parameters: Sequence[str], chains: Floats) -> Iterator[tuple[str, list[Picture]]]:
+    """Yield the first parameters with their traces and rank histograms.
 
     Args:
         parameters: their names.
         chains: shape (n_chains, n_draws, n_parameters).
     """
-    for place, name in enumerate(parameters[:_TRACES]):
-        draws = chains[:, :, place]
-        trace, ranks = f"Trace of {name}, {len(draws)} chains", f"Ranks of {name} by chain, among all draws"
-        yield f"<h3>{text(name)}</h3>"
-        plots = {trace: trace_plot(draws, f"trace-{place}", trace), ranks: rank_plot(draws, f"ranks-{place}", ranks)}
-        yield gallery([figure(svg, caption) for caption, svg in plots.items()], "pair")
+    for place, parameter in enumerate(parameters[:_TRACES]):
+        draws, trace, ranks = chains[:, :, place], f"trace-{place}", f"ranks-{place}"
+        of_trace = f"Trace of {parameter}, {len(draws)} chains"
+        of_ranks = f"Ranks of {parameter} by chain, among all draws"
+        yield (
+            parameter,
+            [
+                Picture(trace, trace_plot(draws, trace, of_trace), of_trace),
+                Picture(ranks, rank_plot(draws, ranks, of_ranks), of_ranks),
+            ],
+        )
+
+
+def summary_columns(document: ReleaseDocument) -> dict[str, Floats]:
+    """Return mean, q05 and q95 of all parameters, shape (n_parameters,); the mean where there is no interval."""
+    import numpy as np
+
+    summaries = document.posterior.values()
+    return {
+        "mean": np.array([p.mean for p in summaries]),
+        "q05": np.array([p.mean if p.q05 is None else p.q05 for p in summaries]),
+        "q95": np.array([p.mean if p.q95 is None else p.q95 for p in summaries]),
+    }
 
 
 def _in_words(name: str, summary: ParameterSummary) -> str:

@@ -6,20 +6,25 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from msgspec import UnsetType
+
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import (
     RELEASE,
     REPORT,
+    STATES,
     STATISTICS,
     TABLES,
     analysis_of,
     statistics_csv,
     tables_csv,
 )
+from dpbayes_cli.bundle.hmm_section import hmm_of
 from dpbayes_cli.bundle.read import read_file
 from dpbayes_cli.bundle.report import report_markdown
 from dpbayes_cli.bundle.samples import sample_labels, write_samples
+from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import OutputError
@@ -94,6 +99,9 @@ def _render(document: ReleaseDocument, analysis: Analysis | None, directory: Pat
     tables = tables_csv(document, found)
     if tables is not None:
         write_new(directory / TABLES, tables)
+    model = hmm_of(document)
+    if model is not None and not isinstance(document.states, UnsetType):
+        write_new(directory / STATES, states_csv(model, document.states))
     write_new(directory / REPORT, report_markdown(document))
     return {path.name: digest("file", path.read_bytes()) for path in sorted(directory.iterdir())}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.hmm_section import states_text
 from dpbayes_cli.bundle.network_section import tables_text
 from dpbayes_cli.bundle.wording import (
     ESTIMATE_HEADING,
@@ -126,12 +127,12 @@ def _posterior(document: ReleaseDocument) -> str:
         "| parameter | mean | sd | 5 % | median | 95 % |\n|---|---:|---:|---:|---:|---:|\n"
         + "\n".join(rows)
         + _more(len(document.posterior), "release.json")
-        + f"\n\n{computed_text(document)}{_of_network(document)}{warnings}"
+        + f"\n\n{computed_text(document)}{_of_files(document)}{warnings}"
     )
 
 
-def _of_network(document: ReleaseDocument) -> str:
-    return f" {tables_text(document)}" if tables_text(document) else ""
+def _of_files(document: ReleaseDocument) -> str:
+    return "".join(f" {found}" for found in (tables_text(document), states_text(document)) if found)
 
 
 def _width(document: ReleaseDocument) -> str:

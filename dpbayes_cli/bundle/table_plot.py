@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.cut_text import fitting
-from dpbayes_cli.bundle.inline_svg import INK, LINE, SERIES, blank, inline
-from dpbayes_cli.bundle.network_plot import Picture
+from dpbayes_cli.bundle.inline_svg import INK, LINE, SERIES, Picture, blank, inline
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -55,7 +54,7 @@ def table_plot(
     figure, panels = blank(panel_width * columns + 2.4, 0.62 + 0.2 * rows, columns)
     if isinstance(layout := figure.get_layout_engine(), ConstrainedLayoutEngine):
         layout.set(wspace=0.06)
-    places, end = range(rows), _end(float(high[:rows, :columns].max()))
+    places, end = range(rows), axis_end(float(high[:rows, :columns].max()))
     for k, panel in enumerate(panels):
         color = SERIES[k % len(SERIES)]
         panel.hlines(places, low[:rows, k], high[:rows, k], color=color, linewidth=2.2, alpha=0.55)
@@ -73,7 +72,7 @@ def table_plot(
         [(rows, n_rows, "rows"), (columns, len(values), "values")] if parents else [(rows, len(values), "values")]
     )
     caption = _caption(variable, list(parents), left_out)
-    return Picture(inline(figure, name, caption), caption)
+    return Picture(name, inline(figure, name, caption), caption)
 
 
 def _row_label(parents: Mapping[str, Sequence[str]], row: int) -> str:
@@ -88,8 +87,8 @@ def _row_label(parents: Mapping[str, Sequence[str]], row: int) -> str:
     return fitting(", ".join(fitting(each, max(share, 2.0)) for each in reversed(places)), _LABEL_EMS)
 
 
-def _end(largest: float) -> float:
-    """Return where the axis ends: at one, or where small probabilities can be told apart."""
+def axis_end(largest: float) -> float:
+    """Return where an axis of probabilities ends: at one, or where small probabilities can be told apart."""
     return next(end for end in (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.02) if largest <= end or end > 1.0)
 
 

@@ -15,7 +15,12 @@ from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 @click.argument("bundle", type=click.Path(path_type=Path))
 @question_options(*INFERENCE_KEYS)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sampling [derived from the bundle].")
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Write posterior.json and samples here.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write posterior.json and samples here, and the states of a hidden Markov model.",
+)
 @output_options
 def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **flags: Any) -> None:
     """Infer again from BUNDLE: more samples, another prior, another method.
@@ -32,7 +37,7 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
 
     from dpbayes_cli.bundle.analysis import analyse
     from dpbayes_cli.bundle.assemble import inference_report, summary
-    from dpbayes_cli.bundle.files import released_of, sampling_seed, spec_of
+    from dpbayes_cli.bundle.files import STATES, inferred_states_csv, released_of, sampling_seed, spec_of
     from dpbayes_cli.bundle.read import read_document
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
@@ -71,6 +76,9 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
             write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
             form = spec.inference.format
             write_samples(directory / report.samples_file, analysis, form, sample_labels(document, report))
+            states = inferred_states_csv(spec, analysis)
+            if states is not None:
+                write_new(directory / STATES, states)
         say(f"wrote {report.samples} samples to {out}")
     if as_json:
         emit_json(result)

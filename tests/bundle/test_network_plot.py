@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.bundle.cut_text import ems, fitting
+from dpbayes_cli.bundle.inline_svg import Picture
 from dpbayes_cli.bundle.layered_layout import Layout, layered, layers_of, n_crossings, split_rows
 from dpbayes_cli.bundle.network_plot import (
     MOST,
-    Picture,
     markov_blanket,
     network_plot,
     parents_first,
@@ -43,13 +43,20 @@ def texts(picture: Picture) -> list[str]:
     return [data for tag, data in Page(picture.svg).texts if tag == "text"]
 
 
-def check(picture: Picture) -> None:
-    """What is true of every picture: one element, labelled, of the page's colours, that fetches nothing."""
+def check(picture: Picture, *, labelled: bool = False) -> None:
+    """What is true of every picture: one element, labelled, of the page's colours, that fetches nothing.
+
+    Args:
+        picture: a picture.
+        labelled: whether its label says more than its caption.
+    """
     ElementTree.fromstring(picture.svg.replace("xmlns:xlink", "xmlns:x"))
     page = Page(picture.svg)
     assert picture.svg.count("<svg") == 1
     (frame,) = page.attributes("svg")
-    assert (frame["role"], frame["aria-label"]) == ("img", picture.caption)
+    assert frame["role"] == "img"
+    assert frame["aria-label"].startswith(picture.caption)
+    assert (len(frame["aria-label"]) > len(picture.caption)) == labelled
     assert not {tag for tag, _ in page.tags} & {"script", "image", "style", "a", "foreignobject", "b"}
     references = [value for _, found in page.tags for key, value in found.items() if key in {"href", "src"}]
     references += re.findall(r"url\(([^)]*)\)", " ".join(v for _, f in page.tags for v in f.values() if v != EVIL[4]))

@@ -13,6 +13,7 @@ from dpbayes_cli.bundle.markup import prose, share_bar, table
 from dpbayes_cli.bundle.page import SECTIONS, identifier_of, report_html
 from dpbayes_cli.bundle.plots import density
 from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.svg_files import pictures_of
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 EVIL = [
@@ -112,7 +113,7 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     content, page = page_of()
     check(content, page)
     every = {identifier_of(title) for title in SECTIONS}
-    absent = {"diagnostics", "the-estimate-of-the-posterior-s-mode", "the-network"}
+    absent = {"diagnostics", "the-estimate-of-the-posterior-s-mode", "the-network", "the-states"}
     assert set(page.sections()) == every - absent
     assert page.attributes("aside") == []
     labels = [found["aria-label"] for found in page.attributes("svg")]
@@ -169,6 +170,9 @@ def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: py
         assert f"Trace of {name}, 4 chains" in labels
         assert f"Ranks of {name} by chain, among all draws" in labels
     assert len([label for label in labels if label.startswith("Trace")]) == 4
+    document = read_document(Path("out"))
+    pictures = pictures_of(document, analysis_of(document))
+    assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in pictures]
     assert f"{read_document(Path('out')).inference.diagnostics['r_hat']:.4g}" in page.text()
 
 

@@ -72,6 +72,31 @@ def test_a_file_system_without_renameat2_is_as_careful(
     assert Path("page.html").read_bytes() == before
 
 
+def test_the_plots_as_files(dpbayes: Cli, bundle: Path) -> None:
+    done = dpbayes("report", bundle, "--format", "svg", "--out", "figures")
+    assert (done.code, done.out, done.err) == (0, "", "wrote 1 figure to figures\n")
+    (path,) = Path("figures").iterdir()
+    assert path.name == "density-0.svg"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.read_bytes().startswith(
+        b'<?xml version="1.0" encoding="utf-8"?>\n<svg xmlns="http://www.w3.org/2000/svg"'
+    )
+    written = dpbayes("report", bundle, "--format", "svg", "--out", "again", "--json").json
+    assert (written["figures"], written["report"], written["out"]) == (["density-0.svg"], None, "again")
+    assert Path("again/density-0.svg").read_bytes() == path.read_bytes()
+    for out in ("figures", "out", "out/figures", "no/such/figures"):
+        assert dpbayes("report", bundle, "--format", "svg", "--out", out).code == 8
+    assert dpbayes("report", bundle, "--format", "svg").code == 2
+    assert sorted(path.name for path in Path("figures").iterdir()) == ["density-0.svg"]
+
+
+def test_a_release_of_one_estimate_has_no_plots(dpbayes: Cli, coin: Path) -> None:
+    question = ["--model", "beta-bernoulli", "--eps", "1", "--mechanism", "map", "--on-invalid", "impute:0"]
+    assert dpbayes("release", coin, *question, "--out", "estimate").code == 0
+    assert dpbayes("report", "estimate", "--format", "svg", "--out", "figures").code == 8
+    assert not Path("figures").exists()
+
+
 DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "no parameter": lambda document: document["posterior"].clear(),
     "another parameter": lambda document: document["posterior"].update(other=document["posterior"]["theta"]),
@@ -85,7 +110,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["html", "markdown"])
+@pytest.mark.parametrize("form", ["html", "markdown", "svg"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damaged_bundle_is_exit_7(
     damage: Callable[[dict[str, Any]], object], form: str, dpbayes: Cli, bundle: Path

@@ -1,0 +1,210 @@
+"""Hidden Markov models in a bundle: states in the document and as a table, emissions and transitions in the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from dpbayes_cli.bundle.document import json_schema, parse_document
+from dpbayes_cli.bundle.emissions_plot import MOST_STATES, MOST_VALUES, drawn_values, emissions_plot
+from dpbayes_cli.bundle.files import analysis_of
+from dpbayes_cli.bundle.hmm_section import MOST_FEATURES, hmm_of, hmm_pictures, hmm_section
+from dpbayes_cli.bundle.page import report_html
+from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.states_file import stated_states
+from dpbayes_cli.bundle.svg_files import pictures_of
+from dpbayes_cli.bundle.transitions_plot import MOST, transitions_plot
+from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
+from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts
+from tests.bundle.test_page import EVIL, Page
+from tests.bundle.test_page import check as check_page
+from tests.conftest import Cli
+
+SMALL = hmm_spec(
+    ["=Baghdad", "Kandahar", "<b>Helmand"],
+    ["Q1", "Q2", "Q3", "Q4"],
+    {"type": ["fire", "explosion", EVIL[0]], "killed": ["0", "1", "2+"]},
+    2,
+)
+
+
+def files(bundle: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(bundle).iterdir()}
+
+
+def test_states_are_in_the_document_and_in_a_table(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    release_made_up(dpbayes, monkeypatch, SMALL)
+    found = files("out")
+    assert set(found) == {"release.json", "statistics.csv", "samples.parquet", "states.csv", "report.md"}
+    document = json.loads(found["release.json"])
+    jsonschema.validate(document, json_schema())
+    states = np.array(document["states"])
+    assert states.shape == (3, 4, 2)
+    assert states == pytest.approx(states_of(3, 4, 2), rel=5e-6)
+    assert all(len(f"{p:.12g}".replace("0.", "").lstrip("0")) <= 6 for p in states.ravel().tolist())
+    parsed = parse_document(found["release.json"])
+    assert parsed.pretty() == found["release.json"]
+    assert parse_document(parsed.payload()) == parsed
+    with Path("out/states.csv").open(encoding="utf-8", newline="") as file:
+        head, *rows = list(csv.reader(file))
+    assert head == ["sequence", "step", "state", "p1", "p2"]
+    domain = SMALL["domain"]
+    assert [row[:2] for row in rows] == [[s, t] for s in domain["sequence"]["values"] for t in domain["time"]["values"]]
+    assert [[float(p) for p in row[3:]] for row in rows] == states.reshape(-1, 2).tolist()
+    assert [int(row[2]) for row in rows] == (states.reshape(-1, 2).argmax(axis=1) + 1).tolist()
+    assert b"`states.csv` holds, for each sequence and step, the most likely state" in found["report.md"]
+    again = release_made_up(dpbayes, monkeypatch, SMALL, "again")
+    assert again["replayed"]
+    assert files("again") == found
+    done = dpbayes("infer", "out", "--out", "inferred")
+    assert done.code == 0, done.err
+    assert files("inferred")["states.csv"] == found["states.csv"]
+
+
+DAMAGES: dict[str, Any] = {
+    "a sequence less": lambda states: states.pop(),
+    "a step more": lambda states: states[0].append(states[0][0]),
+    "a state less": lambda states: states[1][2].pop(),
+    "no probability": lambda states: states[0][0].__setitem__(0, 1.5),
+}
+
+
+def test_states_of_another_shape_are_exit_7(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    release_made_up(dpbayes, monkeypatch, SMALL)
+    path = Path("out/release.json")
+    whole = path.read_text()
+    for damage in DAMAGES.values():
+        document = json.loads(whole)
+        damage(document["states"])
+        path.write_text(json.dumps(document))
+        assert dpbayes("report", "out").code == 7
+
+
+def test_states_of_another_model_are_exit_7(dpbayes: Cli, coin: Path) -> None:
+    assert dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "out").code == 0
+    path = Path("out/release.json")
+    document = json.loads(path.read_text())
+    assert "states" not in document
+    path.write_text(json.dumps({**document, "states": [[[1.0]]]}))
+    assert dpbayes("report", "out").code == 7
+    assert not Path("out/states.csv").exists()
+
+
+def test_the_report_has_a_section_about_states_with_every_picture(
+    dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release_made_up(dpbayes, monkeypatch, SMALL)
+    document = read_document(Path("out"))
+    analysis = analysis_of(document)
+    content = report_html(document, analysis).decode("utf-8")
+    page = Page(content)
+    check_page(content, page)
+    assert "the-states" in page.sections()
+    assert "<b>" not in content
+    assert "<script" not in content
+    model = hmm_of(document)
+    assert model is not None
+    pictures = hmm_pictures(document, model)
+    assert [picture.name for picture in pictures] == ["states", "emissions-0", "emissions-1", "transitions"]
+    for picture in pictures:
+        check(picture, labelled=True)
+        assert picture.svg in content
+    every = pictures_of(document, analysis)
+    assert [picture.name for picture in every] == [picture.name for picture in pictures]
+    assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in every]
+    assert hmm_section("x", document).count("<figure>") == 4
+    without = parse_document(
+        json.dumps({k: v for k, v in json.loads(document.payload()).items() if k != "states"}).encode()
+    )
+    assert [picture.name for picture in hmm_pictures(without, model)] == ["emissions-0", "emissions-1", "transitions"]
+    assert "states.csv" not in hmm_section("x", without)
+
+
+def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbayes_cli.bundle.hmm_section.MOST_FEATURES", 1)
+    release_made_up(dpbayes, monkeypatch, SMALL)
+    section = hmm_section("x", read_document(Path("out")))
+    assert "The emissions of the first 1 of 2 features are drawn." in section
+    assert section.count("<figure>") == 3
+    assert MOST_FEATURES > 1
+
+
+def test_states_keep_six_digits_and_stay_probabilities() -> None:
+    states = np.array([[[0.123456789, 0.876543211], [1.0 + 1e-5, 1e-9 / 3], [1.0, -1e-17]]])
+    assert stated_states(states) == [[[0.123457, 0.876543], [1.0, 3.33333e-10], [1.0, 0.0]]]
+
+
+def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
+    cells = cells_of((3, 5))
+    picture = emissions_plot("type", [f"kind {k}" for k in range(5)], cells, "emissions-0")
+    check(picture, labelled=True)
+    panels = markers(picture)
+    assert [len(panel) for panel in panels] == [5, 5, 5]
+    for k, panel in enumerate(panels):
+        assert np.corrcoef([x for x, _ in panel], cells["mean"][k])[0, 1] > 0.9999
+        assert [y for _, y in panel] == sorted(y for _, y in panel)
+        assert f"var(--hue-{k + 1})" in picture.svg
+    assert {"state 1", "state 2", "state 3", *(f"kind {k}" for k in range(5))} <= set(texts(picture))
+    best = int(cells["mean"][1].argmax())
+    assert f"state 2 mostly kind {best} ({cells['mean'][1, best]:.2f})" in picture.svg
+    assert picture.caption == "Posterior means and 90 % intervals of the probabilities of type in each state."
+
+
+def test_of_many_states_and_values_the_first_and_the_likeliest_are_drawn() -> None:
+    cells = cells_of((10, 40))
+    picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")
+    check(picture, labelled=True)
+    assert [len(panel) for panel in markers(picture)] == [MOST_VALUES] * MOST_STATES
+    assert picture.caption.endswith(
+        "Drawn are the first 8 of 10 states and the 24 of 40 values that are the most likely in a state."
+    )
+    assert len(picture.svg) < 200_000
+    mean = np.array([np.arange(30.0), np.zeros(30)])
+    mean[1, 0] = 99.0
+    assert drawn_values(mean).tolist() == [0, *range(7, 30)]
+
+
+def test_transitions_are_numbers_in_shaded_cells() -> None:
+    transition = np.array([[0.9, 0.0999, 0.0001], [0.25, 0.5, 0.25], [0.0, 0.003, 0.997]])
+    picture = transitions_plot(transition, np.array([1.0, 0.0, 0.0]), "transitions")
+    check(picture, labelled=True)
+    drawn = texts(picture)
+    assert drawn[4:] == [
+        *("at first", "1.00", "0.00", "0.00"),
+        *("from state 1", "0.90", "0.10", "<0.01"),
+        *("from state 2", "0.25", "0.50", "0.25"),
+        *("from state 3", "0.00", "<0.01", ">0.99"),
+    ]
+    opacities = re.findall(r"fill: var\(--series-1\); opacity: ([0-9.]+)", picture.svg)
+    shades = 0.5 * np.concatenate([[1.0], transition[transition > 0.0]])
+    assert [float(found) for found in opacities] == pytest.approx(shades.tolist(), abs=0.01)
+    assert "from state 2: to 1 0.25, to 2 0.50, to 3 0.25" in picture.svg
+    large = transitions_plot(np.full((20, 20), 0.05), np.full(20, 0.05), "transitions")
+    assert large.caption.endswith(f"Drawn are the first {MOST} of 20 states.")
+    assert texts(large).count("0.05") == MOST * (MOST + 1)
+
+
+def test_hostile_names_in_emissions_are_texts() -> None:
+    picture = emissions_plot('<b>&"', HOSTILE, cells_of((2, len(HOSTILE))), "emissions-0")
+    check(picture, labelled=True)
+    assert "<b>" not in picture.svg
+    assert '<b>&"' in texts(picture)
+
+
+@pytest.mark.slow
+def test_a_large_page(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    regions = [f"a very long name of a region, number {i}" for i in range(45)]
+    features = {f"f{j}": ["x", "y"] for j in range(MOST_FEATURES + 1)}
+    release_made_up(dpbayes, monkeypatch, hmm_spec(regions, months(130), features, 9))
+    content = dpbayes("report", "out", "--format", "html").out
+    page = Page(content)
+    check_page(content, page)
+    assert "The emissions of the first 12 of 13 features are drawn." in page.text()
+    assert len(content) < 1_500_000

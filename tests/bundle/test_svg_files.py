@@ -1,0 +1,51 @@
+"""Figures as files: whole by themselves, in colours of their own, with nothing of the page left in them."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.bundle.inline_svg import Picture
+from dpbayes_cli.bundle.states_plot import states_plot
+from dpbayes_cli.bundle.svg_files import svg_file
+from dpbayes_cli.bundle.table_plot import table_plot
+from dpbayes_cli.columns import Column
+from tests.bundle.test_network_plot import HOSTILE, cells_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+LINK = "{http://www.w3.org/1999/xlink}href"
+NAMES = (*HOSTILE, "var(--ink)", ' href="#x"')
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        table_plot("var(--ink)", NAMES, {}, cells_of((len(NAMES),)), "table-0"),
+        states_plot(Column("var(--page)", NAMES), Column("t", NAMES), np.full((9, 9, 2), 0.5), "states"),
+    ],
+    ids=lambda picture: picture.name,
+)
+def test_a_file_stands_alone(picture: Picture) -> None:
+    content = svg_file(picture)
+    assert content == svg_file(picture)
+    root = ElementTree.fromstring(content)
+    assert root.tag == f"{SVG}svg"
+    assert root.findtext(f"{SVG}title") == picture.caption
+    assert str(root.get("aria-label")).startswith(picture.caption)
+    width, height = (float(str(root.get(side)).removesuffix("pt")) for side in ("width", "height"))
+    assert root.get("viewBox") == f"0 0 {width:g} {height:g}"
+    assert [child.get("fill") for child in root if child.tag == f"{SVG}rect"] == ["#ffffff"]
+    ids = {element.get("id") for element in root.iter()}
+    for element in root.iter():
+        style = element.get("style", "")
+        assert "var(" not in style
+        assert element.tag.removeprefix(SVG) not in {"script", "image", "a", "foreignObject"}
+        assert element.get(LINK, "#")[1:] in {"", *ids}
+        assert element.get("href") is None
+        assert set(re.findall(r"url\(#([^)]*)\)", style + element.get("clip-path", ""))) <= ids
+    drawn = ["".join(element.itertext()) for element in root.iter(f"{SVG}text")]
+    assert 'href="#x"' in " ".join(drawn)
+    assert {"var(--ink)"} <= set(drawn)
