@@ -98,7 +98,7 @@ COLUMNS = tuple(NumericColumn(name, -1.0, 1.0, 16) for name in ("a", "b", "y"))
 def test_no_two_records_have_gradients_farther_apart_than_the_sensitivity(name: str, seed: int) -> None:
     loss, rng = LOSSES[name], np.random.default_rng(seed)
     design = Design((Feature(COLUMNS[0]), Feature(COLUMNS[1])), norm=float(rng.uniform(0.1, 2.0)))
-    model = HuberRegression(design, COLUMNS[2], 1.0, loss)  # type: ignore[arg-type]
+    model = HuberRegression(design, COLUMNS[2], loss, 1.0)
     x = design.rows(rng.integers(0, 17, (200, 2)))
     y = rng.choice(targets(name), 200)
     w = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 3)
@@ -128,7 +128,7 @@ def test_adversarial_records_attain_the_smoothness(name: str) -> None:
     """Records that are all alike, at the point where the loss bends most."""
     loss, n, step = LOSSES[name], 5, 1e-6
     design = Design((Feature(COLUMNS[0]),))
-    model = HuberRegression(design, COLUMNS[2], 1.0, loss)  # type: ignore[arg-type]
+    model = HuberRegression(design, COLUMNS[2], loss, 1.0)
     x = design.rows(np.full((n, 1), 16))
     y = np.full(n, targets(name)[-1])
     u = x[0] / np.linalg.norm(x[0])
