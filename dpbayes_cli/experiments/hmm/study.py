@@ -66,12 +66,13 @@ def build_hmm(document: dict[str, Any], base: Path) -> HmmStudy:
 
 
 def _case(base: Path, place: str, document: Any) -> HmmCase:
-    """Check one case and write its defaults out."""
+    """Check one case and write its defaults out; features by their names, for their order changes no digest."""
     case = convert_section(document, HmmCase, place)
     if "states" in case.domain:
         raise SpecError("the study says how many states there are", where=f"{place}.domain.states")
     domain, prior = build_model_sections(place, Hmm.name, {**case.domain, "states": 1}, case.prior)
     del domain["states"]
+    domain["features"] = dict(sorted(domain["features"].items()))
     return msgspec.structs.replace(case, records=absolute(base, case.records), domain=domain, prior=prior)
 
 

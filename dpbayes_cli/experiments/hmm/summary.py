@@ -141,13 +141,10 @@ def _compared(first: Method, second: Method, states: int, study: HmmStudy, found
 def _claim(method: Method, states: int, study: HmmStudy, found: _Found) -> str:
     """Return whether what the paper says of Laplace noise against one posterior sample holds for a method."""
     away = [(epsilon, _away(found, (states, epsilon, method), (states, epsilon, "ops"))) for epsilon in study.epsilon]
-    said = _sorted(away)
     what = "Laplace noise is superior for naive Bayes" if states == 1 else "Laplace noise is superior with much data"
-    missed = [*said["worse"], *said["not clearly different"]]
-    if not missed:
-        return f" The paper says that {what}: it **holds** at every epsilon."
-    at = ", ".join(epsilon for epsilon in study.epsilon if epsilon in missed)
-    return f" The paper says that {what}: it **does not hold** at epsilon {at}."
+    verdicts = {"better": "holds", "worse": "**does not hold**", "not clearly different": "is not seen"}
+    said = [f"{verdicts[key]} at epsilon {', '.join(at)}" for key, at in _sorted(away).items() if at]
+    return f" The paper says that {what}: this {', '.join(said)}."
 
 
 def _lowest(states: int, study: HmmStudy, found: _Found) -> str:
@@ -169,7 +166,7 @@ def _cost(states: int, study: HmmStudy, found: _Found) -> str:
         if method != "non-private":
             away = (_away(found, (states, e, method), (states, None, "non-private")) for e in study.epsilon)
             shown.append(f"`{method}` {', '.join(f'{value:+.4f}' for value, _ in away)}")
-    return f"**Less than without privacy**, by epsilon {', '.join(study.epsilon)}: {'; '.join(shown)}."
+    return f"**Against `non-private`**, by epsilon {', '.join(study.epsilon)}: {'; '.join(shown)}."
 
 
 def _gain(method: Method, states: int, study: HmmStudy, found: _Found) -> str:
