@@ -23,7 +23,6 @@ from dpbayes_cli.experiments.hmm.posteriors import Prediction, power_of, predict
 from dpbayes_cli.experiments.hmm.records import Trial, trials_of
 from dpbayes_cli.experiments.hmm.study import HmmStudy, model_of
 from dpbayes_cli.experiments.hmm.tempered_chain import (
-    Sample,
     chain_power,
     draw_at_least,
     draw_paths,
@@ -174,7 +173,7 @@ def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
     found = results.set_index(["states", "epsilon", "method"])["log_likelihood"].to_dict()
     assert found[2, 1.0, "laplace"] == pytest.approx(UNIFORM), "the stand-in"
     exact = results[(results["method"] == "non-private") & (results["states"] == 1)]["log_likelihood"].item()
-    assert found[1, 1.0, "gibbs"] < found[1, 1.0, "ops"] < found[1, 1.0, "laplace"] < exact + 0.01
+    assert found[1, 1.0, "gibbs"] < found[1, 1.0, "laplace"] - 0.03, "of every sweep a sixth of the price"
     assert found[1, 1000.0, "laplace"] == pytest.approx(exact, abs=0.01)
     assert found[1, 1000.0, "laplace-naive"] == pytest.approx(exact, abs=0.01)
     assert found[2, 1000.0, "ops"] > exact + 0.1, "two states tell more than one"
@@ -275,12 +274,12 @@ def test_the_likelihood_is_that_of_brute_force() -> None:
     held[0, 2] = held[1, 0] = True
     test = (np.array([[2, 1], [0, 3]]), np.array([[1, 0, 2], [2, 1, 0]]))
     emissions = tuple(rng.dirichlet(np.ones(size), size=(5, 2)) for size in (2, 3))
-    states = rng.dirichlet(np.ones(2), size=(2, 3))
+    states = rng.dirichlet(np.ones(2), size=(5, 2, 3))
     expected = 0.0
     for i, place in enumerate([(0, 2), (1, 0)]):
         likelihoods = [
             sum(
-                states[place][k]
+                states[(d, *place)][k]
                 * math.prod(
                     np.prod(emission[d, k] ** counts[i]) for emission, counts in zip(emissions, test, strict=True)
                 )
@@ -361,7 +360,8 @@ def test_paths_are_drawn_as_often_as_brute_force_says() -> None:
         assert abs((drawn == path).all(axis=1).mean() - share) <= 5.0 * math.sqrt(share * (1.0 - share) / n)
 
 
-def test_chains_end_where_the_tempered_posterior_is() -> None:
+@pytest.mark.parametrize("as_released", [True, False])
+def test_chains_end_where_the_tempered_posterior_is(as_released: bool) -> None:
     """Shares of all 8 state paths in 20,000 chains against sums over states; 5 standard errors, false fail 6e-7 each.
 
     One sequence of three steps and one feature of two values, all other unknowns being integrated out.
@@ -388,18 +388,16 @@ def test_chains_end_where_the_tempered_posterior_is() -> None:
             moves = np.array([sum((x, y) == (k, j) for x, y in itertools.pairwise(path)) for j in range(2)])
             log += float(gammaln(row + moves).sum() - gammaln((row + moves).sum()))
         weights[path] = math.exp(log)
-    drawn = run_chain(
-        model, (np.tile(counts, (n, 1, 1, 1)),), lambda _: power, least, 40, np.random.default_rng(6)
-    ).states[:, 0]
+    many, rng = (np.tile(counts, (n, 1, 1, 1)),), np.random.default_rng(6)
+    drawn = run_chain(model, many, [power] * 40, least, rng, as_released=as_released).states[:, 0]
     for path, weight in weights.items():
         share = weight / sum(weights.values())
         assert abs((drawn == path).all(axis=1).mean() - share) <= 5.0 * math.sqrt(share * (1.0 - share) / n)
 
 
-def test_a_sample_says_what_it_knows_of_a_state() -> None:
+def test_neighbouring_states_say_what_they_know_of_a_state() -> None:
     transition, initial = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0.6, 0.4])
-    sample = Sample((), transition[None], initial[None], np.array([[[0, 1, 1]]]))
-    first, middle, last = state_shares(sample, 0)[0]
+    first, middle, last = state_shares(np.array([[[0, 1, 1]]]), transition[None], initial[None])[0, 0]
     np.testing.assert_allclose(first, np.array([0.6 * 0.1, 0.4 * 0.7]) / 0.34)
     np.testing.assert_allclose(middle, np.array([0.9 * 0.1, 0.1 * 0.7]) / 0.16)
     np.testing.assert_allclose(last, [0.3, 0.7])
@@ -429,5 +427,5 @@ def test_one_draw_finds_the_planted_states_at_epsilon_5(monkeypatch: pytest.Monk
     cell = next(c for c in grid(study) if (c.states, c.epsilon, c.method) == (2, "5", "ops"))
     truth = planted(model_of(cell.case, 2), monkeypatch)
     (first, *_) = predictions(cell, trials_of(cell)[:1])
-    found = first.states[:, :, 0] > 0.5
+    found = first.states[0, :, :, 0] > 0.5
     assert min((found != truth).mean(), (found == truth).mean()) < 0.05

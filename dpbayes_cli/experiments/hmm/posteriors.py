@@ -42,7 +42,7 @@ class Prediction:
 
     Attributes:
         emissions: for each feature draws of shape (n_draws, n_states, n_values).
-        states: how likely each state is in each cell, shape (n_sequences, n_steps, n_states).
+        states: how likely each state is in each cell, shape (n_draws or 1, n_sequences, n_steps, n_states).
     """
 
     emissions: tuple[Floats, ...]
@@ -108,13 +108,13 @@ def _inferred(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Predic
             posterior = infer(model.observed(counts, tuple(noises), complete=True), method, cell.draws, rng, _EFFORT)
             if posterior.states is None:
                 raise TypeError("the posterior tells nothing about states")
-            found.append(Prediction(tuple(model.split(posterior.draws)[0]), posterior.states))
+            found.append(Prediction(tuple(model.split(posterior.draws)[0]), posterior.states[None]))
         else:
             emissions = [
                 _row(each, law, model.emission, trial.n_train, method, cell.draws, rng)[:, None]
                 for each, law in zip(counts, noises, strict=True)
             ]
-            found.append(Prediction(tuple(emissions), np.ones((*trial.held.shape, 1))))
+            found.append(Prediction(tuple(emissions), np.ones((1, *trial.held.shape, 1))))
     return found
 
 
@@ -136,33 +136,35 @@ def _row(
 
 
 def _drawn(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Prediction]:
-    """Take the last draw of a chain that was given what no release has: sweeps with more of the likelihood at first.
+    """Take the last point of a chain that was given what no release has: sweeps with more of the likelihood at first.
 
     From random states on under the final power, chains stay for thousands of sweeps where all cells are in one state.
     """
     power, half = float(power_of(cell) or 0.0), cell.converged / 2.0
-    if cell.states == 1:
-        return _last(cell, model, trials, 1, lambda _: power)
-    return _last(cell, model, trials, cell.converged, lambda sweep: power ** min(1.0, sweep / half))
+    powers = [power] if cell.states == 1 else [power ** min(1.0, i / half) for i in range(cell.converged)]
+    return _walked(cell, model, trials, powers, as_released=False)
 
 
-def _walked(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Prediction]:
-    """Take the last draw of a chain of which every sweep was paid for."""
-    power = float(power_of(cell) or 0.0)
-    return _last(cell, model, trials, cell.sweeps, lambda _: power)
+def _released(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Prediction]:
+    """Take the last point of a chain of which every sweep is paid for.
+
+    More of its points are public, but so far apart that a mean of their likelihoods is a mixture of its own, which
+    holds cells together as states do.
+    """
+    return _walked(cell, model, trials, [float(power_of(cell) or 0.0)] * cell.sweeps, as_released=True)
 
 
-def _last(
-    cell: HmmCell, model: Hmm, trials: Sequence[Trial], sweeps: int, power: Callable[[int], float]
+def _walked(
+    cell: HmmCell, model: Hmm, trials: Sequence[Trial], powers: Sequence[float], *, as_released: bool
 ) -> list[Prediction]:
     """Run the chains of all trials, and predict by where they end."""
-    rng = np.random.default_rng(cell.inference_seed())
     features = zip(*(trial.train for trial in trials), strict=True)
     counts = tuple(np.stack(each) for each in features)
-    sample = run_chain(model, counts, power, cell.least_share, sweeps, rng)
+    rng = np.random.default_rng(cell.inference_seed())
+    last = run_chain(model, counts, powers, cell.least_share, rng, as_released=as_released)
+    shares = state_shares(last.states, last.transition, last.initial)
     return [
-        Prediction(tuple(each[i][None] for each in sample.emissions), state_shares(sample, i))
-        for i in range(len(trials))
+        Prediction(tuple(each[i : i + 1] for each in last.emissions), shares[i : i + 1]) for i in range(len(trials))
     ]
 
 
@@ -171,5 +173,5 @@ _METHODS: dict[Method, Callable[[HmmCell, Hmm, Sequence[Trial]], list[Prediction
     "laplace": _inferred,
     "laplace-naive": _inferred,
     "ops": _drawn,
-    "gibbs": _walked,
+    "gibbs": _released,
 }

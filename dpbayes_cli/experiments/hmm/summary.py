@@ -49,9 +49,9 @@ def _about(study: HmmStudy) -> list[str]:
         "ops": "**idealized**: one draw of the tempered posterior with emissions of at least "
         f"{least}, epsilon-DP only if it were exact. It is the end of a chain of {study.converged} sweeps in floats, "
         "of which the first half has more of the likelihood, as no release could",
-        "gibbs": f"the mechanism's chain in floats: {study.sweeps} sweeps from random states, each update paid for, "
-        f"emissions of at least {least}; its last draw predicts. With one state every sweep is an independent draw, of "
-        "which one would do: that is `ops`",
+        "gibbs": f"the mechanism's chain in floats: {study.sweeps} sweeps from the prior on, each update paid for, "
+        f"emissions of at least {least}; its last point predicts. With one state every sweep is an independent draw, "
+        "of which one would do: that is `ops`",
     }
     return ["\n".join(f"- `{method}`: {said[method]}." for method in said if method in study.methods)]
 

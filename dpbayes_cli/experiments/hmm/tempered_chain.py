@@ -12,13 +12,13 @@ differ in every feature. Under the power T of the likelihood
 The power T is that of all updates, so that the chain is one on the posterior with this power.
 
 Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
-sampling).
+sampling); mechanisms, private Gibbs sampling (steps in two colours).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -71,41 +71,59 @@ def chain_power(epsilon: float, sizes: Sequence[int], least: float, sweeps: int,
 def run_chain(
     model: Hmm,
     counts: tuple[Integers, ...],
-    power: Callable[[int], float],
+    powers: Sequence[float],
     least: float,
-    sweeps: int,
     rng: np.random.Generator,
+    *,
+    as_released: bool,
 ) -> Sample:
-    """Run chains from random states, one a trial, and return where they end.
+    """Run chains, one a trial, and return their last points.
 
     Args:
         model: the priors.
         counts: for each feature, shape (n_trials, n_sequences, n_steps, n_values).
-        power: that of the likelihood in each sweep.
+        powers: that of the likelihood in each sweep.
         least: a0, the least emission.
-        sweeps: how many, at least one.
         rng: the generator.
+        as_released: whether the chain starts from the prior and updates every second step at a time, as the mechanism
+            does; else it starts from random states and updates whole sequences.
     """
-    sample = None
     n, k = len(counts[0]), model.states
     cells = [each.reshape(n, -1, each.shape[-1]).astype(np.float64) for each in counts]
-    shape = counts[0].shape[:3]
-    follows = np.full((k, k), model.transition) + model.stay * np.eye(k)
-    states = rng.integers(k, size=shape)
-    for sweep in range(sweeps):
-        tempered, one_hot = power(sweep), np.eye(k)[states]
-        where = one_hot.reshape(n, -1, k).swapaxes(1, 2)
-        emissions = tuple(draw_at_least(model.emission + tempered * (where @ each), least, rng) for each in cells)
-        pairs = one_hot[:, :, :-1].reshape(n, -1, k).swapaxes(1, 2) @ one_hot[:, :, 1:].reshape(n, -1, k)
-        transition = _dirichlet(follows + pairs, rng)
-        initial = _dirichlet(model.initial + one_hot[:, :, 0].sum(axis=1), rng)
-        likelihoods = [each @ np.log(rows).swapaxes(1, 2) for each, rows in zip(cells, emissions, strict=True)]
-        log_likelihood = tempered * np.sum(likelihoods, axis=0)
-        states = draw_paths(log_likelihood.reshape(*shape, k), transition, initial, rng)
-        sample = Sample(emissions, transition, initial, states)
-    if sample is None:
-        raise ValueError("a chain has one sweep at least")
-    return sample
+    shape = (*counts[0].shape[:3], k)
+    states = rng.integers(k, size=shape[:3])
+    transition, initial = _links(model, states[:, :0], rng)
+    if as_released:
+        states = draw_paths(np.zeros(shape), transition, initial, rng)
+    emissions = _emissions(model, cells, states, 0.0 if as_released else powers[0], least, rng)
+    for power in powers:
+        logs = [each @ np.log(rows).swapaxes(1, 2) for each, rows in zip(cells, emissions, strict=True)]
+        likelihood = (power * np.sum(logs, axis=0)).reshape(shape)
+        states = (
+            draw_in_colours(states, likelihood, transition, initial, rng)
+            if as_released
+            else draw_paths(likelihood, transition, initial, rng)
+        )
+        emissions = _emissions(model, cells, states, power, least, rng)
+        transition, initial = _links(model, states, rng)
+    return Sample(emissions, transition, initial, states)
+
+
+def _emissions(
+    model: Hmm, cells: list[Floats], states: Integers, power: float, least: float, rng: np.random.Generator
+) -> tuple[Floats, ...]:
+    """Draw emissions given states."""
+    where = np.eye(model.states)[states].reshape(len(states), -1, model.states).swapaxes(1, 2)
+    return tuple(draw_at_least(model.emission + power * (where @ each), least, rng) for each in cells)
+
+
+def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw transitions and first states given the states of some sequences."""
+    n, k = len(states), model.states
+    where = np.eye(k)[states]
+    pairs = where[:, :, :-1].reshape(n, -1, k).swapaxes(1, 2) @ where[:, :, 1:].reshape(n, -1, k)
+    follows = np.full((k, k), model.transition) + model.stay * np.eye(k) + pairs
+    return _dirichlet(follows, rng), _dirichlet(model.initial + where[:, :, 0].sum(axis=1), rng)
 
 
 def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floats:
@@ -154,18 +172,34 @@ def draw_paths(log_likelihood: Floats, transition: Floats, initial: Floats, rng:
     return states
 
 
-def state_shares(sample: Sample, trial: int) -> Floats:
-    """Return how likely each state is, given the states before and after it in a sample and its transitions.
+def draw_in_colours(
+    states: Integers, log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator
+) -> Integers:
+    """Redraw the states of every second step given those between, and then of the others; see ``draw_paths``."""
+    found = states.copy()
+    for colour in (0, 1):
+        share = state_shares(found, transition, initial)[:, :, colour::2]
+        logs = np.log(np.maximum(share, 1e-300)) + log_likelihood[:, :, colour::2]
+        reached = np.cumsum(normalized_rows(logs.reshape(-1, logs.shape[-1])).reshape(logs.shape), axis=3)
+        uniform = rng.random((*share.shape[:3], 1))
+        found[:, :, colour::2] = (uniform * reached[..., -1:] >= reached[..., :-1]).sum(axis=3)
+    return found
+
+
+def state_shares(states: Integers, transition: Floats, initial: Floats) -> Floats:
+    """Return how likely each state is, given the states before and after it.
+
+    It depends on the point of a chain alone, not on records; see ``Sample`` for the arguments.
 
     Returns:
-        Shape (n_sequences, n_steps, n_states). It depends on the sample alone, not on records.
+        Shape (n_trials, n_sequences, n_steps, n_states).
     """
-    states, transition = sample.states[trial], sample.transition[trial]
-    share = np.empty((*states.shape, len(transition)))
-    share[:, 0] = sample.initial[trial]
-    share[:, 1:] = transition[states[:, :-1]]
-    share[:, :-1] *= transition.T[states[:, 1:]]
-    return np.asarray(share / share.sum(axis=2, keepdims=True))
+    trial = np.arange(len(states))[:, None, None]
+    share = np.empty((*states.shape, initial.shape[1]))
+    share[:, :, 0] = initial[:, None, :]
+    share[:, :, 1:] = transition[trial, states[:, :, :-1]]
+    share[:, :, :-1] *= transition.swapaxes(1, 2)[trial, states[:, :, 1:]]
+    return np.asarray(share / share.sum(axis=3, keepdims=True))
 
 
 def _dirichlet(shape: Floats, rng: np.random.Generator) -> Floats:

@@ -44,13 +44,13 @@ def log_likelihood(trial: Trial, prediction: Prediction) -> float:
         for each, emission in zip(trial.test, prediction.emissions, strict=True)
     )
     with np.errstate(divide="ignore"):
-        joint = np.asarray(cells).swapaxes(1, 2) + np.log(prediction.states[trial.held]).T
+        joint = np.asarray(cells) + np.log(prediction.states[:, trial.held])
     return float(_log_mean(_log_sum(joint)).sum() / trial.n_test)
 
 
 def _log_sum(values: Floats) -> Floats:
     """Return the log of the sum of exponentials over states, shape (n_draws, n_cells)."""
-    return np.asarray(np.logaddexp.reduce(values, axis=1))
+    return np.asarray(np.logaddexp.reduce(values, axis=2))
 
 
 def _log_mean(values: Floats) -> Floats:
