@@ -10,6 +10,8 @@ import io
 import random
 from pathlib import Path
 
+import event_log
+
 HERE = Path(__file__).parent
 
 
@@ -71,6 +73,7 @@ def main() -> None:
     (HERE / "relapse.csv").write_bytes(relapse())
     (HERE / "clinic.csv").write_bytes(clinic())
     (HERE / "survey.csv.gz").write_bytes(compressed(survey()))
+    (HERE / "events.csv.gz").write_bytes(compressed(event_log.events()))
 
 
 if __name__ == "__main__":

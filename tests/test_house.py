@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import importlib
 import inspect
 import pkgutil
@@ -157,12 +158,10 @@ def test_the_top_level_is_what_it_is() -> None:
     assert {name for name in names if not name.startswith(".")} == TOP_LEVEL
 
 
-def test_the_sample_data_are_what_their_generator_makes() -> None:
-    sys.path.insert(0, str(ROOT / "sample_data"))
-    try:
-        generate = importlib.import_module("generate")
-    finally:
-        sys.path.pop(0)
+def test_the_sample_data_are_what_their_generator_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "sample_data")
+    generate, event_log = importlib.import_module("generate"), importlib.import_module("event_log")
     assert (ROOT / "sample_data" / "relapse.csv").read_bytes() == generate.relapse()
     assert (ROOT / "sample_data" / "clinic.csv").read_bytes() == generate.clinic()
     assert (ROOT / "sample_data" / "survey.csv.gz").read_bytes() == generate.compressed(generate.survey())
+    assert gzip.decompress((ROOT / "sample_data" / "events.csv.gz").read_bytes()) == event_log.events()

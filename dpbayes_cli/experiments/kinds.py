@@ -8,13 +8,15 @@ from typing import Any
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.calibration.kind import Calibration
 from dpbayes_cli.experiments.classification.kind import Classification
+from dpbayes_cli.experiments.hmm.kind import HiddenMarkovModels
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.linear_regression.kind import LinearRegressions
 from dpbayes_cli.experiments.logistic_regression.kind import LogisticRegressions
 from dpbayes_cli.experiments.study import Study
 
 KINDS: dict[str, Kind[Any, Any]] = {
-    kind.name: kind for kind in (Calibration(), Classification(), LogisticRegressions(), LinearRegressions())
+    kind.name: kind
+    for kind in (Calibration(), Classification(), LogisticRegressions(), LinearRegressions(), HiddenMarkovModels())
 }
 
 

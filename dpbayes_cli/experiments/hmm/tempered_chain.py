@@ -1,0 +1,208 @@
+"""Chains on tempered posteriors of hidden Markov models whose emissions have a public least value, drawn in floats.
+
+This is the idealized form of what posterior sampling would release: for simulations only, never for a release. With
+every emission at least a0, a record's log likelihood ranges over R = sum of R_f, R_f = log((1 - (V_f - 1) a0) / a0)
+for a feature of V_f values, and the log ratio of two records' likelihoods over 2 R: that is attained by records that
+differ in every feature. Under the power T of the likelihood
+
+- one draw of the posterior costs epsilon = 2 T R: ``draw_power``;
+- an update of all states given emissions costs 2 T R, or nothing where there is one state; one of the emissions given
+  states 2 T R_f a feature, 2 T R in all; transitions do not touch records. A sweep costs 4 T R: ``chain_power``.
+
+The power T is that of all updates, so that the chain is one on the posterior with this power.
+
+Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
+sampling); mechanisms, private Gibbs sampling (steps in two colours).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.experiments.restricted_rows import draw_restricted
+from dpbayes_cli.numeric import normalized_rows
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.hmm import Hmm
+    from dpbayes_cli.numeric import Floats, Integers
+
+_TRIES = 20
+"""After so many proposals without the restriction, rows are drawn within it by a chain."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One draw of everything that is unknown, of each of several trials.
+
+    Attributes:
+        emissions: for each feature, shape (n_trials, n_states, n_values).
+        transition: from a row to a column, shape (n_trials, n_states, n_states).
+        initial: shape (n_trials, n_states).
+        states: shape (n_trials, n_sequences, n_steps).
+    """
+
+    emissions: tuple[Floats, ...]
+    transition: Floats
+    initial: Floats
+    states: Integers
+
+
+def record_range(sizes: Sequence[int], least: float) -> float:
+    """Return R, the range of one record's log likelihood, given the numbers of values of its features."""
+    return sum(math.log((1.0 - (size - 1) * least) / least) for size in sizes)
+
+
+def draw_power(epsilon: float, sizes: Sequence[int], least: float) -> float:
+    """Return the power of the likelihood at which one draw of the posterior costs epsilon."""
+    return min(1.0, epsilon / (2.0 * record_range(sizes, least)))
+
+
+def chain_power(epsilon: float, sizes: Sequence[int], least: float, sweeps: int, n_states: int) -> float:
+    """Return the power of the likelihood at which all sweeps together cost epsilon."""
+    updates = 2.0 if n_states > 1 else 1.0
+    return min(1.0, epsilon / (2.0 * updates * sweeps * record_range(sizes, least)))
+
+
+def run_chain(
+    model: Hmm,
+    counts: tuple[Integers, ...],
+    powers: Sequence[float],
+    least: float,
+    rng: np.random.Generator,
+    *,
+    as_released: bool,
+) -> Sample:
+    """Run chains, one a trial, and return their last points.
+
+    Args:
+        model: the priors.
+        counts: for each feature, shape (n_trials, n_sequences, n_steps, n_values).
+        powers: that of the likelihood in each sweep.
+        least: a0, the least emission.
+        rng: the generator.
+        as_released: whether the chain starts from the prior and updates every second step at a time, as the mechanism
+            does; else it starts from random states and updates whole sequences.
+    """
+    n, k = len(counts[0]), model.states
+    cells = [each.reshape(n, -1, each.shape[-1]).astype(np.float64) for each in counts]
+    shape = (*counts[0].shape[:3], k)
+    states = rng.integers(k, size=shape[:3])
+    transition, initial = _links(model, states[:, :0], rng)
+    if as_released:
+        states = draw_paths(np.zeros(shape), transition, initial, rng)
+    emissions = _emissions(model, cells, states, 0.0 if as_released else powers[0], least, rng)
+    for power in powers:
+        logs = [each @ np.log(rows).swapaxes(1, 2) for each, rows in zip(cells, emissions, strict=True)]
+        likelihood = (power * np.sum(logs, axis=0)).reshape(shape)
+        states = (
+            draw_in_colours(states, likelihood, transition, initial, rng)
+            if as_released
+            else draw_paths(likelihood, transition, initial, rng)
+        )
+        emissions = _emissions(model, cells, states, power, least, rng)
+        transition, initial = _links(model, states, rng)
+    return Sample(emissions, transition, initial, states)
+
+
+def _emissions(
+    model: Hmm, cells: list[Floats], states: Integers, power: float, least: float, rng: np.random.Generator
+) -> tuple[Floats, ...]:
+    """Draw emissions given states."""
+    where = np.eye(model.states)[states].reshape(len(states), -1, model.states).swapaxes(1, 2)
+    return tuple(draw_at_least(model.emission + power * (where @ each), least, rng) for each in cells)
+
+
+def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """Draw transitions and first states given the states of some sequences."""
+    n, k = len(states), model.states
+    where = np.eye(k)[states]
+    pairs = where[:, :, :-1].reshape(n, -1, k).swapaxes(1, 2) @ where[:, :, 1:].reshape(n, -1, k)
+    follows = np.full((k, k), model.transition) + model.stay * np.eye(k) + pairs
+    return _dirichlet(follows, rng), _dirichlet(model.initial + where[:, :, 0].sum(axis=1), rng)
+
+
+def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floats:
+    """Draw rows from Dirichlet laws restricted to entries of at least ``least``, rows along the last axis.
+
+    Where most of a law is within, exactly, by rejection; elsewhere as ``draw_restricted`` does.
+    """
+    flat = shape.reshape(-1, shape.shape[-1])
+    rows, left = np.empty(flat.shape), np.arange(len(flat))
+    for _ in range(_TRIES):
+        rows[left] = _dirichlet(flat[left], rng)
+        left = left[rows[left].min(axis=1) < least]
+        if not len(left):
+            break
+    else:
+        rows[left] = draw_restricted(flat[left], least, rng)
+    return rows.reshape(shape.shape)
+
+
+def draw_paths(log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator) -> Integers:
+    """Draw the states of all sequences of all trials: filter forwards, sample backwards.
+
+    Args:
+        log_likelihood: of what was seen, shape (n_trials, n_sequences, n_steps, n_states).
+        transition, initial: of each trial; see ``Sample``.
+        rng: the generator.
+
+    Returns:
+        Shape (n_trials, n_sequences, n_steps).
+    """
+    *_, n_steps, k = log_likelihood.shape
+    weight = normalized_rows(log_likelihood.reshape(-1, k)).reshape(log_likelihood.shape)
+    filtered = np.empty(weight.shape)
+    ahead = np.broadcast_to(initial[:, None, :], filtered[:, :, 0].shape)
+    for t in range(n_steps):
+        joint = ahead * weight[:, :, t]
+        filtered[:, :, t] = joint / joint.sum(axis=2, keepdims=True)
+        ahead = filtered[:, :, t] @ transition
+    states = np.empty(weight.shape[:3], dtype=np.int64)
+    uniform, trial = rng.random((n_steps, *states.shape[:2], 1)), np.arange(len(states))[:, None]
+    into = transition.swapaxes(1, 2)
+    for t in reversed(range(n_steps)):
+        share = filtered[:, :, t] if t == n_steps - 1 else filtered[:, :, t] * into[trial, states[:, :, t + 1]]
+        reached = np.cumsum(share, axis=2)
+        states[:, :, t] = (uniform[t] * reached[:, :, -1:] >= reached[:, :, :-1]).sum(axis=2)
+    return states
+
+
+def draw_in_colours(
+    states: Integers, log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator
+) -> Integers:
+    """Redraw the states of every second step given those between, and then of the others; see ``draw_paths``."""
+    found = states.copy()
+    for colour in (0, 1):
+        share = state_shares(found, transition, initial)[:, :, colour::2]
+        logs = np.log(np.maximum(share, 1e-300)) + log_likelihood[:, :, colour::2]
+        reached = np.cumsum(normalized_rows(logs.reshape(-1, logs.shape[-1])).reshape(logs.shape), axis=3)
+        uniform = rng.random((*share.shape[:3], 1))
+        found[:, :, colour::2] = (uniform * reached[..., -1:] >= reached[..., :-1]).sum(axis=3)
+    return found
+
+
+def state_shares(states: Integers, transition: Floats, initial: Floats) -> Floats:
+    """Return how likely each state is, given the states before and after it.
+
+    It depends on the point of a chain alone, not on records; see ``Sample`` for the arguments.
+
+    Returns:
+        Shape (n_trials, n_sequences, n_steps, n_states).
+    """
+    trial = np.arange(len(states))[:, None, None]
+    share = np.empty((*states.shape, initial.shape[1]))
+    share[:, :, 0] = initial[:, None, :]
+    share[:, :, 1:] = transition[trial, states[:, :, :-1]]
+    share[:, :, :-1] *= transition.swapaxes(1, 2)[trial, states[:, :, 1:]]
+    return np.asarray(share / share.sum(axis=3, keepdims=True))
+
+
+def _dirichlet(shape: Floats, rng: np.random.Generator) -> Floats:
+    """Draw rows from Dirichlet laws, along the last axis."""
+    weights = np.maximum(rng.standard_gamma(shape), 1e-290)
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
