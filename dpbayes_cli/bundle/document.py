@@ -132,11 +132,17 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     statistics: list[ReleasedStatistic] = []
     noise: Noise | None = None
     draws: list[list[float]] = []
+    states: list[list[int]] | msgspec.UnsetType = msgspec.UNSET
     bounds: ReleasedBounds | msgspec.UnsetType = msgspec.UNSET
 
     def payload(self) -> bytes:
         """Return the bytes that are sealed."""
         return msgspec.json.encode(self)
+
+    @property
+    def released_states(self) -> list[list[int]]:
+        """The hidden states of each draw; none of models without."""
+        return [] if isinstance(self.states, msgspec.UnsetType) else self.states
 
 
 class ReleaseDocument(_Part, frozen=True, kw_only=True):
@@ -166,6 +172,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     draws: Annotated[
         list[list[float]], Meta(description="posterior draws or estimates that were paid for, one list each")
     ]
+    states: Annotated[
+        list[list[int]] | msgspec.UnsetType,
+        Meta(description="the hidden states of each draw, from 0, sequence by sequence; absent of models without"),
+    ] = msgspec.UNSET
     parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]
     sensitivity_l1: Annotated[int | None, Meta(description="null where a chain reads rows, and no statistic")]
     bounds: Annotated[
@@ -189,6 +199,11 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     def payload(self) -> bytes:
         """Return compact JSON, parameters in the order of the model: what the ledger keeps of a published release."""
         return msgspec.json.encode(self)
+
+    @property
+    def released_states(self) -> list[list[int]]:
+        """The hidden states of each draw; none of models without."""
+        return [] if isinstance(self.states, msgspec.UnsetType) else self.states
 
     def pretty(self) -> bytes:
         """Return the bytes of ``release.json``."""

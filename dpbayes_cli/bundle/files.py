@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from typing import Any
 
 import msgspec
 
-from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
+from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws, state_shape
 from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
 from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.contracts import Payload
+from dpbayes_cli.contracts import Model, Payload
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SpecError, VerificationError
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -49,7 +50,20 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
         raise VerificationError("release.json does not hold the posterior of its spec's parameters")
     if any(len(draw) != len(parameters) for draw in document.draws):
         raise VerificationError("release.json does not hold draws of its spec's parameters")
+    if not _has_states(document, model):
+        raise VerificationError("release.json does not hold the states of its draws")
     return spec
+
+
+def _has_states(document: ReleaseDocument, model: Model) -> bool:
+    """Return whether a document holds the states of its draws, one a site, where the model has any, else none."""
+    states, shape = document.released_states, state_shape(model)
+    if shape is None or not document.draws:
+        return not states
+    sites = math.prod(shape[:-1])
+    return len(states) == len(document.draws) and all(
+        len(each) == sites and set(each) <= set(range(shape[-1])) for each in states
+    )
 
 
 _LATER = {
@@ -57,6 +71,7 @@ _LATER = {
     ("sampling", "calibration"): "gdp",
     ("sampling", "sampler"): "langevin",
     ("sampling", "gamma"): 0.01,
+    ("sampling", "kernel"): "gibbs",
 }
 """Options that bundles of earlier versions do not hold, with what was meant before they existed."""
 
@@ -114,7 +129,7 @@ def analysis_of(document: ReleaseDocument) -> Analysis:
 def analysis_of_draw(spec: ReleaseSpec, release_id: str, draw: ReleaseDocument | SealedDraw) -> Analysis:
     """Analyse what was released, as a function of it and of the question."""
     if draw.draws:
-        return describe_draws(spec, draw.draws)
+        return describe_draws(spec, draw.draws, draw.released_states)
     released = released_of(draw)
     return analyse(spec, released, draw.n_records, sampling_seed(release_id, released))
 

@@ -9,7 +9,7 @@ from dpbayes_cli.contracts import Section
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.request import Calibration, Selection
+from dpbayes_cli.request import Calibration, Kernel, Selection
 from dpbayes_cli.spec.sections import Exact, exactly
 
 
@@ -51,7 +51,12 @@ class SamplingSection(Section, frozen=True, kw_only=True):
     """How a mechanism that releases posterior draws or estimates draws them."""
 
     draws: Annotated[
-        int, Meta(ge=1, le=10_000, description="posterior draws, or estimates, to release; each is paid for")
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="posterior draws, or estimates, to release; each is paid for (with gibbs every sweep is)",
+        ),
     ] = 1
     temper: Annotated[Literal["likelihood", "joint"], Meta(description="with ops: what the temperature acts on")] = (
         "likelihood"
@@ -83,6 +88,17 @@ class SamplingSection(Section, frozen=True, kw_only=True):
     n_max: Annotated[
         Annotated[int, Meta(ge=1, le=10**10)] | None,
         Meta(description="with gibbs-posterior under add-remove: the public limit of the records that are read"),
+    ] = None
+    kernel: Annotated[
+        Kernel,
+        Meta(
+            description="with gibbs: the updates: gibbs, barker (a walk on a grid of one parameter), annealed (rising "
+            "powers of the likelihood); metropolis is refused, for it has no pure epsilon"
+        ),
+    ] = "gibbs"
+    sweeps: Annotated[
+        Annotated[int, Meta(ge=1, le=100_000)] | None,
+        Meta(description="with gibbs: sweeps, all of them paid for [200; of models drawn exactly: one a draw]"),
     ] = None
     certificate: Annotated[
         Literal["total-variation"] | None,
