@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
+from functools import lru_cache
 from typing import Any
 
 from dpbayes_cli.capabilities import DECIMALS, OneParameterFamily
@@ -53,7 +54,7 @@ class BarkerWalk(Chain):
         """Walk; return the last points, each somewhere in its cell."""
         rng, cell, path = fresh_generator(), self.posterior.n_cells // 2, []
         for stage in self.stages:
-            score = replace(self.posterior, temperature=stage.temperature).exact_log(evidence.values)
+            score = lru_cache(None)(replace(self.posterior, temperature=stage.temperature).exact_log(evidence.values))
             for _ in range(stage.sweeps):
                 away = int(rng.integers(1, self.reach + 1)) * (1 if rng.integers(2) else -1)
                 if 0 <= cell + away < self.posterior.n_cells:

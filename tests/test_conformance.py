@@ -27,7 +27,7 @@ from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.problems import NoisySums, NoisyTables
+from dpbayes_cli.problems import NoisySequences, NoisySums, NoisyTables
 from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
@@ -342,6 +342,10 @@ def test_the_inference_problem_fits_the_statistic(
     if isinstance(problem, NoisyTables):
         assert [value for table in problem.tables for value in table.observed.ravel().tolist()] == released
         check_tables(model, problem, policy, expected)
+        return
+    if isinstance(problem, NoisySequences):
+        assert [value for counts in problem.observed for value in counts.ravel().tolist()] == released
+        assert problem.complete == complete
         return
     assert [value for value in problem.observed if value is not None] == released
     if isinstance(problem, NoisySums):

@@ -75,9 +75,7 @@ class NaiveBayesMixture(LatentStates):
     concentrations: tuple[tuple[float, ...], ...]
 
     name: ClassVar[str] = "naive-bayes-mixture"
-    summary: ClassVar[str] = (
-        "hidden classes, and features independent given the class; Dirichlet priors"
-    )
+    summary: ClassVar[str] = "hidden classes, and features independent given the class; Dirichlet priors"
     card: ClassVar[Card] = Card(
         releases="Draws of the classes' shares and of each class's feature tables, from a private chain. The class of "
         "a record is in the chain's state and is not released.",
