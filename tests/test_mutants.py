@@ -523,10 +523,90 @@ MUTANTS = {
         "* 2.0**-53",
         "tests/privacy/test_secret_normals.py::test_no_word_is_infinite_and_both_signs_are_alike",
     ),
+    "a temperature that a chain charges and does not apply": (
+        "latent_chain.py",
+        "            log_table(cover, temperature, self.bits)[emission - cover.least]",
+        "            log_table(cover, 2 * temperature, self.bits)[emission - cover.least]",
+        "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
+    ),
+    "tables of a chain that are not tempered": (
+        "latent_chain.py",
+        "return self._rows(sites.counts(states, self.structure.n_states), temperature)",
+        "return self._rows(sites.counts(states, self.structure.n_states), Decimal(1))",
+        "tests/mechanisms/test_gibbs.py::test_updates_are_drawn_from_their_laws",
+    ),
+    "one state charged where two change": (
+        "latent_chain.py",
+        'Update("states", sum((c.spread for c in covers), Decimal(0)),',
+        'Update("states", sum((c.spread for c in covers), Decimal(0)) / 2,',
+        "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
+    ),
+    "both colours at once": (
+        "latent_sequences.py",
+        "np.flatnonzero(steps % 2 == colour) for colour in (0, 1)",
+        "np.flatnonzero(steps >= 0) for colour in (0,)",
+        "tests/mechanisms/test_gibbs.py::test_a_sweep_leaves_the_tempered_posterior_as_it_is",
+    ),
+    "a sweep of tables that is not charged": (
+        "latent_chain.py",
+        'return [states, *(Update("emissions", spread, TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]',
+        "return [states]",
+        "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
+    ),
+    "features of one range charged as one": (
+        "latent_chain.py",
+        "alike[cover.spread] = alike.get(cover.spread, 0) + 1",
+        "alike[cover.spread] = 1",
+        "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
+    ),
+    "an outcome that becomes impossible": (
+        "privacy/choices.py",
+        "WINDOW = 16\n",
+        "WINDOW = 45\n",
+        "tests/privacy/test_choices.py::test_weights_are_those_of_multiprecision",
+    ),
+    "a window below the first outcome": (
+        "privacy/choices.py",
+        "utilities.max(axis=1, keepdims=True) - utilities",
+        "np.maximum(utilities[:, :1] - utilities, 0)",
+        "tests/privacy/test_choices.py::test_the_window_keeps_the_range_of_neighbors",
+    ),
+    "a uniform integer that reaches its bound": (
+        "privacy/choices.py",
+        "points[:, None] >= cumulative",
+        "points[:, None] >= cumulative // 2",
+        "tests/privacy/test_choices.py::test_choices_follow_their_weights",
+    ),
+    "metropolis in place of barker": (
+        "barker_walk.py",
+        "return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]",
+        "return [max(Decimal(0), 1 - WIDE.exp(proposed - current)), min(Decimal(1), WIDE.exp(proposed - current))]",
+        "tests/mechanisms/test_gibbs.py::test_no_step_of_a_walk_exceeds_its_price",
+    ),
+    "steps that reach farther than is paid": (
+        "barker_walk.py",
+        "rng.integers(1, self.reach + 1)",
+        "rng.integers(1, 2 * self.reach + 1)",
+        "tests/mechanisms/test_gibbs.py::test_a_walk_stays_within_its_reach_and_follows_its_law",
+    ),
+    "a chain of many sweeps at the price of one": (
+        "chain_budget.py",
+        "return UP.multiply(one, Decimal(self.times * sweeps))",
+        "return UP.multiply(one, Decimal(self.times))",
+        "tests/mechanisms/test_gibbs.py::test_the_budget_is_spent_and_never_exceeded",
+    ),
+    "the last share of a budget is a share too many": (
+        "chain_budget.py",
+        "return [*found, exact_difference(total, exact_sum(found))]",
+        "return [*found, total]",
+        "tests/mechanisms/test_gibbs.py::test_the_budget_is_spent_and_never_exceeded",
+    ),
 }
 
 
 OFTEN = {
+    "a temperature that a chain charges and does not apply", "one state charged where two change",
+    "both colours at once", "an outcome that becomes impossible",
     "sensitivity halved (binary)", "sensitivity halved (networks)", "sensitivity halved (parities)",
     "clamp removed: an undeclared value counts", "a malformed record counts", "published before it is sealed",
     "a charge that is not counted", "computed from before it is sealed", "temperature doubled", "slack forgotten",
