@@ -532,7 +532,7 @@ MUTANTS = {
     "tables of a chain that are not tempered": (
         "latent_chain.py",
         "return self._rows(sites.counts(states, self.structure.n_states), temperature)",
-        "return self._rows(sites.counts(states, self.structure.n_states), Decimal(1))",
+        "return self._rows(sites.counts(states, self.structure.n_states), 2 * temperature)",
         "tests/mechanisms/test_gibbs.py::test_updates_are_drawn_from_their_laws",
     ),
     "one state charged where two change": (
@@ -569,7 +569,7 @@ MUTANTS = {
         "privacy/choices.py",
         "utilities.max(axis=1, keepdims=True) - utilities",
         "np.maximum(utilities[:, :1] - utilities, 0)",
-        "tests/privacy/test_choices.py::test_the_window_keeps_the_range_of_neighbors",
+        "tests/privacy/test_choices.py::test_choices_follow_their_weights",
     ),
     "a uniform integer that reaches its bound": (
         "privacy/choices.py",
@@ -591,8 +591,8 @@ MUTANTS = {
     ),
     "a chain of many sweeps at the price of one": (
         "chain_budget.py",
-        "return UP.multiply(one, Decimal(self.times * sweeps))",
-        "return UP.multiply(one, Decimal(self.times))",
+        "Decimal(n * update.times)) for power",
+        "Decimal(update.times)) for power",
         "tests/mechanisms/test_gibbs.py::test_the_budget_is_spent_and_never_exceeded",
     ),
     "the last share of a budget is a share too many": (

@@ -106,6 +106,13 @@ def state_log_law(chain: LatentChain, point: Point, sites: Sites, temperature: D
     return np.array(found)
 
 
+def site_log_laws(chain: LatentChain, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+    """The log probabilities of each site's states given the others', shape (n_sites, n_states)."""
+    group = np.arange(chain.structure.n_sites(chain.n_records))
+    weights = choice_weights(chain.utilities(point, point.states, sites, temperature, group), chain.bits).astype(float)
+    return np.asarray(np.log(weights / weights.sum(axis=1, keepdims=True)))
+
+
 def all_states(chain: LatentChain) -> list[Any]:
     n = chain.structure.n_sites(chain.n_records)
     return [np.array(states) for states in itertools.product(range(chain.structure.n_states), repeat=n)]
