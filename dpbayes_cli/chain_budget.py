@@ -88,7 +88,8 @@ class ChainPrice:
             "rho_of_chain": float(self.guarantee.rho),
         }
         if len(self.stages) > 1:
-            found["temperatures"] = [float(stage.temperature) for stage in self.stages]
+            found["first_temperature"] = float(self.stages[0].temperature)
+            found["levels"] = len(self.stages)
         return found
 
 

@@ -12,13 +12,16 @@ import pytest
 
 from dpbayes_cli.bundle.document import json_schema, parse_document
 from dpbayes_cli.bundle.files import analysis_of, spec_of
+from dpbayes_cli.contracts import Draws, Plan
 from dpbayes_cli.errors import VerificationError
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.question import price
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
+from dpbayes_cli.statistic import Statistics
 from tests.commands.networks import VARIABLES, naive_bayes, people, release, spec_file
 from tests.conftest import Cli
 
@@ -135,3 +138,32 @@ def test_metropolis_is_refused_with_the_reason(dpbayes: Cli, data: dict[str, Pat
     refused = release(dpbayes, people_file, naive_bayes(mechanism="gibbs"), "--kernel", "metropolis")
     assert refused.code != 0
     assert "probability 0" in refused.err
+
+
+@pytest.mark.parametrize("spec", [HMM, MIXTURE], ids=["hmm", "mixture"])
+def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
+    dpbayes: Cli, data: dict[str, Path], spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stops a release after its chain ran, the next call shows the points that were sealed."""
+    runs = []
+    run = Gibbs.release
+
+    def counted(self: Gibbs, plan: Plan, evidence: Statistics) -> Draws:
+        runs.append(run(self, plan, evidence))
+        return runs[-1]
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Gibbs, "release", counted)
+    file, account = data[spec["model"]], data[spec["model"]].stem
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbayes_cli.release._described", killed)
+        assert release(dpbayes, file, spec).code == 130
+    spent = dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"]
+    assert release(dpbayes, file, spec).json["replayed"]
+    assert dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"] == spent
+    (drawn,) = runs
+    document = parse_document(Path("out", "release.json").read_bytes())
+    assert document.draws == [list(values) for values in drawn.values]
+    assert document.released_states == [list(states) for states in drawn.states]
