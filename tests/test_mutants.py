@@ -577,6 +577,18 @@ MUTANTS = {
         "points[:, None] >= cumulative // 2",
         "tests/privacy/test_choices.py::test_choices_follow_their_weights",
     ),
+    "exact counts published for emissions": (
+        "latent_chain.py",
+        "            emissions = self.update_emissions(states, sites, temperature)\n",
+        "            emissions = tuple(sites.counts(states, self.structure.n_states))\n",
+        "tests/mechanisms/test_gibbs.py::test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter",
+    ),
+    "a walk that starts where the data are": (
+        "barker_walk.py",
+        "cell, path = fresh_generator(), self.posterior.n_cells // 2, []",
+        "cell, path = fresh_generator(), evidence.values[0] // 2, []",
+        "tests/mechanisms/test_gibbs.py::test_a_walk_stays_within_its_reach_and_follows_its_law",
+    ),
     "metropolis in place of barker": (
         "barker_walk.py",
         "return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]",
