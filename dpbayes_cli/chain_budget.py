@@ -68,23 +68,25 @@ class ChainPrice:
         stages: the sweeps in their order.
         guarantee: that of the whole chain.
         updates: how many priced updates there are.
+        beside: the epsilon in the guarantee that is not that of updates.
     """
 
     temperature: Decimal
     stages: tuple[Stage, ...]
     guarantee: Guarantee
     updates: int
+    beside: Decimal = Decimal(0)
 
     def described(self, kernel: str) -> dict[str, Any]:
         """Return what a plan says about it."""
-        spent = self.guarantee.epsilon
+        spent = exact_difference(self.guarantee.epsilon, self.beside)
         found = {
             "kernel": kernel,
             "sweeps": sum(stage.sweeps for stage in self.stages),
             "updates": self.updates,
             "temperature": float(self.temperature),
             "epsilon_per_update": float(spent / self.updates),
-            "cost_of_chain": float(spent),
+            "cost_of_chain": float(self.guarantee.epsilon),
             "rho_of_chain": float(self.guarantee.rho),
         }
         if len(self.stages) > 1:

@@ -239,10 +239,12 @@ class Draws:
     Attributes:
         values: the draws, one value a parameter of the model each.
         states: of hidden Markov models, the states of each draw, sequence by sequence; none of other models.
+        log_weight: of an annealed chain, its log importance weight with noise, where that was paid for.
     """
 
     values: tuple[tuple[float, ...], ...]
     states: tuple[tuple[int, ...], ...] = ()
+    log_weight: float | None = None
 
 
 @dataclass(frozen=True)

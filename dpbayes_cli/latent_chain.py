@@ -6,18 +6,23 @@ updates of every sweep alone, and each is an exponential mechanism.
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.chain_budget import ChainPrice, Stage, Update, powers, priced
-from dpbayes_cli.contracts import Chain, Draws
+from dpbayes_cli.contracts import Chain, Draws, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.latent_states import Links, Sites, Structure
 from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover, cover_of, log_share
+from dpbayes_cli.log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
+from dpbayes_cli.numeric import exact_difference
 from dpbayes_cli.privacy.choices import CHOICE_SLACK, FEWEST_BITS, MOST_BITS, MOST_OUTCOMES, choices, fresh_generator
+from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.grid import EXACT
+from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistics
@@ -39,7 +44,9 @@ class LatentChain(Chain):
     """Gibbs sweeps of one law: prior times likelihood to the power T, emissions on public lattices of shares.
 
     A sweep draws the states given emissions and links, group by group, then the emissions given the states, then the
-    links given the states.
+    links given the states. States and emissions cost the same at one temperature, so that half of the budget goes to
+    each. The range of the emissions that are held is often below R, and public; the temperature stays that of the plan
+    all the same: with one that moved with them the updates would be of no common law.
 
     Privacy: R = sum over features of 2 log(most / least share). States: a site's utilities are integers, the links'
         part plus, for every record of the site, the sum over features of L_f[share of its value], L_f = T log(share)
@@ -60,6 +67,7 @@ class LatentChain(Chain):
         stages: temperatures with numbers of sweeps.
         bits: of the fraction of utilities.
         n_records: the public number of records.
+        weight: the noise of the chain's log importance weight, None where that is not released.
     """
 
     structure: Structure
@@ -67,6 +75,7 @@ class LatentChain(Chain):
     stages: tuple[Stage, ...]
     bits: int
     n_records: int
+    weight: NoisyLogWeight | None = None
 
     def run(self, evidence: Statistics, size: int) -> Draws:
         """Run the chain from a start that no record has touched; return the points of its last sweeps.
@@ -76,16 +85,31 @@ class LatentChain(Chain):
         sites, rng = self.structure.sites(evidence), fresh_generator()
         links = self.structure.draw_links(None, rng)
         point = Point(self.structure.draw_states(links, self.n_records, rng), self.start(), links)
-        temperatures = [stage.temperature for stage in self.stages for _ in range(stage.sweeps)]
-        kept = []
-        for i, temperature in enumerate(temperatures):
-            states = self.update_states(point, sites, temperature)
-            emissions = self.update_emissions(states, sites, temperature)
-            point = Point(states, emissions, self.structure.draw_links(states, rng))
-            if i >= len(temperatures) - size:
-                kept.append(self.reported(point))
+        kept: list[tuple[tuple[float, ...], tuple[int, ...]]] = []
+        log_weight, before, left = 0, Decimal(0), sum(stage.sweeps for stage in self.stages)
+        for stage in self.stages:
+            if self.weight is not None:
+                log_weight += self.risen(point, sites, before, stage.temperature)
+                before = stage.temperature
+            for _ in range(stage.sweeps):
+                states = self.update_states(point, sites, stage.temperature)
+                emissions = self.update_emissions(states, sites, stage.temperature)
+                point = Point(states, emissions, self.structure.draw_links(states, rng))
+                left -= 1
+                if left < size:
+                    kept.append(self.reported(point))
         states_kept = tuple(states for _, states in kept) if self.structure.releases_states else ()
-        return Draws(tuple(values for values, _ in kept), states_kept)
+        noisy = None if self.weight is None else self.weight.release(log_weight)
+        return Draws(tuple(values for values, _ in kept), states_kept, noisy)
+
+    def risen(self, point: Point, sites: Sites, before: Decimal, after: Decimal) -> int:
+        """Return what a rise of the temperature adds to the log weight at a point, exactly, in units of 2^-bits."""
+        total = 0
+        counts = sites.counts(point.states, self.structure.n_states)
+        for cover, emission, table in zip(self.covers, point.emissions, counts, strict=True):
+            rise = rise_table(cover, before, after, self.bits)
+            total += int((table * rise[emission - cover.least]).sum())
+        return total
 
     def start(self) -> tuple[Integers, ...]:
         """Return emissions from their prior, as counts of the lattice, shape (n_states, n_values) a feature."""
@@ -170,6 +194,11 @@ def log_table(cover: SharesCover, temperature: Decimal, bits: int) -> Integers:
     return np.array([int(EXACT.multiply(unit, log_share(share)).to_integral_value()) for share in shares], np.int64)
 
 
+def rise_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
+    """Return what a rise of the temperature adds to the log weight for a record, by the share of its value."""
+    return log_table(cover, after, bits) - log_table(cover, before, bits)
+
+
 def latent_chain(structure: Structure, request: Request, n_records: int) -> tuple[LatentChain, ChainPrice]:
     """Plan a chain: find its lattices, its temperature and its price.
 
@@ -182,7 +211,11 @@ def latent_chain(structure: Structure, request: Request, n_records: int) -> tupl
         raise SpecError("a chain on hidden states tempers the likelihood alone", where="sampling.temper")
     if request.support is not None:
         raise SpecError("every table has a support of its own", where="sampling.support", hint="leave it out")
-    schedule = powers(request.sweeps or SWEEPS, request.draws, annealed=request.kernel == "annealed")
+    annealed, weighed = request.kernel == "annealed", request.log_weight_epsilon
+    if weighed is not None:
+        check_log_weight(weighed, request.stated_epsilon(), annealed=annealed)
+        request = replace(request, epsilon=exact_difference(request.stated_epsilon(), weighed))
+    schedule = powers(request.sweeps or SWEEPS, request.draws, annealed=annealed)
     sizes = [len(concentration) for concentration in structure.emissions]
 
     def planned(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainPrice]:
@@ -193,7 +226,14 @@ def latent_chain(structure: Structure, request: Request, n_records: int) -> tupl
     _, _, coarse = planned(1)
     of_row = math.ceil(coarse.temperature * n_records / structure.n_states)
     covers, bits, price = planned(max(1, min(_FINEST, of_row)))
-    return LatentChain(structure, covers, price.stages, bits, n_records), price
+    chain = LatentChain(structure, covers, price.stages, bits, n_records)
+    if weighed is None:
+        return chain, price
+    starts = [Decimal(0), *(stage.temperature for stage in price.stages)]
+    rises = [rise_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
+    guarantee = compose([*expect(price.guarantee, Composition).parts, PureDP(weighed)])
+    weighted = replace(chain, weight=noisy_log_weight(rises, bits, weighed))
+    return weighted, replace(price, guarantee=guarantee, beside=weighed)
 
 
 def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
@@ -234,6 +274,7 @@ def described(chain: LatentChain, price: ChainPrice, kernel: str) -> dict[str, A
         "support": [supports[0][0], supports[-1][1]],
         "resolution": max(cover.resolution for cover in chain.covers),
         "bits": chain.bits,
+        **({} if chain.weight is None else {"log_weight_scale": chain.weight.scale}),
     }
 
 

@@ -191,6 +191,7 @@ def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
         gamma=sampling.gamma if sampling.certificate else None,
         kernel=sampling.kernel,
         sweeps=sampling.sweeps,
+        log_weight_epsilon=sampling.exact_log_weight_epsilon,
     )
 
 

@@ -38,6 +38,7 @@ class Request:
         gamma: the total variation for which a certificate is wanted, or None.
         kernel: with gibbs, the updates of the chain.
         sweeps: of a private Gibbs chain, or None: the default.
+        log_weight_epsilon: what of epsilon the log importance weight of an annealed chain may cost; None: none.
     """
 
     policy: RecordPolicy
@@ -59,6 +60,7 @@ class Request:
     gamma: float | None = None
     kernel: Kernel = "gibbs"
     sweeps: int | None = None
+    log_weight_epsilon: Decimal | None = None
 
     def stated_epsilon(self) -> Decimal:
         """Return the epsilon.

@@ -128,6 +128,7 @@ PRICED = [
     "dpbayes_cli.mechanisms.gibbs.Gibbs",
     "dpbayes_cli.privacy.choices.choices",
     "dpbayes_cli.chain_budget.priced",
+    "dpbayes_cli.log_weight.NoisyLogWeight",
     "dpbayes_cli.latent_chain.LatentChain",
     "dpbayes_cli.latent_chain.updates_of",
     "dpbayes_cli.barker_walk.BarkerWalk",

@@ -589,6 +589,24 @@ MUTANTS = {
         "cell, path = fresh_generator(), evidence.values[0] // 2, []",
         "tests/mechanisms/test_gibbs.py::test_a_walk_stays_within_its_reach_and_follows_its_law",
     ),
+    "half the sensitivity of a log weight": (
+        "log_weight.py",
+        "DiscreteLaplace.calibrate((largest >> shift) + 1, epsilon)",
+        "DiscreteLaplace.calibrate((largest >> shift) // 2 + 1, epsilon)",
+        "tests/test_log_weight.py::test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it",
+    ),
+    "a log weight without noise": (
+        "log_weight.py",
+        "int(self.law.release([exact >> self.shift])[0])",
+        "(exact >> self.shift)",
+        "tests/test_log_weight.py::test_a_weight_is_released_with_the_noise_that_was_planned",
+    ),
+    "a rise that is weighed where it does not begin": (
+        "latent_chain.py",
+        "return log_table(cover, after, bits) - log_table(cover, before, bits)",
+        "return log_table(cover, after, bits)",
+        "tests/test_log_weight.py::test_the_mean_weight_is_the_evidence",
+    ),
     "metropolis in place of barker": (
         "barker_walk.py",
         "return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]",

@@ -62,7 +62,12 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
     blank = SealedDraw(created=created.strftime("%Y-%m-%dT%H:%M:%SZ"), record_unit=record_unit, n_records=n_records)
     if isinstance(payload, Draws):
         states = [list(each) for each in payload.states]
-        return msgspec.structs.replace(blank, draws=[list(point) for point in payload.values], states=states or UNSET)
+        return msgspec.structs.replace(
+            blank,
+            draws=[list(point) for point in payload.values],
+            states=states or UNSET,
+            log_weight=UNSET if payload.log_weight is None else payload.log_weight,
+        )
     return msgspec.structs.replace(
         blank,
         statistics=[ReleasedStatistic(**described) for described in payload.described()],
@@ -90,6 +95,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         noise=parts.draw.noise,
         draws=parts.draw.draws,
         states=parts.draw.states,
+        log_weight=parts.draw.log_weight,
         parameters=dict(parts.plan.parameters),
         sensitivity_l1=None if parts.plan.answer.rows else parts.plan.answer.statistic.sensitivity_l1,
         bounds=parts.draw.bounds,

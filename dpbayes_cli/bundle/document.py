@@ -133,6 +133,7 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     noise: Noise | None = None
     draws: list[list[float]] = []
     states: list[list[int]] | msgspec.UnsetType = msgspec.UNSET
+    log_weight: float | msgspec.UnsetType = msgspec.UNSET
     bounds: ReleasedBounds | msgspec.UnsetType = msgspec.UNSET
 
     def payload(self) -> bytes:
@@ -175,6 +176,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     states: Annotated[
         list[list[int]] | msgspec.UnsetType,
         Meta(description="the hidden states of each draw, from 0, sequence by sequence; absent of models without"),
+    ] = msgspec.UNSET
+    log_weight: Annotated[
+        float | msgspec.UnsetType,
+        Meta(description="the log importance weight of an annealed chain, with noise; absent where not paid for"),
     ] = msgspec.UNSET
     parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]
     sensitivity_l1: Annotated[int | None, Meta(description="null where a chain reads rows, and no statistic")]

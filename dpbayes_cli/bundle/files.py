@@ -52,6 +52,9 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
         raise VerificationError("release.json does not hold draws of its spec's parameters")
     if not _has_states(document, model):
         raise VerificationError("release.json does not hold the states of its draws")
+    weighed = not isinstance(document.log_weight, msgspec.UnsetType)
+    if weighed != (bool(document.draws) and spec.sampling.log_weight_epsilon is not None):
+        raise VerificationError("release.json does not hold the log weight that its spec asks for, or one unasked")
     return spec
 
 

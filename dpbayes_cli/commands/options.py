@@ -43,6 +43,10 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "sampling.steps": (("--steps",), {"metavar": "T", "help": "gibbs-posterior: the chain's horizon."}),
     "sampling.kernel": (("--kernel",), {"metavar": "HOW", "help": "gibbs: gibbs [default], barker or annealed."}),
     "sampling.sweeps": (("--sweeps",), {"metavar": "N", "help": "gibbs: sweeps of the chain, all paid for [200]."}),
+    "sampling.log_weight_epsilon": (
+        ("--log-weight-epsilon",),
+        {"metavar": "E", "help": "gibbs, annealed: what of epsilon a noisy log weight may cost."},
+    ),
     "privacy.neighbors": (
         ("--neighbors",),
         {"metavar": "RELATION", "help": "replace-one [default] or add-remove."},

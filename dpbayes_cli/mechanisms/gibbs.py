@@ -67,7 +67,8 @@ class Gibbs(Mechanism):
         "charged. (4) A chain of real numbers is no mechanism that runs: here states and shares are drawn by exact "
         "integers and decimals. (5) Annealing (kernel: annealed) costs about half as much for the same last "
         "temperature, since updates at power b have b times the range. The importance weights of annealed importance "
-        "sampling are functions of the exact data and are not released: draws are those of an annealed chain.",
+        "sampling are functions of the exact data: the log weight is released with noise of its own and at its own "
+        "price (log_weight_epsilon), or not at all.",
         prefer_when="Hidden states are wanted that no noisy statistic holds, as in mixtures. Elsewhere `laplace` "
         "pays once and runs any chain for free: plan shows its noise at the same epsilon.",
     )
@@ -91,6 +92,10 @@ class Gibbs(Mechanism):
         n = request.complete_records(model.columns)
         if request.kernel == "metropolis":
             raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
+        if request.log_weight_epsilon is not None and not isinstance(model, LatentStates):
+            raise SpecError(
+                "weights are those of annealed chains on hidden states", where="sampling.log_weight_epsilon"
+            )
         one_parameter = isinstance(model, OneParameterFamily)
         if request.kernel == "barker" and not one_parameter:
             raise SpecError("Barker's rule walks on a grid of one parameter", where="sampling.kernel", hint="gibbs")

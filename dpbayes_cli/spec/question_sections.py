@@ -100,6 +100,10 @@ class SamplingSection(Section, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=100_000)] | None,
         Meta(description="with gibbs: sweeps, all of them paid for [200; of models drawn exactly: one a draw]"),
     ] = None
+    log_weight_epsilon: Annotated[
+        Exact | None,
+        Meta(description="with gibbs, annealed: what of epsilon a noisy log importance weight may cost [none]"),
+    ] = None
     certificate: Annotated[
         Literal["total-variation"] | None,
         Meta(description="with gibbs-posterior: state step and horizon of Minami et al.'s Proposition 13"),
@@ -107,3 +111,13 @@ class SamplingSection(Section, frozen=True, kw_only=True):
     gamma: Annotated[
         Annotated[float, Meta(gt=0.0, lt=0.5)], Meta(description="the total variation of the certificate")
     ] = 0.01
+
+    def __post_init__(self) -> None:
+        exact = exactly(self, "log_weight_epsilon")
+        if exact is not None:
+            check_epsilon(exact)
+
+    @property
+    def exact_log_weight_epsilon(self) -> Decimal | None:
+        """What of epsilon the log weight may cost, exactly, None where it was not stated."""
+        return None if self.log_weight_epsilon is None else parse_decimal(self.log_weight_epsilon)

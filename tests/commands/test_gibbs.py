@@ -124,6 +124,19 @@ def test_a_mixture_releases_no_class_of_a_record(dpbayes: Cli, data: dict[str, P
     assert content["parameters"]["memory"] >= 3 * N
 
 
+def test_a_log_weight_is_paid_for_and_released(dpbayes: Cli, data: dict[str, Path]) -> None:
+    sampling = {"sweeps": 20, "kernel": "annealed", "log_weight_epsilon": "0.5"}
+    printed = release(dpbayes, data["hmm"], {**HMM, "sampling": sampling}).json
+    content = json.loads(Path("out", "release.json").read_text())
+    jsonschema.validate(content, json_schema())
+    assert printed["guarantee"]["epsilon"] == 2
+    assert content["guarantee"]["parts"][-1]["kind"] == "pure"
+    assert content["guarantee"]["parts"][-1]["epsilon"] == 0.5
+    assert isinstance(content["log_weight"], float)
+    assert f"{content['log_weight']:.6g}" in Path("out", "report.md").read_text()
+    assert content["parameters"]["log_weight_scale"] > 0
+
+
 def test_a_mixture_needs_complete_records(dpbayes: Cli, data: dict[str, Path]) -> None:
     variables = {"flag": {"values": ["0", "1"]}}
     spec = {**MIXTURE, "domain": {"variables": variables, "classes": 2}}
