@@ -43,7 +43,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):
         raise VerificationError("release.json does not hold the bounds that its spec asks for")
-    if canonical_json(spec.stated_in_full) != canonical_json(_with_later(document.spec)):
+    if canonical_json(_stated(spec.stated_in_full)) != canonical_json(_stated(_with_later(document.spec))):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
     if not (drawn or (names and names == list(asked))) or public != (document.n_records is not None):
@@ -93,6 +93,14 @@ def _with_later(stated: dict[str, Any]) -> dict[str, Any]:
         if isinstance(whole.get(section), dict):
             whole[section].setdefault(key, value)
     return whole
+
+
+def _stated(whole: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec without what it leaves open, of which earlier versions had less."""
+    return {
+        key: {name: value for name, value in part.items() if value is not None} if isinstance(part, dict) else part
+        for key, part in whole.items()
+    }
 
 
 def released_of(document: ReleaseDocument | SealedDraw) -> Payload:

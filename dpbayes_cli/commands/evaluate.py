@@ -27,16 +27,27 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
     the area under it; of svm, whose scores are no probabilities, accuracy and ROC. Of numbers: RMSE, MAE and R^2
     against the mean of these targets; of quantiles the pinball loss and the share of targets at or below; of predictive
     laws the coverage and width of their 90 % intervals and the log density. Targets are compared as they are in DATA,
-    not clamped to the public bounds of the release.
+    not clamped to the public bounds of the release. Of a hidden Markov model: the log likelihood of all features of
+    held-out records, by the state of their sequence at their step.
 
     The scores are exact statistics of DATA: they are NOT PRIVATE unless DATA is public, and no budget pays for them.
     """
     import numpy as np
 
-    from dpbayes_cli.commands.evaluation import evaluation_of, show
+    from dpbayes_cli.bundle.files import spec_of
+    from dpbayes_cli.bundle.read import read_document
+    from dpbayes_cli.commands.evaluation import evaluation_of, held_out_evaluation, show
+    from dpbayes_cli.models.hmm import Hmm
+    from dpbayes_cli.prediction.held_out import held_out
     from dpbayes_cli.prediction.kinds import predictor
     from dpbayes_cli.prediction.records import read_labelled
 
+    layout = stated(flags).get("source", {})
+    document = read_document(bundle)
+    if isinstance(spec_of(document).build_model(), Hmm):
+        likely = held_out_evaluation(document.release_id, held_out(document, data, layout))
+        emit_json(likely.document) if as_json else show(likely)
+        return
     found = predictor(bundle, target)
     nobody, nothing = np.empty((0, len(found.columns)), dtype=np.int64), np.empty(0)
     predicted, targets = [], [nothing]
@@ -50,7 +61,7 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
         if densities is not None and density is not None:
             densities.append(density)
 
-    read_labelled(found, data, stated(flags).get("source", {}), take=score)
+    read_labelled(found, data, layout, take=score)
     evaluation = evaluation_of(
         found,
         found.predict(nobody).joined(predicted),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.roc import Roc
     from dpbayes_cli.inference.scores import CalibrationBin
     from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.prediction.held_out import HeldOut
     from dpbayes_cli.prediction.predictor import Predictor
 
 STAMP = "NOT PRIVATE unless the records it was computed from are public"
@@ -105,6 +106,20 @@ def evaluation_of(
     if isinstance(predicted, Numbers | PredictiveLaws):
         return _of_numbers(found, predicted, targets.astype(np.float64), densities)
     raise TypeError(f"no scores for {type(predicted).__name__}")
+
+
+def held_out_evaluation(release_id: str, found: HeldOut) -> Evaluation:
+    """Return the likelihood of held-out records under a hidden Markov model."""
+    counts = (
+        Figure("records", found.records),
+        Figure("scored", found.scored, "records scored"),
+        Figure("without_place", found.records - found.scored, "of no sequence and step"),
+    )
+    figures = (
+        Figure("log_likelihood", found.log_likelihood, "log likelihood", " nats a record, larger is better"),
+        Figure("without_states", found.without_states, "without states", " nats a record"),
+    )
+    return Evaluation(release_id, "all features", "", counts, figures, {})
 
 
 def show(evaluation: Evaluation) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from dpbayes_cli.bundle.files import analysis_of, spec_of
 from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.prediction.coefficients import CoefficientPredictor
 from dpbayes_cli.prediction.linear_regression import LinearRegressionPredictor
 from dpbayes_cli.prediction.network import NetworkPredictor
@@ -36,7 +37,9 @@ def predictor(bundle: Path, target: str | None) -> Predictor:
         raise SpecError(
             f"model {model.name!r} does not predict one column from others",
             where="model",
-            hint="what it says about a new record is posterior_predictive in release.json",
+            hint="dpbayes evaluate scores held-out records"
+            if isinstance(model, Hmm)
+            else "what it says about a new record is posterior_predictive in release.json",
         )
     place = kind.place(model, target)
     return kind(document, model, place, analysis_of(document).samples[:MOST_DRAWS])

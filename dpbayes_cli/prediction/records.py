@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 
 if TYPE_CHECKING:
+    from dpbayes_cli.bundle.document import ReleaseDocument
     from dpbayes_cli.numeric import Floats, Integers
     from dpbayes_cli.prediction.predictor import Predictor
 
@@ -75,6 +76,32 @@ def read_labelled(
     else:
         reader = CodeReader(columns, _dropping(spec), lambda codes: take(codes, codes[:, found.target]))
     return _read(spec, data, found.names, reader)
+
+
+def read_columns(
+    document: ReleaseDocument,
+    columns: Sequence[AnyColumn],
+    names: Sequence[str],
+    data: str,
+    layout: dict[str, Any],
+    *,
+    take: Callable[[Integers], None],
+) -> int:
+    """Read new records of some columns as codes; return how many there were.
+
+    Args:
+        document: the release whose spec says how files are laid out.
+        columns: what is read; no public value stands for an invalid cell.
+        names: the columns' names in the file.
+        data, layout: see ``read_codes``.
+        take: called with every block of codes, -1 for an invalid one, shape (n_records, n_columns).
+
+    Raises:
+        SourceError: the data cannot be read.
+    """
+    spec = _laid_out(spec_of(document), layout)
+    plain = [replace(column, impute=None) for column in columns]
+    return _read(spec, data, list(names), CodeReader(plain, _dropping(spec), take))
 
 
 def _read(spec: ReleaseSpec, data: str, names: list[str] | tuple[str, ...], reader: CodeReader) -> int:

@@ -102,7 +102,7 @@ def test_the_ledger_holds_what_was_planned(
 def test_states_are_sealed_released_and_described(dpbayes: Cli, data: dict[str, Path]) -> None:
     assert release(dpbayes, data["hmm"], HMM).code == 0
     document = parse_document(Path("out", "release.json").read_bytes())
-    states = np.array(document.states)
+    states = np.array(document.drawn_states)
     assert states.shape == (4, SEQUENCES * STEPS)
     found = analysis_of(document).states
     assert found is not None
@@ -112,13 +112,13 @@ def test_states_are_sealed_released_and_described(dpbayes: Cli, data: dict[str, 
     content = json.loads(Path("out", "release.json").read_text())
     for wrong in (states[:, 1:].tolist(), states[1:].tolist(), (states + 2).tolist()):
         with pytest.raises(VerificationError, match="states"):
-            spec_of(parse_document(json.dumps({**content, "states": wrong}).encode()))
+            spec_of(parse_document(json.dumps({**content, "drawn_states": wrong}).encode()))
 
 
 def test_a_mixture_releases_no_class_of_a_record(dpbayes: Cli, data: dict[str, Path]) -> None:
     assert release(dpbayes, data["naive-bayes-mixture"], MIXTURE).code == 0
     content = json.loads(Path("out", "release.json").read_text())
-    assert "states" not in content
+    assert not {"states", "drawn_states"} & set(content)
     assert len(content["draws"]) == 4
     assert {len(draw) for draw in content["draws"]} == {2 * (3 + 2 + 4) + 2}
     assert content["parameters"]["memory"] >= 3 * N
