@@ -27,7 +27,7 @@ class HeldOut:
         records: how many there were.
         scored: how many belong to a sequence and a step, and have a valid feature.
         log_likelihood: the mean over scored records, in nats; NaN where there are none.
-        without_states: the same where every sequence is in every state as often as all are: what states are worth.
+        without_states: the same where every record has the features that all have on average: what states are worth.
     """
 
     records: int
@@ -72,8 +72,9 @@ def held_out(document: ReleaseDocument, data: str, layout: dict[str, Any]) -> He
     records = read_columns(document, model.columns, model.column_names, data, layout, take=take)
     emissions, _, _ = model.split(analysis.samples[:MOST_DRAWS])
     told = log_likelihood(counts, emissions, analysis.states)
-    everywhere = np.broadcast_to(analysis.states.mean(axis=(0, 1)), analysis.states.shape)
-    untold = log_likelihood(counts, emissions, everywhere)
+    often = analysis.states.mean(axis=(0, 1))
+    mixed = [np.einsum("k,dkv->dv", often, each)[:, None] for each in emissions]
+    untold = log_likelihood(counts, mixed, np.ones((*model.shape, 1)))
     return HeldOut(records, scored, told / scored if scored else math.nan, untold / scored if scored else math.nan)
 
 

@@ -1,0 +1,146 @@
+"""Hidden Markov models from the shell: released, inferred again, drawn and scored."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from dpbayes_cli.prediction.held_out import log_likelihood
+from tests.conftest import Cli
+
+REGIONS, MONTHS = ["N", "S", "E"], [f"m{i}" for i in range(8)]
+KINDS, HARM = ["a", "b", "c"], ["0", "1"]
+N = 2400
+SPEC = {
+    "model": "hmm",
+    "domain": {
+        "sequence": {"column": "region", "values": REGIONS},
+        "time": {"column": "month", "values": MONTHS},
+        "features": {"kind": {"values": KINDS}, "harm": {"values": HARM, "weight": 2.0}},
+        "states": 2,
+    },
+    "prior": {"stay": 2.0},
+    "inference": {"sweeps": 50},
+    "privacy": {"epsilon": 3},
+}
+
+
+def switches() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.array([3, 4, 5])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Events of two states: every region changes once."""
+    rng = np.random.default_rng(1)
+    region, month = rng.integers(0, 3, N), rng.integers(0, 8, N)
+    late = month >= switches()[region]
+    kind = np.where(rng.random(N) < 0.8, np.where(late, 2, 0), 1)
+    harm = (rng.random(N) < np.where(late, 0.2, 0.6)).astype(int)
+    rows = [
+        f"{REGIONS[r]},{MONTHS[m]},{KINDS[k]},{HARM[h]}" for r, m, k, h in zip(region, month, kind, harm, strict=True)
+    ]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["region,month,kind,harm", *rows]) + "\n")
+    (tmp_path / "spec.yaml").write_text(yaml.safe_dump(SPEC))
+    return path
+
+
+def test_a_log_is_released_and_its_regimes_are_found(dpbayes: Cli, log: Path) -> None:
+    spec = log.parent / "spec.yaml"
+    dpbayes("budget", "open", "log", "--epsilon", "5")
+    done = dpbayes("release", log, "--spec", spec, "--out", "out", "--json")
+    assert done.code == 0, done.err
+    assert done.json["guarantee"]["epsilon"] == 3
+    scales = {s["name"].split("[")[1].split("=")[0]: s["noise_scale"] for s in done.json["statistics"]}
+    assert scales == pytest.approx({"kind": 2 / (3 / 3), "harm": 2 / (6 / 3)}, rel=1e-6)  # by their weights
+    with Path("out", "states.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 24
+    for r, region in enumerate(REGIONS):
+        states = [row["state"] for row in rows if row["sequence"] == region]
+        changes = [i for i in range(1, 8) if states[i] != states[i - 1]]
+        assert len(changes) == 1
+        assert abs(changes[0] - switches()[r]) <= 1
+    # asked twice: the same bundle, and one charge
+    assert dpbayes("release", log, "--spec", spec, "--out", "again", "--json").json["replayed"]
+    assert {p.name: p.read_bytes() for p in Path("again").iterdir()} == {
+        p.name: p.read_bytes() for p in Path("out").iterdir()
+    }
+    assert dpbayes("budget", "show", "log", "--json").json["accounts"][0]["spent"] == {"epsilon": "3"}
+    # free ever after
+    for more in (["--inference", "naive"], ["--state-sampler", "collapsed"], ["--prior", "stay=0"]):
+        assert dpbayes("infer", "out", *more, "--json").code == 0
+    assert dpbayes("predict", "out", log).code == 3
+
+
+def test_held_out_records_are_scored_by_the_state_they_belong_to(dpbayes: Cli, log: Path) -> None:
+    spec = log.parent / "spec.yaml"
+    assert dpbayes("release", log, "--spec", spec, "--out", "out", "-q").code == 0
+    found = dpbayes("evaluate", "out", log, "--json").json
+    assert (found["records"], found["scored"]) == (N, N)
+    # in nats a record: better than without states, near what the truth would get
+    late_kind, late_harm = np.array([0.0, 0.2, 0.8]), 0.2
+    truth = (0.2 * math.log(0.2) + 0.8 * math.log(0.8)) * 1.0
+    harms = 0.5 * sum(p * math.log(p) for p in (0.6, 0.4)) + 0.5 * sum(p * math.log(p) for p in (late_harm, 0.8))
+    assert late_kind.sum() == pytest.approx(1.0)
+    assert found["log_likelihood"] == pytest.approx(truth + harms, abs=0.06)
+    assert found["log_likelihood"] > found["without_states"] + 0.2
+    wrong = log.parent / "wrong.csv"
+    wrong.write_text("region,month,kind,harm\nN,m1,a,1\nX,m1,a,1\nN,m1,?,?\nN,m1,?,1\n")
+    found = dpbayes("evaluate", "out", wrong, "--json").json
+    assert (found["records"], found["scored"], found["without_place"]) == (4, 2, 2)
+    assert "NOT PRIVATE" in dpbayes("evaluate", "out", wrong).out
+
+
+def test_the_likelihood_of_counts_is_the_sum_over_states() -> None:
+    rng = np.random.default_rng(2)
+    counts = [rng.poisson(2.0, (2, 3, size)) for size in (2, 3)]
+    emissions = [rng.dirichlet(np.ones(size), size=(5, 2)) for size in (2, 3)]
+    states = rng.dirichlet(np.ones(2), size=(2, 3))
+    total = 0.0
+    for s in range(2):
+        for t in range(3):
+            likely = 0.0
+            for d in range(5):
+                for k in range(2):
+                    likely += states[s, t, k] * math.prod(
+                        float(e[d, k, v]) ** int(c[s, t, v])
+                        for c, e in zip(counts, emissions, strict=True)
+                        for v in range(c.shape[2])
+                    )
+            total += math.log(likely / 5)
+    assert log_likelihood(counts, emissions, states) == pytest.approx(total)
+
+
+@pytest.mark.parametrize(
+    ("change", "where"),
+    [
+        ({"states": 0}, "domain.states"),
+        ({"states": 51}, "domain.states"),
+        ({"sequence": {"column": "region", "values": []}}, "domain.sequence.values"),
+        ({"time": {"column": "region", "values": MONTHS}}, "domain"),
+        ({"features": {}}, "domain.features"),
+        ({"features": {"region": {"values": KINDS}}}, "domain"),
+        ({"features": {"kind": {"values": ["a"]}}}, "domain.features.kind"),
+    ],
+)
+def test_what_is_wrong_in_a_spec_is_named(dpbayes: Cli, log: Path, change: dict[str, object], where: str) -> None:
+    spec = log.parent / "wrong.yaml"
+    spec.write_text(yaml.safe_dump({**SPEC, "domain": {**SPEC["domain"], **change}}))  # type: ignore[dict-item]
+    done = dpbayes("release", log, "--spec", spec)
+    assert done.code == 3
+    assert where in done.err
+
+
+def test_a_plan_needs_no_data(dpbayes: Cli, log: Path) -> None:
+    spec = log.parent / "spec.yaml"
+    planned = dpbayes("plan", "--spec", spec, "--records", str(N), "--json")
+    assert planned.code == 0, planned.err
+    assert json.dumps(planned.json)
