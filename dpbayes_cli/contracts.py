@@ -15,6 +15,7 @@ import msgspec
 
 from dpbayes_cli.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.design import Rows
+from dpbayes_cli.held_codes import Codes
 from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -159,6 +160,19 @@ class Sampler(ABC):
         return [self.moments(values)]
 
 
+class Chain(ABC):
+    """A planned Markov chain every update of which is priced, as a plan holds it."""
+
+    @property
+    def n_states(self) -> int:
+        """How many hidden states are released with each point."""
+        return 0
+
+    @abstractmethod
+    def run(self, evidence: Statistics, size: int) -> Draws:
+        """Run the chain on exact evidence, with the operating system's randomness, and return its last points."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One priced step of a plan; it adds noise to its statistic, draws from a posterior, or chooses bounds.
@@ -168,14 +182,14 @@ class Step:
         law: the calibrated law of the noise, of the draws, of the bounds, or the chain that draws.
         guarantee: the price of this step.
         draws: how many draws, where it draws.
-        rows: the rows of a design, where a chain reads these in place of a statistic.
+        rows: the rows of a design, or the codes of records, where a chain reads these in place of a statistic.
     """
 
     statistic: Statistic
-    law: NoiseLaw | Sampler | PrivateBounds | Langevin
+    law: NoiseLaw | Sampler | PrivateBounds | Langevin | Chain
     guarantee: Guarantee
     draws: int = 0
-    rows: Rows | None = None
+    rows: Rows | Codes | None = None
 
     @property
     def noise(self) -> NoiseLaw:
@@ -184,9 +198,14 @@ class Step:
         Raises:
             TypeError: the step draws from a posterior, or chooses bounds.
         """
-        if isinstance(self.law, Sampler | PrivateBounds | Langevin):
+        if isinstance(self.law, Sampler | PrivateBounds | Langevin | Chain):
             raise TypeError("this step adds no noise")
         return self.law
+
+    @property
+    def n_states(self) -> int:
+        """How many hidden states each draw holds beside the parameters."""
+        return self.law.n_states if isinstance(self.law, Chain) else 0
 
 
 @dataclass(frozen=True)
@@ -220,10 +239,12 @@ class Draws:
     Attributes:
         values: the draws, one value a parameter of the model each.
         states: of hidden Markov models, the states of each draw, sequence by sequence; none of other models.
+        log_weight: of an annealed chain, its log importance weight with noise, where that was paid for.
     """
 
     values: tuple[tuple[float, ...], ...]
     states: tuple[tuple[int, ...], ...] = ()
+    log_weight: float | None = None
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,10 @@ class Rows:
         """What is read: the features, then the target."""
         return (*(feature.column for feature in self.design.features), self.target)
 
+    def hold(self, expected: int) -> DesignMatrix:
+        """Return where rows are collected, at first none; expected: the number of records, 0 where it is private."""
+        return DesignMatrix(self, expected or self.n_most or 0)
+
 
 @dataclass
 class DesignMatrix:

@@ -11,7 +11,7 @@ import msgspec
 
 from dpbayes_cli.capabilities import BoundedNumber, ConjugatePosterior
 from dpbayes_cli.coefficient_grid import LinePosterior
-from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -119,12 +119,12 @@ def simulated(
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
 
     Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
-    a convex loss, which is no law of records.
+    a convex loss, which is no law of records, and for chains.
     """
     import numpy as np
 
     step = plan.answer
-    if step.rows is not None:
+    if step.rows is not None or isinstance(step.law, Chain):
         return None
     truth, own = np.random.default_rng(seed).spawn(2)
     if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at

@@ -148,9 +148,10 @@ def price(
         )
     request = request_of(spec, n_records)
     plan = mechanism.plan(model, request)
-    if plan.answer.draws * len(model.parameters) > _MOST_DRAWN:
+    drawn = len(model.parameters) + plan.answer.n_states
+    if plan.answer.draws * drawn > _MOST_DRAWN:
         raise SpecError(
-            f"{plan.answer.draws} draws of {len(model.parameters)} parameters are more than the ledger seals at once",
+            f"{plan.answer.draws} draws of {drawn} numbers are more than the ledger seals at once",
             where="sampling.draws",
             hint=f"at most {_MOST_DRAWN:,} numbers together",
         )
@@ -188,6 +189,9 @@ def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
         steps=sampling.steps,
         n_max=sampling.n_max,
         gamma=sampling.gamma if sampling.certificate else None,
+        kernel=sampling.kernel,
+        sweeps=sampling.sweeps,
+        log_weight_epsilon=sampling.exact_log_weight_epsilon,
     )
 
 

@@ -28,6 +28,7 @@ MODELS: Mapping[str, str] = MappingProxyType(
         "logistic-regression": "dpbayes_cli.models.logistic_regression:LogisticRegression",
         "multivariate-normal": "dpbayes_cli.models.multivariate_normal:MultivariateNormal",
         "naive-bayes": "dpbayes_cli.models.naive_bayes:NaiveBayes",
+        "naive-bayes-mixture": "dpbayes_cli.models.naive_bayes_mixture:NaiveBayesMixture",
         "normal": "dpbayes_cli.models.normal:Normal",
         "normal-mean": "dpbayes_cli.models.normal_mean:NormalMean",
         "probit-regression": "dpbayes_cli.models.probit_regression:ProbitRegression",
@@ -39,6 +40,7 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
     {
         "fourier-laplace": "dpbayes_cli.mechanisms.fourier_laplace:FourierLaplace",
         "gaussian": "dpbayes_cli.mechanisms.gaussian:Gaussian",
+        "gibbs": "dpbayes_cli.mechanisms.gibbs:Gibbs",
         "gibbs-posterior": "dpbayes_cli.mechanisms.gibbs_posterior:GibbsPosterior",
         "laplace": "dpbayes_cli.mechanisms.laplace:Laplace",
         "map": "dpbayes_cli.mechanisms.map:Map",

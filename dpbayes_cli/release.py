@@ -20,7 +20,6 @@ from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.contracts import Draws, Payload, Plan, expect
-from dpbayes_cli.design import DesignMatrix
 from dpbayes_cli.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
@@ -150,13 +149,13 @@ def _draw(question: Question, source: Source) -> bytes:
 
 
 def _evidence(question: Question, source: Source) -> Statistics:
-    """Read what the plan's first step asks for: the exact statistic, or the rows of a design."""
+    """Read what the plan's first step asks for: the exact statistic, the rows of a design, or the codes of records."""
     step, policy = question.plan.steps[0], question.spec.policy
     if step.rows is None:
         return source.statistics(step.statistic, policy)
-    matrix = DesignMatrix(step.rows, question.n_records or step.rows.n_most or 0)
-    source.read(CodeReader(step.rows.columns, policy, matrix.take))
-    return Statistics((), matrix.n_records, design=matrix)
+    held = step.rows.hold(question.n_records or 0)
+    source.read(CodeReader(step.rows.columns, policy, held.take))
+    return Statistics((), held.n_records, design=held)
 
 
 def _between_private_bounds(question: Question, law: PrivateBounds, evidence: Statistics) -> Payload:

@@ -14,6 +14,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 Temper = Literal["likelihood", "joint"]
 Selection = Literal["exponential", "permute-and-flip"]
 Calibration = Literal["gdp", "minami", "geumlek"]
+Kernel = Literal["gibbs", "barker", "annealed", "metropolis"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class Request:
         step, steps: of a Langevin chain, or None: the defaults.
         n_max: the public limit of the number of records that are read, where that number is private.
         gamma: the total variation for which a certificate is wanted, or None.
+        kernel: with gibbs, the updates of the chain.
+        sweeps: of a private Gibbs chain, or None: the default.
+        log_weight_epsilon: what of epsilon the log importance weight of an annealed chain may cost; None: none.
     """
 
     policy: RecordPolicy
@@ -54,6 +58,9 @@ class Request:
     steps: int | None = None
     n_max: int | None = None
     gamma: float | None = None
+    kernel: Kernel = "gibbs"
+    sweeps: int | None = None
+    log_weight_epsilon: Decimal | None = None
 
     def stated_epsilon(self) -> Decimal:
         """Return the epsilon.

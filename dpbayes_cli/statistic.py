@@ -13,6 +13,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
     from dpbayes_cli.design import DesignMatrix
+    from dpbayes_cli.held_codes import HeldCodes
     from dpbayes_cli.numeric import Floats, Integers
 
 
@@ -160,13 +161,13 @@ class Statistics:
         values: the exact integer components, in the order of the statistic.
         n_records: the number of records read; public under replace-one, private under add-remove.
         histogram: the number of valid records of each code, where the statistic is a histogram.
-        design: rows and targets, where a chain reads these.
+        design: rows and targets, or codes of records, where a chain reads these.
     """
 
     values: tuple[int, ...]
     n_records: int
     histogram: Mapping[int, int] = field(default_factory=dict)
-    design: DesignMatrix | None = None
+    design: DesignMatrix | HeldCodes | None = None
 
 
 NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)

@@ -21,7 +21,10 @@ from dpbayes_cli.design import DesignMatrix, Rows
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
+from dpbayes_cli.held_codes import Codes, HeldCodes
 from dpbayes_cli.mechanisms.laplace import Laplace
+from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.problems import NoisySequences, NoisySums, NoisyTables
@@ -53,6 +56,12 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
     "dirichlet-categorical": [{"categories": ["a", "b"]}, {"categories": ["a", "b", "c", "d"]}],
     "gamma-exponential": [{"upper": 2.5}, {"upper": 2.5, "out_of_bounds": "drop"}],
     "gamma-poisson": [{"upper": 1}, {"upper": 7}],
+    "hmm": [{
+        "sequence": {"column": "s", "values": ["u", "v"]},
+        "time": {"column": "t", "values": ["1", "2", "3"]},
+        "features": {"x": {"values": ["a", "b"]}, "y": {"cuts": [0.0, 1.0]}},
+        "states": 2,
+    }],
     "huber-regression": [NUMBERS, {**NUMBERS, "norm": 0.5, "scale": 2.0, "threshold": 1.0}],
     "logistic-regression": [CLASSES, {**CLASSES, "norm": 0.5, "intercept": False}],
     "linear-regression": [
@@ -69,6 +78,10 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
         }},
         {"target": "t", "variables": {"t": {"values": ["p", "q"]}, "x": {"cuts": [0.5]}, "y": {"values": list("uv")}}},
     ],
+    "naive-bayes-mixture": [
+        {"variables": {"x": {"values": ["1", "0"]}, "y": {"cuts": [1.0, 2.0]}}, "classes": 2},
+        {"variables": {"x": {"values": ["1", "0", "2"]}}, "classes": 1},
+    ],
     "normal": [{"lower": -3.0, "upper": 1.5}, {"lower": 0.0, "upper": 1.5, "out_of_bounds": "drop"}],
     "normal-mean": [{"lower": -3.0, "upper": 1.5, "variance": 2.0}],
     "probit-regression": [CLASSES],
@@ -80,6 +93,7 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
 REQUESTS: dict[str, dict[str, Any]] = {
     "fourier-laplace": {"epsilon": Decimal("0.5")},
     "gaussian": {"rho": Decimal("0.1")},
+    "gibbs": {"epsilon": Decimal("0.5"), "draws": 3},
     "gibbs-posterior": {"epsilon": Decimal("0.5"), "delta": Decimal("1e-6"), "draws": 3},
     "laplace": {"epsilon": Decimal("0.5")},
     "map": {"epsilon": Decimal("0.5"), "draws": 3},
@@ -120,6 +134,8 @@ def build(name: str, domain: dict[str, Any]) -> Model:
 def asked(name: str, domain: dict[str, Any], relation: Neighbors, *, complete: bool) -> tuple[Model, RecordPolicy]:
     """A model and a policy; complete: something stands in for every invalid cell."""
     model = build(name, domain)
+    if isinstance(model, Hmm | NaiveBayesMixture):
+        return with_stand_ins(model) if complete else model, RecordPolicy(relation)
     if not isinstance(model, DiscreteNetwork):
         return model, RecordPolicy(relation, cells(model.columns[0])[1] if complete else None)
     if complete:
@@ -127,6 +143,14 @@ def asked(name: str, domain: dict[str, Any], relation: Neighbors, *, complete: b
         columns = zip(model.variables, stand_ins, strict=True)
         model = replace(model, variables=tuple(replace(column, impute=cell) for column, cell in columns))
     return model, RecordPolicy(relation)
+
+
+def with_stand_ins(model: Hmm | NaiveBayesMixture) -> Model:
+    stands_in = {column.role: replace(column, impute=cells(column)[-1]) for column in model.columns}
+    if isinstance(model, NaiveBayesMixture):
+        return replace(model, variables=tuple(stands_in[column.role] for column in model.variables))
+    sequence, time = (replace(axis, impute=cells(axis)[-1]) for axis in model.axes)
+    return replace(model, axes=(sequence, time), features=tuple(stands_in[column.role] for column in model.features))
 
 
 def statistic_of(mechanism: str, model: Model, policy: RecordPolicy) -> Statistic:
@@ -151,7 +175,7 @@ def records_of(model: Model) -> list[Cells]:
 
     Of a network all records, each of their cells invalid or not.
     """
-    if isinstance(model, DiscreteNetwork):
+    if isinstance(model, DiscreteNetwork | Hmm):
         return list(itertools.product(*([*cells(column), INVALID] for column in model.columns)))
     if len(model.columns) == 1:
         return [(cell,) for cell in cells(model.columns[0])]
@@ -410,7 +434,7 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
     elif request.epsilon is not None and kind.post_processing:
         assert plan.guarantee.epsilon == request.epsilon
     elif request.epsilon is not None:
-        price = plan.guarantee.epsilon if mechanism in {"map", "ops"} else plan.guarantee.rdp(request.order)
+        price = plan.guarantee.epsilon if mechanism in {"gibbs", "map", "ops"} else plan.guarantee.rdp(request.order)
         if request.delta is not None:
             price = plan.guarantee.statement(request.delta).epsilon
         assert price <= request.epsilon
@@ -428,11 +452,12 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
         assert all(len(point) == len(model.parameters) for point in payload.values)
 
 
-def rows_of(rows: Rows, n_records: int) -> DesignMatrix:
-    """Rows of random records, one of them invalid."""
-    rng, matrix = np.random.default_rng(2), DesignMatrix(rows, n_records)
+def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | HeldCodes:
+    """Rows or codes of random records; of rows one is invalid."""
+    rng, matrix = np.random.default_rng(2), rows.hold(n_records)
     codes = np.stack([rng.integers(n_codes(column), size=n_records) for column in rows.columns], axis=1)
-    codes[0, 0] = -1
+    if isinstance(rows, Rows):
+        codes[0, 0] = -1
     matrix.take(codes)
     return matrix
 

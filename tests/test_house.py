@@ -126,6 +126,15 @@ PRICED = [
     "dpbayes_cli.gibbs_rules.untempered",
     "dpbayes_cli.gibbs_plan.run_chains",
     "dpbayes_cli.mechanisms.gibbs_posterior.GibbsPosterior",
+    "dpbayes_cli.mechanisms.gibbs.Gibbs",
+    "dpbayes_cli.privacy.choices.choices",
+    "dpbayes_cli.chain_budget.priced",
+    "dpbayes_cli.log_weight.NoisyLogWeight",
+    "dpbayes_cli.latent_chain.LatentChain",
+    "dpbayes_cli.latent_chain.updates_of",
+    "dpbayes_cli.barker_walk.BarkerWalk",
+    "dpbayes_cli.barker_walk.local_spread",
+    "dpbayes_cli.models.naive_bayes_mixture.NaiveBayesMixture",
 ]
 
 

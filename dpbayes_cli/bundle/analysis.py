@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.contracts import NoisyStatistics, Payload, expect
+from dpbayes_cli.contracts import Model, NoisyStatistics, Payload, expect
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
+from dpbayes_cli.latent_sequences import Sequences
+from dpbayes_cli.latent_states import LatentStates
 from dpbayes_cli.problems import NoisyTables, Problem
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -113,7 +116,7 @@ def _counts(problem: Problem) -> tuple[Floats | None, str]:
     return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]
 
 
-def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:
+def describe_draws(spec: ReleaseSpec, draws: list[list[float]], states: Sequence[Sequence[int]] = ()) -> Analysis:
     """Summarize posterior draws or point estimates that were released; nothing is inferred.
 
     Estimates have a mean, and neither width nor predictive law: how far they lie apart is the price of privacy alone.
@@ -121,6 +124,7 @@ def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:
     Args:
         spec: the question.
         draws: one list of parameters a draw, at least one.
+        states: the hidden states of each draw, none of models without.
     """
     import numpy as np
 
@@ -144,4 +148,30 @@ def describe_draws(spec: ReleaseSpec, draws: list[list[float]]) -> Analysis:
     )
     posterior = Posterior(marginals, samples, how, exact=True)
     predictive = {} if estimates else model.predictive(means.tolist())
-    return Analysis(model.parameters, marginals, samples, predictive, posterior, drawn=True, estimates=estimates)
+    return Analysis(
+        model.parameters,
+        marginals,
+        samples,
+        predictive,
+        posterior,
+        drawn=True,
+        estimates=estimates,
+        states=_shares_of_states(model, states),
+    )
+
+
+def state_shape(model: Model) -> tuple[int, int, int] | None:
+    """Return the numbers of sequences, steps and states, where a model's draws hold states, else None."""
+    structure = model.structure if isinstance(model, LatentStates) else None
+    return (*structure.shape, structure.n_states) if isinstance(structure, Sequences) else None
+
+
+def _shares_of_states(model: Model, states: Sequence[Sequence[int]]) -> Floats | None:
+    """Return the share of the draws in which each sequence is in each state at each step."""
+    import numpy as np
+
+    shape = state_shape(model)
+    if shape is None or not states:
+        return None
+    drawn = np.asarray(states, dtype=np.int64).reshape(-1, *shape[:-1], 1)
+    return np.asarray((drawn == np.arange(shape[-1])).mean(axis=0))

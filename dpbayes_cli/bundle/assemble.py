@@ -30,8 +30,9 @@ from dpbayes_cli.bundle.document import (
 from dpbayes_cli.bundle.states_file import stated_states
 from dpbayes_cli.bundle.wording import meanings
 from dpbayes_cli.columns import NumericColumn
-from dpbayes_cli.contracts import Draws, Mechanism, Model, Payload, Plan
+from dpbayes_cli.contracts import Chain, Draws, Mechanism, Model, Payload, Plan
 from dpbayes_cli.inference.posterior import Marginal
+from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -61,7 +62,13 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
     """Return what is sealed of a mechanism's output."""
     blank = SealedDraw(created=created.strftime("%Y-%m-%dT%H:%M:%SZ"), record_unit=record_unit, n_records=n_records)
     if isinstance(payload, Draws):
-        return msgspec.structs.replace(blank, draws=[list(point) for point in payload.values])
+        states = [list(each) for each in payload.states]
+        return msgspec.structs.replace(
+            blank,
+            draws=[list(point) for point in payload.values],
+            drawn_states=states or UNSET,
+            log_weight=UNSET if payload.log_weight is None else payload.log_weight,
+        )
     return msgspec.structs.replace(
         blank,
         statistics=[ReleasedStatistic(**described) for described in payload.described()],
@@ -88,6 +95,8 @@ def assemble(parts: Parts) -> ReleaseDocument:
         meanings={} if parts.draw.draws else meanings(parts.plan.answer.statistic, parts.model.columns, spec.policy),
         noise=parts.draw.noise,
         draws=parts.draw.draws,
+        drawn_states=parts.draw.drawn_states,
+        log_weight=parts.draw.log_weight,
         parameters=dict(parts.plan.parameters),
         sensitivity_l1=None if parts.plan.answer.rows else parts.plan.answer.statistic.sensitivity_l1,
         bounds=parts.draw.bounds,
@@ -171,7 +180,7 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
 def _with_notes(report: InferenceReport, plan: Plan) -> InferenceReport:
     """Return a report with what the plan says about how draws are made, and how good they are."""
     how = f"{report.how}: {plan.how}" if plan.how else report.how
-    exact = report.exact and plan.answer.rows is None
+    exact = report.exact and not isinstance(plan.answer.law, Langevin | Chain)
     return msgspec.structs.replace(report, how=how, exact=exact, warnings=[*report.warnings, *plan.warnings])
 
 
@@ -242,7 +251,7 @@ def _about_invalid(parts: Parts) -> str:
 
 def _about_floats(parts: Parts) -> list[str]:
     """Return what a chain's guarantee takes for granted."""
-    if parts.plan.answer.rows is None:
+    if not isinstance(parts.plan.answer.law, Langevin):
         return []
     return [
         "Inside the chain floating-point numbers of double precision stand in for real ones: the gradient's sum, the "

@@ -132,11 +132,18 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     statistics: list[ReleasedStatistic] = []
     noise: Noise | None = None
     draws: list[list[float]] = []
+    drawn_states: list[list[int]] | msgspec.UnsetType = msgspec.UNSET
+    log_weight: float | msgspec.UnsetType = msgspec.UNSET
     bounds: ReleasedBounds | msgspec.UnsetType = msgspec.UNSET
 
     def payload(self) -> bytes:
         """Return the bytes that are sealed."""
         return msgspec.json.encode(self)
+
+    @property
+    def released_states(self) -> list[list[int]]:
+        """The hidden states of each draw; none of models without."""
+        return [] if isinstance(self.drawn_states, msgspec.UnsetType) else self.drawn_states
 
 
 class ReleaseDocument(_Part, frozen=True, kw_only=True):
@@ -166,6 +173,14 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     draws: Annotated[
         list[list[float]], Meta(description="posterior draws or estimates that were paid for, one list each")
     ]
+    drawn_states: Annotated[
+        list[list[int]] | msgspec.UnsetType,
+        Meta(description="the hidden states of each draw, from 0, sequence by sequence; absent of models without"),
+    ] = msgspec.UNSET
+    log_weight: Annotated[
+        float | msgspec.UnsetType,
+        Meta(description="the log importance weight of an annealed chain, with noise; absent where not paid for"),
+    ] = msgspec.UNSET
     parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]
     sensitivity_l1: Annotated[int | None, Meta(description="null where a chain reads rows, and no statistic")]
     bounds: Annotated[
@@ -196,6 +211,11 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     def payload(self) -> bytes:
         """Return compact JSON, parameters in the order of the model: what the ledger keeps of a published release."""
         return msgspec.json.encode(self)
+
+    @property
+    def released_states(self) -> list[list[int]]:
+        """The hidden states of each draw; none of models without."""
+        return [] if isinstance(self.drawn_states, msgspec.UnsetType) else self.drawn_states
 
     def pretty(self) -> bytes:
         """Return the bytes of ``release.json``."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from typing import Any
 
 import msgspec
 
-from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
+from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws, state_shape
 from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.states_file import fits, stated_states, states_csv
 from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.contracts import Payload
+from dpbayes_cli.contracts import Model, Payload
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import DpbayesError, SpecError, VerificationError
 from dpbayes_cli.models.hmm import Hmm
@@ -54,7 +55,23 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
         raise VerificationError("release.json does not hold draws of its spec's parameters")
     if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model):
         raise VerificationError("release.json does not hold the states of its spec's sequences")
+    if not _has_states(document, model):
+        raise VerificationError("release.json does not hold the states of its draws")
+    weighed = not isinstance(document.log_weight, msgspec.UnsetType)
+    if weighed != (bool(document.draws) and spec.sampling.log_weight_epsilon is not None):
+        raise VerificationError("release.json does not hold the log weight that its spec asks for, or one unasked")
     return spec
+
+
+def _has_states(document: ReleaseDocument, model: Model) -> bool:
+    """Return whether a document holds the states of its draws, one a site, where the model has any, else none."""
+    states, shape = document.released_states, state_shape(model)
+    if shape is None or not document.draws:
+        return not states
+    sites = math.prod(shape[:-1])
+    return len(states) == len(document.draws) and all(
+        len(each) == sites and set(each) <= set(range(shape[-1])) for each in states
+    )
 
 
 _LATER = {
@@ -62,6 +79,9 @@ _LATER = {
     ("sampling", "calibration"): "gdp",
     ("sampling", "sampler"): "langevin",
     ("sampling", "gamma"): 0.01,
+    ("sampling", "kernel"): "gibbs",
+    ("inference", "sweeps"): 200,
+    ("inference", "sampler"): "blocked",
 }
 """Options that bundles of earlier versions do not hold, with what was meant before they existed."""
 
@@ -119,7 +139,7 @@ def analysis_of(document: ReleaseDocument) -> Analysis:
 def analysis_of_draw(spec: ReleaseSpec, release_id: str, draw: ReleaseDocument | SealedDraw) -> Analysis:
     """Analyse what was released, as a function of it and of the question."""
     if draw.draws:
-        return describe_draws(spec, draw.draws)
+        return describe_draws(spec, draw.draws, draw.released_states)
     released = released_of(draw)
     return analyse(spec, released, draw.n_records, sampling_seed(release_id, released))
 

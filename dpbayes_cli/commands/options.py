@@ -23,7 +23,7 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "privacy.order": (("--order",), {"metavar": "L", "help": "rdp mechanisms: the order of epsilon [2]."}),
     "sampling.draws": (
         ("--draws",),
-        {"metavar": "K", "help": "ops, rdp: posterior draws to release, map: estimates [1]."},
+        {"metavar": "K", "help": "ops, rdp, gibbs: posterior draws to release, map: estimates [1]."},
     ),
     "sampling.temper": (("--temper",), {"metavar": "WHAT", "help": "ops: likelihood [default] or joint."}),
     "sampling.support": (
@@ -41,6 +41,12 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     ),
     "sampling.step": (("--step",), {"metavar": "H", "help": "gibbs-posterior: the chain's step [1 / M]."}),
     "sampling.steps": (("--steps",), {"metavar": "T", "help": "gibbs-posterior: the chain's horizon."}),
+    "sampling.kernel": (("--kernel",), {"metavar": "HOW", "help": "gibbs: gibbs [default], barker or annealed."}),
+    "sampling.sweeps": (("--sweeps",), {"metavar": "N", "help": "gibbs: sweeps of the chain, all paid for [200]."}),
+    "sampling.log_weight_epsilon": (
+        ("--log-weight-epsilon",),
+        {"metavar": "E", "help": "gibbs, annealed: what of epsilon a noisy log weight may cost."},
+    ),
     "privacy.neighbors": (
         ("--neighbors",),
         {"metavar": "RELATION", "help": "replace-one [default] or add-remove."},

@@ -34,6 +34,8 @@ _STEP = 0.25
 _REACH = 24.0
 """So far the table goes from the observed count; beyond, log p is continued: exactly where one term is all there is,
 else along its last slope, where one would not tell exp(-250) from exp(-288)."""
+_WIDE = 14.0
+"""Of Gaussian noise, which has no such term, so many of its standard deviations more."""
 _TERMS = 48
 _PURE = 1e-9
 _LEAST = 1e-290
@@ -133,15 +135,17 @@ class MarginalTable:
     def of(cls, law: NoiseLaw, observed: Integers) -> MarginalTable:
         """Tabulate the marginal law of each cell's y, shape (n_cells,)."""
         distinct, row = np.unique(observed, return_inverse=True)
-        start = np.maximum(np.floor((2.0 * np.sqrt(np.maximum(distinct, 0)) - _REACH) / _STEP), 0.0)
-        n_points = round(2.0 * _REACH / _STEP)
+        laplace = isinstance(law, DiscreteLaplace)
+        wide = 0.0 if laplace else _WIDE * law.scale
+        low, high = (2.0 * np.sqrt(np.maximum(distinct + away, 0.0)) for away in (-wide, wide))
+        start = np.maximum(np.floor((low - _REACH) / _STEP), 0.0)
+        n_points = math.ceil(float((high + _REACH - start * _STEP).max()) / _STEP)
         points = start[:, None] + np.arange(-1, n_points + 2)
         rate = np.asarray((_STEP * points) ** 2 / 4.0)  # log p is even in u, and so is what is left of zero
         values = log_marginal(law, distinct[:, None], rate)
         before, here, after, later = (values[:, k : k + n_points] for k in range(4))
         bend, skew = before - 2.0 * here + after, later - 3.0 * after + 3.0 * here - before
         cubics = np.stack([here, (after - before) / 2.0 - skew / 6.0, bend / 2.0, skew / 6.0], axis=-1)
-        laplace = isinstance(law, DiscreteLaplace)
         pure = np.zeros((2, len(distinct)), dtype=bool)
         if laplace:
             q = math.exp(-1.0 / law.scale)

@@ -16,6 +16,8 @@ from dpbayes_cli.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, Positive, Section, expect
 from dpbayes_cli.discrete_network import cell_of
 from dpbayes_cli.grammar import check_levels
+from dpbayes_cli.latent_sequences import Sequences
+from dpbayes_cli.latent_states import LatentStates
 from dpbayes_cli.network import Network, cell_names
 from dpbayes_cli.network_domain import VariableSection, check_network
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -85,7 +87,7 @@ class HmmPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Hmm(NoisyStatistics):
+class Hmm(NoisyStatistics, LatentStates):
     """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of records of (s, t) ~ emission[z_st], independent.
 
     Source: Foulds et al. 2016, sec. 5.
@@ -202,6 +204,16 @@ class Hmm(NoisyStatistics):
         lead = values.shape[:-1]
         shaped = [part.reshape(*lead, k, size) for part, size in zip(emissions, self.sizes, strict=True)]
         return shaped, transition.reshape(*lead, k, k), initial
+
+    @property
+    def structure(self) -> Sequences:
+        """The sites, for a chain that draws their states."""
+        emissions = tuple((self.emission,) * size for size in self.sizes)
+        return Sequences(self.states, emissions, self.shape, self.initial, self.transition, self.stay)
+
+    def read(self, policy: RecordPolicy) -> Statistic:
+        """Return the counts."""
+        return self.statistic(policy)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return nothing: what a new record is like depends on where it belongs; see ``evaluate``."""

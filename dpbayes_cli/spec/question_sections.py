@@ -9,7 +9,7 @@ from dpbayes_cli.contracts import Section
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.request import Calibration, Selection
+from dpbayes_cli.request import Calibration, Kernel, Selection
 from dpbayes_cli.spec.sections import Exact, exactly
 
 
@@ -51,7 +51,12 @@ class SamplingSection(Section, frozen=True, kw_only=True):
     """How a mechanism that releases posterior draws or estimates draws them."""
 
     draws: Annotated[
-        int, Meta(ge=1, le=10_000, description="posterior draws, or estimates, to release; each is paid for")
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="posterior draws, or estimates, to release; each is paid for (with gibbs every sweep is)",
+        ),
     ] = 1
     temper: Annotated[Literal["likelihood", "joint"], Meta(description="with ops: what the temperature acts on")] = (
         "likelihood"
@@ -84,6 +89,21 @@ class SamplingSection(Section, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1, le=10**10)] | None,
         Meta(description="with gibbs-posterior under add-remove: the public limit of the records that are read"),
     ] = None
+    kernel: Annotated[
+        Kernel,
+        Meta(
+            description="with gibbs: the updates: gibbs, barker (a walk on a grid of one parameter), annealed (rising "
+            "powers of the likelihood); metropolis is refused, for it has no pure epsilon"
+        ),
+    ] = "gibbs"
+    sweeps: Annotated[
+        Annotated[int, Meta(ge=1, le=100_000)] | None,
+        Meta(description="with gibbs: sweeps, all of them paid for [200; of models drawn exactly: one a draw]"),
+    ] = None
+    log_weight_epsilon: Annotated[
+        Exact | None,
+        Meta(description="with gibbs, annealed: what of epsilon a noisy log importance weight may cost [none]"),
+    ] = None
     certificate: Annotated[
         Literal["total-variation"] | None,
         Meta(description="with gibbs-posterior: state step and horizon of Minami et al.'s Proposition 13"),
@@ -91,3 +111,13 @@ class SamplingSection(Section, frozen=True, kw_only=True):
     gamma: Annotated[
         Annotated[float, Meta(gt=0.0, lt=0.5)], Meta(description="the total variation of the certificate")
     ] = 0.01
+
+    def __post_init__(self) -> None:
+        exact = exactly(self, "log_weight_epsilon")
+        if exact is not None:
+            check_epsilon(exact)
+
+    @property
+    def exact_log_weight_epsilon(self) -> Decimal | None:
+        """What of epsilon the log weight may cost, exactly, None where it was not stated."""
+        return None if self.log_weight_epsilon is None else parse_decimal(self.log_weight_epsilon)

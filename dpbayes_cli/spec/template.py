@@ -29,6 +29,14 @@ _EXAMPLES_OF = {
         "variables": "\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no], parents: [age]}\n"
         "ill: {values: [yes, no], parents: [age, smoker]}"
     },
+    "hmm": {
+        "sequence.column": "region",
+        "sequence.values": "[north, south]",
+        "time.column": "month",
+        "time.values": "[jan, feb, mar]",
+        "features": "\nkind: {values: [theft, assault]}\nhurt: {cuts: [1, 3]}",
+        "states": "2",
+    },
     "linear-regression": {
         "column": "weight",
         "features": "{height: {lower: 100, upper: 220}, age: {lower: 0, upper: 120}}",
@@ -37,10 +45,15 @@ _EXAMPLES_OF = {
         "target": "ill",
         "variables": "\nill: {values: [yes, no]}\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no]}",
     },
+    "naive-bayes-mixture": {
+        "mechanism": "gibbs",
+        "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], impute: no}",
+        "classes": "2",
+    },
     **dict.fromkeys(("logistic-regression", "probit-regression", "svm"), _CLASSES),
     **dict.fromkeys(("huber-regression", "quantile-regression"), _NUMBERS),
 }
-"""A value of several lines begins with an empty one."""
+"""A value of several lines begins with an empty one. A key of one section alone is written with the section's."""
 _ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "columns", "data", "lower", "upper"}
 
 
@@ -72,8 +85,9 @@ def _key(
         section_off = off and item.name not in active
         shown = not section_off and any(child.required or child.name in active for child in children)
         lines = [f"{'' if shown else '# '}{pad}{item.name}:"]
+        own = {key.removeprefix(f"{item.name}."): value for key, value in examples.items()}
         for child in children:
-            lines += _key(child, examples, active, depth + 1, commented=not shown)
+            lines += _key(child, own, active, depth + 1, commented=not shown)
         return lines
     default = "{}" if item.default_factory is dict else _shown(item.default)
     value = default if off else examples.get(item.name, default)

@@ -27,13 +27,14 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "gaussian": APPROXIMATE,
     "fourier-laplace": {},
     "ops": {"sampling": {"draws": 3}},
+    "gibbs": {"sampling": {"draws": 3}},
     "map": {"sampling": {"selection": "exponential"}},
     "map, permute-and-flip": {"sampling": {"selection": "permute-and-flip"}},
     "rdp-diffuse": APPROXIMATE,
     "rdp-concentrated": APPROXIMATE,
     "rdp-direct": {"privacy": {"delta": "1e-6"}, "prior": {"concentration": 8}},
 }
-DRAWN = ("ops", "map", "rdp")
+DRAWN = ("gibbs", "ops", "map", "rdp")
 
 
 def named(mechanism: str) -> str:

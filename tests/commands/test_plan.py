@@ -56,7 +56,7 @@ def test_noise_aware_intervals_cover_and_naive_ones_do_not(dpbayes: Cli) -> None
 def test_comparison_ranks_what_fits_and_says_why_the_rest_does_not(dpbayes: Cli) -> None:
     offers = dpbayes(*PAPER, "--eps", "0.1", "--compare").json
     assert {offer["mechanism"] for offer in offers} == {
-        "gaussian", "laplace", "map", "ops", "rdp-concentrated", "rdp-diffuse", "rdp-direct"
+        "gaussian", "gibbs", "laplace", "map", "ops", "rdp-concentrated", "rdp-diffuse", "rdp-direct"
     }  # fmt: skip
     ranked = [offer["expected"]["inflation"] for offer in offers if "refused" not in offer]
     assert ranked == sorted(ranked)

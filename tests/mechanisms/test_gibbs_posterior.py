@@ -16,7 +16,7 @@ import pytest
 from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.contracts import Plan, expect
 from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import Design, DesignMatrix, Feature
+from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.losses import HuberLoss, LogisticLoss, ProbitLoss, QuantileLoss, SmoothHingeLoss
@@ -248,17 +248,13 @@ def test_a_limit_stands_for_a_private_number_of_records() -> None:
     private = planned(mu="0.5", policy=ADD_REMOVE, n_records=None, n_max=1000)
     public = planned(mu="0.5")
     assert private.parameters == public.parameters
-    assert private.answer.rows is not None
-    assert private.answer.rows.n_most == 1000
-    assert public.answer.rows is not None
-    assert public.answer.rows.n_most is None
+    assert expect(private.answer.rows, Rows).n_most == 1000
+    assert expect(public.answer.rows, Rows).n_most is None
 
 
 def test_draws_are_those_of_the_planned_chain() -> None:
     plan = planned(mu="0.5", draws=3)
-    rows = plan.answer.rows
-    assert rows is not None
-    matrix = DesignMatrix(rows, 1000)
+    matrix = DesignMatrix(expect(plan.answer.rows, Rows), 1000)
     rng = np.random.default_rng(1)
     matrix.take(np.column_stack([rng.integers(0, 1 << 16, 1000), rng.integers(0, 3, 1000), rng.integers(0, 2, 1000)]))
     drawn = mechanism_type("gibbs-posterior")().release(plan, Statistics((), 1000, design=matrix))
@@ -282,8 +278,7 @@ def test_draws_of_neighbors_are_as_far_apart_as_is_charged_and_no_farther(asked:
     exact: dict[str, Any] = {k: Decimal(v) if k in {"epsilon", "delta", "mu"} else v for k, v in asked.items()}
     mechanism = mechanism_type("gibbs-posterior")()
     plan = mechanism.plan(model, Request(REPLACE, n_records=1, **exact))
-    rows, mu, size = plan.answer.rows, float(plan.guarantee.mu), 40_000
-    assert rows is not None
+    rows, mu, size = expect(plan.answer.rows, Rows), float(plan.guarantee.mu), 40_000
     drawn = []
     for target in (1 << 16, 0, -1):
         matrix = DesignMatrix(rows, 1)

@@ -1,0 +1,216 @@
+"""Private Gibbs sampling: a Markov chain every update of which is an exponential mechanism at its own price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from typing import Any, ClassVar
+
+from dpbayes_cli import barker_walk, latent_chain
+from dpbayes_cli.calibrated_noise import calibrated_noise
+from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
+from dpbayes_cli.columns import RecordPolicy
+from dpbayes_cli.contracts import BoundedStatistics, Card, Chain, Draws, Mechanism, Model, Plan, Sampler, Step, expect
+from dpbayes_cli.discrete_network import DiscreteNetwork
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.grid_posterior import exact_curve, grid_posterior
+from dpbayes_cli.held_codes import Codes
+from dpbayes_cli.latent_states import LatentStates
+from dpbayes_cli.lattice_posterior import LatticePosterior, cover_of
+from dpbayes_cli.network_posterior import shares_or_tables
+from dpbayes_cli.privacy.kinds import BoundedRange
+from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.request import Request
+from dpbayes_cli.statistic import NO_STATISTIC, Statistic, Statistics
+from dpbayes_cli.tempering import Tempering, tempered
+
+_METROPOLIS = (
+    "under Metropolis' rule a better point is accepted for certain, so that staying can have probability 0 under one "
+    "data set and not under its neighbour: no finite pure epsilon holds"
+)
+
+
+class Gibbs(Mechanism):
+    """Run a Markov chain whose state is public and whose updates are priced, and release its last points.
+
+    Privacy: every update that touches data is an exponential mechanism of a planned range, given everything drawn
+        before; their number is fixed, and the whole chain is charged before it starts: epsilons add, and curves of
+        bounded range add, whether or not the chain has mixed. See ``LatentChain``, ``BarkerWalk`` and, where a sweep is
+        one exact draw, ``GridPosterior``, ``LatticePosterior`` and ``NetworkSampler``.
+    Source: Foulds et al. 2016, sec. 4.1; McSherry and Talwar 2007; Cesar and Rogers 2021.
+    """
+
+    name: ClassVar[str] = "gibbs"
+    summary: ClassVar[str] = "a private Markov chain, each update an exponential mechanism; pure epsilon, bounded range"
+    card: ClassVar[Card] = Card(
+        releases="The last points of a Markov chain: parameters and, of hidden Markov models, the state of every "
+        "sequence at every step. The point of every sweep is public to the analysis and paid for, so that more of the "
+        "last sweeps (sampling.draws) cost nothing more.",
+        guarantee="Pure epsilon-DP of the chain that runs, mixed or not, and the curve of its bounded ranges: k "
+        "updates of range e cost accounts of zCDP k e^2 / 8. A sweep over hidden states costs one update, whatever the "
+        "number of sites, for a record is at one of them; so does one over the tables. The number of sweeps is public, "
+        "and the chain is charged before it starts.",
+        assumptions="Complete records, and a number of them that is public. The operating system's random numbers are "
+        "secret. That the chain has reached the tempered posterior is not assumed for privacy, and not known.",
+        source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1 and supplement; McSherry and Talwar 2007; Cesar "
+        "and Rogers 2021 (Renyi curve of bounded range); Barker 1965; Neal 2001.",
+        corrections="(1) A random-scan update is offered as a private one amplified by subsampling; but the public "
+        "state shows which record was used, and nothing is amplified under pure epsilon. Its Renyi divergence is at "
+        "most log(1 - 1/n + (1/n) exp((l - 1) D_l)) / (l - 1) at order l, D_l that of one update, and n of them do not "
+        "compose in parallel; it is not offered. (2) Metropolis-Hastings has no pure epsilon. Two lines show it: let "
+        "the proposed point be better by 0.1 under X and worse by 0.1 under a neighbour X'. Staying has probability 0 "
+        "under X and 1 - exp(-0.1) > 0 under X'. Barker's rule (kernel: barker) is the exponential mechanism on the "
+        "two. (3) A replaced record may leave one site and join another, which changes two hidden states: both are "
+        "charged. (4) A chain of real numbers is no mechanism that runs: here states and shares are drawn by exact "
+        "integers and decimals. (5) Annealing (kernel: annealed) costs about half as much for the same last "
+        "temperature, since updates at power b have b times the range. The importance weights of annealed importance "
+        "sampling are functions of the exact data: the log weight is released with noise of its own and at its own "
+        "price (log_weight_epsilon), or not at all.",
+        prefer_when="Hidden states are wanted that no noisy statistic holds, as in mixtures. Elsewhere `laplace` "
+        "pays once and runs any chain for free: plan shows its noise at the same epsilon.",
+    )
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork, LatentStates)
+    needs_n: ClassVar[bool] = True
+    post_processing: ClassVar[bool] = False
+
+    def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
+        """Return the statistic that is read, the empty one where records are."""
+        if isinstance(model, LatentStates):
+            read = model.read(policy)
+            return NO_STATISTIC if isinstance(read, Codes) else read
+        return expect(model, BoundedStatistics).statistic(policy)
+
+    def plan(self, model: Model, request: Request) -> Plan:
+        """Plan the whole chain: its temperature and its price.
+
+        Raises:
+            SpecError: records are not complete, the kernel does not fit the model, or epsilon does not suffice.
+        """
+        n = request.complete_records(model.columns)
+        if request.kernel == "metropolis":
+            raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
+        if request.log_weight_epsilon is not None and not isinstance(model, LatentStates):
+            raise SpecError(
+                "weights are those of annealed chains on hidden states", where="sampling.log_weight_epsilon"
+            )
+        one_parameter = isinstance(model, OneParameterFamily)
+        if request.kernel == "barker" and not one_parameter:
+            raise SpecError("Barker's rule walks on a grid of one parameter", where="sampling.kernel", hint="gibbs")
+        if isinstance(model, LatentStates):
+            return self._latent(model, request, n)
+        if isinstance(model, OneParameterFamily) and request.kernel != "gibbs":
+            return self._walk(model, request)
+        if request.kernel == "annealed":
+            raise SpecError(
+                "every sweep of this model is an exact draw: there is nothing to anneal",
+                where="sampling.kernel",
+                hint="kernel: gibbs",
+            )
+        return self._exact(model, request, n)
+
+    def _latent(self, model: LatentStates, request: Request, n_records: int) -> Plan:
+        """Plan a chain on hidden states."""
+        chain, price = latent_chain.latent_chain(model.structure, request, n_records)
+        parameters = latent_chain.described(chain, price, request.kernel)
+        read = model.read(request.policy)
+        if isinstance(read, Codes):
+            parameters["memory"] = read.memory(n_records) + latent_chain.working_memory(chain)
+        statistic, rows = (NO_STATISTIC, read) if isinstance(read, Codes) else (read, None)
+        step = Step(statistic, chain, price.guarantee, request.draws, rows)
+        return self._planned(step, request, parameters)
+
+    def _walk(self, model: OneParameterFamily, request: Request) -> Plan:
+        """Plan a walk by Barker's rule."""
+        walk, price, spread = barker_walk.barker_walk(model, request)
+        step = Step(model.statistic(request.policy), walk, price.guarantee, request.draws)
+        return self._planned(step, request, barker_walk.described(walk, price, spread, request.kernel))
+
+    def _exact(self, model: Model, request: Request, n_records: int) -> Plan:
+        """Plan sweeps each of which is one exact draw of all parameters."""
+        sweeps = request.sweeps or request.draws
+        if request.draws > sweeps:
+            raise SpecError(f"{request.draws} draws are the last of {sweeps} sweeps", where="sampling.draws")
+        whole = replace(request, draws=sweeps)
+        law: Sampler
+        if isinstance(model, OneParameterFamily):
+            law, found = grid_posterior(model, whole, request.temper, Decimal(1))
+            points = tuple((order, value * sweeps) for order, value in exact_curve(law))
+            guarantee, more = BoundedRange(found.charged, sweeps, points), found.described(whole, request.temper)
+            more["support"] = list(law.support)
+        else:
+            one_row = partial(_row, n_records=n_records)
+            law, charged, more = shares_or_tables(model, whole, request.temper, one_row)
+            guarantee = BoundedRange(charged, sweeps)
+        spent = guarantee.epsilon
+        parameters = {
+            "kernel": request.kernel,
+            "sweeps": sweeps,
+            "updates": sweeps,
+            "epsilon_per_update": float(spent / sweeps),
+            "cost_of_chain": float(spent),
+            "rho_of_chain": float(guarantee.rho),
+            **more,
+        }
+        step = Step(self.statistic(model, request.policy), law, guarantee, request.draws)
+        return self._planned(step, request, parameters)
+
+    def _planned(self, step: Step, request: Request, parameters: dict[str, Any]) -> Plan:
+        """Return the plan of a chain, with what noise would do at the same price."""
+        scale = laplace_scale(step.statistic, request.stated_epsilon())
+        parameters = {**parameters, "draws": request.draws}
+        if scale is not None:
+            parameters["laplace_scale"] = scale
+        last = "sweep" if request.draws == 1 else f"{request.draws} sweeps"
+        how = (
+            f"the last {last} of a private chain of {parameters['sweeps']}, {parameters['updates']} priced updates at "
+            f"temperature {parameters['temperature']:.3g} of the likelihood; the guarantee is that of this chain, "
+            "mixed or not"
+        )
+        return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
+
+    def release(self, plan: Plan, evidence: Statistics) -> Draws:
+        """Run the planned chain.
+
+        Privacy: the guarantee of the plan; the chain's last points alone are returned.
+        Source: see the class.
+        """
+        (step,) = plan.steps
+        if isinstance(step.law, Chain):
+            return step.law.run(evidence, step.draws)
+        return Draws(tuple(expect(step.law, Sampler).draw(evidence.values, step.draws)))
+
+
+def _row(
+    concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
+) -> tuple[Sampler, Tempering, dict[str, Any]]:
+    """Return the sampler of one vector of shares, its price, and its cover."""
+    cover = cover_of(len(concentration), request, n_records)
+    found = tempered(request, cover.spread, LATTICE_SLACK * touched, Decimal(1))
+    return LatticePosterior(cover, concentration, found.temperature, request.temper), found, cover.described()
+
+
+def laplace_scale(statistic: Statistic, epsilon: Decimal) -> float | None:
+    """Return the scale of Laplace noise on the statistic at the same epsilon; None where there is no statistic."""
+    if not statistic.sensitivity_l1:
+        return None
+    calibrate: Callable[..., DiscreteLaplace] = DiscreteLaplace.calibrate
+    return calibrated_noise(statistic, epsilon, calibrate, lambda part: part.sensitivity_l1).scale
+
+
+_HOT = 0.5
+
+
+def _warnings(step: Step, parameters: dict[str, Any]) -> tuple[str, ...]:
+    """Return what is public about how little a chain may tell."""
+    if parameters["temperature"] >= _HOT:
+        return ()
+    noise = ""
+    if "laplace_scale" in parameters:
+        noise = f"; at the same epsilon laplace adds noise of scale {parameters['laplace_scale']:.3g} once, and no more"
+    return (
+        f"the chain's {parameters['updates']} updates leave {parameters['temperature']:.2g} of the likelihood's "
+        f"weight: a record counts as so much of one{noise}",
+    )

@@ -1,0 +1,145 @@
+"""Mixtures of naive Bayes: a hidden class per record, and features that are independent given the class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Self
+
+from msgspec import Meta
+
+from dpbayes_cli.columns import Column, CutColumn, RecordPolicy
+from dpbayes_cli.contracts import Card, Positive, Section, expect
+from dpbayes_cli.held_codes import Codes
+from dpbayes_cli.latent_records import Records
+from dpbayes_cli.latent_states import LatentStates
+from dpbayes_cli.network import Network
+from dpbayes_cli.network_domain import (
+    MOST_CELLS,
+    Concentrations,
+    VariableSection,
+    check_variables,
+    stated_concentrations,
+)
+
+_MOST_CLASSES = 50
+
+
+class NaiveBayesMixtureDomain(Section, frozen=True, kw_only=True):
+    """The features, and the number of classes."""
+
+    variables: Annotated[
+        dict[str, VariableSection], Meta(min_length=1, description="by column: its values, or the cuts of a number")
+    ]
+    classes: Annotated[int, Meta(ge=1, le=_MOST_CLASSES, description="the number of hidden classes")]
+
+    def __post_init__(self) -> None:
+        network = self.graph()
+        cells = self.classes * sum(network.n_cells)
+        if cells > MOST_CELLS:
+            raise ValueError(f"the tables have {cells:,} cells; allowed: {MOST_CELLS:,}")
+        weighted = next((name for name, part in self.variables.items() if part.weight != 1.0), None)
+        if weighted is not None:
+            raise ValueError(f"{weighted!r} has a weight, and no noise is added that it could have a share of")
+
+    def graph(self) -> Network:
+        """Return the variables without their class."""
+        return check_variables(self.variables, [() for _ in self.variables], None)
+
+
+class NaiveBayesMixturePrior(Section, frozen=True, kw_only=True):
+    """Dirichlet priors on the classes' shares, and on each feature given the class."""
+
+    classes: Annotated[Positive, Meta(description="concentration of the classes' shares")] = 1.0
+    concentration: Concentrations = 1.0
+
+
+@dataclass(frozen=True)
+class NaiveBayesMixture(LatentStates):
+    """Class z_i ~ shares, hidden; feature x_ij ~ theta_j[z_i], independent; every row has a Dirichlet prior.
+
+    Privacy: the records themselves are read, and by a private chain alone: a replaced record changes the law of its own
+        class, and one count in a row of each feature's table; see ``LatentChain``.
+    Source: Foulds et al. 2016, sec. 4.1 (latent variables each associated with one data point).
+
+    Attributes:
+        variables: the columns.
+        classes: the number of classes.
+        share: the concentration of the classes' shares.
+        concentrations: for each variable, of each of its values.
+    """
+
+    variables: tuple[Column | CutColumn, ...]
+    classes: int
+    share: float
+    concentrations: tuple[tuple[float, ...], ...]
+
+    name: ClassVar[str] = "naive-bayes-mixture"
+    summary: ClassVar[str] = "hidden classes, and features independent given the class; Dirichlet priors"
+    card: ClassVar[Card] = Card(
+        releases="Draws of the classes' shares and of each class's feature tables, from a private chain. The class of "
+        "a record is in the chain's state and is not released.",
+        guarantee="That of the mechanism. A replaced record changes the law of its own class alone, in every update.",
+        assumptions="Complete records: something stands in for every invalid cell. Given its class a record's features "
+        "are independent. Values, cuts and the number of classes are public. All records are held in memory as codes, "
+        "one to four bytes a cell.",
+        source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1; Goodman 1974 (latent classes).",
+        corrections="Classes are numbered by how often they occur, the most frequent first: their order is arbitrary "
+        "otherwise, and switches between draws.",
+        prefer_when="Groups of records are looked for that no column names. There is no small statistic that noise "
+        "could be added to.",
+    )
+    domain_type: ClassVar[type[Section]] = NaiveBayesMixtureDomain
+    prior_type: ClassVar[type[Section]] = NaiveBayesMixturePrior
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec.
+
+        Raises:
+            SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
+        """
+        parts, stated = expect(domain, NaiveBayesMixtureDomain), expect(prior, NaiveBayesMixturePrior)
+        return cls(
+            tuple(part.column(name) for name, part in parts.variables.items()),
+            parts.classes,
+            stated.classes,
+            stated_concentrations(stated.concentration, parts.graph()),
+        )
+
+    @property
+    def columns(self) -> tuple[Column | CutColumn, ...]:
+        """The variables."""
+        return self.variables
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The variables' names are those of the columns."""
+        return tuple(column.role for column in self.variables)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Tables, feature by feature and class by class, then the classes' shares; classes are numbered from 1."""
+        names = [str(k + 1) for k in range(self.classes)]
+        return (
+            *(
+                f"theta[{column.role}={level}|class={k}]"
+                for column in self.variables
+                for k in names
+                for level in column.levels
+            ),
+            *(f"share[class={k}]" for k in names),
+        )
+
+    @property
+    def structure(self) -> Records:
+        """The sites, for a chain that draws their classes."""
+        return Records(self.classes, self.concentrations, concentration=self.share)
+
+    def read(self, policy: RecordPolicy) -> Codes:
+        """Return the codes of all records."""
+        return Codes(self.variables)
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return nothing: means over draws whose classes may have switched are no law of a record."""
+        return {}

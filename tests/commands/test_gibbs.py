@@ -1,0 +1,182 @@
+"""Private chains from the shell: what was planned is what is charged, sealed, written and shown again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from dpbayes_cli.bundle.document import json_schema, parse_document
+from dpbayes_cli.bundle.files import analysis_of, spec_of
+from dpbayes_cli.contracts import Draws, Plan
+from dpbayes_cli.errors import VerificationError
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.mechanisms.gibbs import Gibbs
+from dpbayes_cli.privacy.composition import parse_guarantee
+from dpbayes_cli.question import price
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.spec.yaml_reader import read_spec_file
+from dpbayes_cli.statistic import Statistics
+from tests.commands.networks import VARIABLES, naive_bayes, people, release, spec_file
+from tests.conftest import Cli
+
+SEQUENCES, STEPS, N = 3, 4, 200
+HMM: dict[str, Any] = {
+    "model": "hmm",
+    "mechanism": "gibbs",
+    "domain": {
+        "sequence": {"column": "place", "values": ["a", "b", "c"], "impute": "a"},
+        "time": {"column": "month", "values": ["1", "2", "3", "4"], "impute": "1"},
+        "features": {"kind": {"values": ["u", "v"], "impute": "u"}, "hurt": {"cuts": [1, 3], "impute": 0}},
+        "states": 2,
+    },
+    "privacy": {"epsilon": 2},
+    "sampling": {"sweeps": 20, "draws": 4},
+}
+MIXTURE: dict[str, Any] = {
+    "model": "naive-bayes-mixture",
+    "mechanism": "gibbs",
+    "domain": {"variables": {name: VARIABLES[name] for name in ("kind", "flag", "age")}, "classes": 2},
+    "privacy": {"epsilon": 2},
+    "sampling": {"sweeps": 20, "draws": 4},
+}
+
+
+def events(path: Path) -> Path:
+    """Records of places and months, some of their cells invalid."""
+    rng = np.random.default_rng(4)
+    lines = [
+        f"{'abcx'[rng.integers(4)]},{rng.integers(1, 6)},{'uvw'[rng.integers(3)]},{rng.integers(0, 5)}"
+        for _ in range(N)
+    ]
+    path.write_text("place,month,kind,hurt\n" + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def data(place: Path, dpbayes: Cli) -> dict[str, Path]:
+    for name in ("events", "people"):
+        assert dpbayes("budget", "open", name, "--epsilon", "60", "--delta", "1e-4").code == 0
+    return {"hmm": events(place / "events.csv"), "naive-bayes-mixture": people(place / "people.csv", N)}
+
+
+@pytest.mark.parametrize("kernel", ["gibbs", "annealed"])
+@pytest.mark.parametrize("spec", [HMM, MIXTURE], ids=["hmm", "mixture"])
+def test_the_ledger_holds_what_was_planned(
+    dpbayes: Cli, data: dict[str, Path], ledger_path: Path, spec: dict[str, Any], kernel: str
+) -> None:
+    """Plan, dry run, ledger and bundle state one price; asked again, the same draws are shown and nothing is paid."""
+    spec = {**spec, "sampling": {"sweeps": 20, "draws": 2, "kernel": kernel}}
+    file, out = data[spec["model"]], "out"
+    planned = dpbayes("plan", "--spec", spec_file(spec), "--records", str(N), "--json").json
+    dry = dpbayes("release", file, "--spec", spec_file(spec), "--dry-run", "--json").json
+    assert dry["parameters"] == planned["parameters"]
+    assert {"sweeps", "updates", "temperature", "epsilon_per_update", "cost_of_chain"} <= planned["parameters"].keys()
+    assert ("laplace_scale" in planned["parameters"]) == (spec["model"] == "hmm")
+    assert release(dpbayes, file, spec).code == 0
+    document = json.loads(Path(out, "release.json").read_text())
+    jsonschema.validate(document, json_schema())
+    assert document["parameters"] == planned["parameters"]
+    assert document["guarantee"]["epsilon"] == planned["guarantee"]["epsilon"] == 2
+    assert not document["inference"]["exact"]
+    account = file.stem
+    spent = dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"]
+    assert float(spent["epsilon"]) <= 2
+    (reserved,) = [entry for entry in Ledger(SqliteStorage(ledger_path)).entries() if "guarantee" in entry.fields]
+    charged = parse_guarantee(reserved.fields["guarantee"])
+    assert charged == price(build_spec(read_spec_file(Path("spec.yaml"))), N)[2].guarantee
+    assert float(charged.rho) == planned["guarantee"]["rho"]
+    before = {path.name: path.read_bytes() for path in Path(out).iterdir()}
+    again = release(dpbayes, file, spec, out="again")
+    assert again.json["replayed"]
+    assert {path.name: path.read_bytes() for path in Path("again").iterdir()} == before
+    assert dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"] == spent
+    assert dpbayes("report", out, "--format", "html").code == 0
+
+
+def test_states_are_sealed_released_and_described(dpbayes: Cli, data: dict[str, Path]) -> None:
+    assert release(dpbayes, data["hmm"], HMM).code == 0
+    document = parse_document(Path("out", "release.json").read_bytes())
+    states = np.array(document.states)
+    assert states.shape == (4, SEQUENCES * STEPS)
+    found = analysis_of(document).states
+    assert found is not None
+    assert found.shape == (SEQUENCES, STEPS, 2)
+    np.testing.assert_allclose(found[..., 1].ravel(), (states == 1).mean(axis=0))
+    np.testing.assert_allclose(found.sum(axis=-1), 1.0)
+    content = json.loads(Path("out", "release.json").read_text())
+    for wrong in (states[:, 1:].tolist(), states[1:].tolist(), (states + 2).tolist()):
+        with pytest.raises(VerificationError, match="states"):
+            spec_of(parse_document(json.dumps({**content, "states": wrong}).encode()))
+
+
+def test_a_mixture_releases_no_class_of_a_record(dpbayes: Cli, data: dict[str, Path]) -> None:
+    assert release(dpbayes, data["naive-bayes-mixture"], MIXTURE).code == 0
+    content = json.loads(Path("out", "release.json").read_text())
+    assert "states" not in content
+    assert len(content["draws"]) == 4
+    assert {len(draw) for draw in content["draws"]} == {2 * (3 + 2 + 4) + 2}
+    assert content["parameters"]["memory"] >= 3 * N
+
+
+def test_a_log_weight_is_paid_for_and_released(dpbayes: Cli, data: dict[str, Path]) -> None:
+    sampling = {"sweeps": 20, "kernel": "annealed", "log_weight_epsilon": "0.5"}
+    printed = release(dpbayes, data["hmm"], {**HMM, "sampling": sampling}).json
+    content = json.loads(Path("out", "release.json").read_text())
+    jsonschema.validate(content, json_schema())
+    assert printed["guarantee"]["epsilon"] == 2
+    assert content["guarantee"]["parts"][-1]["kind"] == "pure"
+    assert content["guarantee"]["parts"][-1]["epsilon"] == 0.5
+    assert isinstance(content["log_weight"], float)
+    assert f"{content['log_weight']:.6g}" in Path("out", "report.md").read_text()
+    assert content["parameters"]["log_weight_scale"] > 0
+
+
+def test_a_mixture_needs_complete_records(dpbayes: Cli, data: dict[str, Path]) -> None:
+    variables = {"flag": {"values": ["0", "1"]}}
+    spec = {**MIXTURE, "domain": {"variables": variables, "classes": 2}}
+    assert "complete" in release(dpbayes, data["naive-bayes-mixture"], spec).err
+    weighted = {"flag": {"values": ["0", "1"], "impute": "0", "weight": 2}}
+    refused = release(dpbayes, data["naive-bayes-mixture"], {**spec, "domain": {"variables": weighted, "classes": 2}})
+    assert "weight" in refused.err
+
+
+def test_metropolis_is_refused_with_the_reason(dpbayes: Cli, data: dict[str, Path]) -> None:
+    people_file = data["naive-bayes-mixture"]
+    refused = release(dpbayes, people_file, naive_bayes(mechanism="gibbs"), "--kernel", "metropolis")
+    assert refused.code != 0
+    assert "probability 0" in refused.err
+
+
+@pytest.mark.parametrize("spec", [HMM, MIXTURE], ids=["hmm", "mixture"])
+def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
+    dpbayes: Cli, data: dict[str, Path], spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stops a release after its chain ran, the next call shows the points that were sealed."""
+    runs = []
+    run = Gibbs.release
+
+    def counted(self: Gibbs, plan: Plan, evidence: Statistics) -> Draws:
+        runs.append(run(self, plan, evidence))
+        return runs[-1]
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Gibbs, "release", counted)
+    file, account = data[spec["model"]], data[spec["model"]].stem
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbayes_cli.release._described", killed)
+        assert release(dpbayes, file, spec).code == 130
+    spent = dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"]
+    assert release(dpbayes, file, spec).json["replayed"]
+    assert dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"] == spent
+    (drawn,) = runs
+    document = parse_document(Path("out", "release.json").read_bytes())
+    assert document.draws == [list(values) for values in drawn.values]
+    assert document.released_states == [list(states) for states in drawn.states]

@@ -1,0 +1,125 @@
+"""Poisson counts behind noise, against sums over all counts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import gammaln
+
+from dpbayes_cli.inference import noisy_poisson
+from dpbayes_cli.inference.noisy_poisson import MarginalTable, draw_counts, gaussian_mode, laplace_mode, log_marginal
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from tests.statistical import assert_follows
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.privacy.noise import NoiseLaw
+
+LAWS: list[NoiseLaw] = [
+    DiscreteLaplace(0.5),
+    DiscreteLaplace(2.0),
+    DiscreteLaplace(50.0),
+    DiscreteGaussian(1.5),
+    DiscreteGaussian(30.0),
+]
+OBSERVED = np.array([-150, -3, 0, 1, 2, 5, 20, 100, 400, 1000])
+RATES = np.array([1e-6, 0.01, 0.5, 3.0, 24.0, 90.0, 430.0, 950.0, 1400.0])
+COUNTS = np.arange(5000)
+
+
+def log_weights(law: NoiseLaw, observed: float, rate: float) -> Floats:
+    """Return the log of Poisson times noise, up to the constant of the noise, at every count."""
+    away = observed - COUNTS
+    noise = -np.abs(away) / law.scale if isinstance(law, DiscreteLaplace) else -0.5 * (away / law.scale) ** 2
+    return np.asarray(COUNTS * math.log(rate) - gammaln(COUNTS + 1.0) - rate + noise)
+
+
+def summed(law: NoiseLaw, observed: Integers, rate: float) -> Floats:
+    return np.array([np.logaddexp.reduce(log_weights(law, y, rate)) for y in observed])
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_the_marginal_law_is_the_sum_over_all_counts(law: NoiseLaw) -> None:
+    for rate in RATES:
+        found = log_marginal(law, OBSERVED, np.full(len(OBSERVED), rate))
+        np.testing.assert_allclose(found, summed(law, OBSERVED, rate), atol=1e-3)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
+    """Wherever log p is within 50 of its largest value; what is less likely takes no part."""
+    table = MarginalTable.of(law, OBSERVED)
+    best = np.max([summed(law, OBSERVED, rate) for rate in np.geomspace(0.01, 1500.0, 60)], axis=0)
+    checked = 0
+    for rate in np.geomspace(0.01, 1500.0, 97):
+        truth = summed(law, OBSERVED, rate)
+        near = truth > best - 50.0
+        found = table.at(np.full((len(OBSERVED), 2), rate))
+        np.testing.assert_allclose(found[near], truth[near, None].repeat(2, 1), atol=0.01)
+        checked += int(near.sum())
+    assert checked > 100
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+def test_slopes_are_difference_quotients(law: NoiseLaw) -> None:
+    table = MarginalTable.of(law, OBSERVED)
+    for rate in (0.3, 3.3, 41.0, 555.0, 3000.0):
+        step = 1e-5 * rate
+        value, slope = table.with_slope(np.full((len(OBSERVED), 1), rate))
+        ahead, behind = (table.at(np.full((len(OBSERVED), 1), rate + s)) for s in (step, -step))
+        np.testing.assert_allclose(slope, (ahead - behind) / (2.0 * step), rtol=1e-3, atol=1e-5)
+        np.testing.assert_array_equal(value, table.at(np.full((len(OBSERVED), 1), rate)))
+
+
+def test_beyond_the_table_the_law_goes_on_and_stays_finite() -> None:
+    table = MarginalTable.of(DiscreteLaplace(3.0), OBSERVED)
+    far = table.at(np.full((len(OBSERVED), 1), 1e9))[:, 0]
+    np.testing.assert_allclose(far, OBSERVED / 3.0 - 1e9 * -np.expm1(-1.0 / 3.0), rtol=1e-9)
+    for law in LAWS:
+        grid = np.geomspace(1e-12, 1e12, 60)[None, :].repeat(len(OBSERVED), 0)
+        assert np.isfinite(MarginalTable.of(law, OBSERVED).at(grid)).all()
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize(
+    ("observed", "rate"), [(-3, 1.5), (-6, 15.0), (0, 2.0), (2, 0.6), (5, 4.5), (40, 60.0), (40, 20.0), (300, 250.0)]
+)
+def test_counts_are_drawn_from_their_law(law: NoiseLaw, observed: int, rate: float) -> None:
+    """20,000 draws; false-fail 1e-9 each."""
+    draws = draw_counts(law, np.full(20_000, observed), np.full(20_000, rate), np.random.default_rng(7))
+    weights = log_weights(law, observed, rate)
+    pmf = np.exp(weights - weights.max())
+    assert_follows(draws.astype(int), COUNTS, pmf / pmf.sum())
+    mode = (laplace_mode if isinstance(law, DiscreteLaplace) else gaussian_mode)(
+        law.scale, np.array([float(observed)]), np.array([rate])
+    )
+    assert weights[int(mode[0])] == pytest.approx(weights.max(), abs=1e-9)
+
+
+def test_no_cell_needs_many_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hat that is far above the law somewhere would make that cell wait."""
+    tried: list[int] = []
+
+    def counted(x: Floats) -> Floats:
+        tried.append(np.size(x))
+        return np.asarray(gammaln(x))
+
+    monkeypatch.setattr(noisy_poisson, "gammaln", counted)
+    grid = np.array(np.meshgrid(np.arange(-60, 400, 7), np.geomspace(1e-9, 1e5, 40))).reshape(2, -1)
+    for law in LAWS:
+        tried.clear()
+        draw_counts(law, grid[0].astype(int), grid[1], np.random.default_rng(1))
+        assert sum(tried) < 8 * grid.shape[1]
+        assert len(tried) < 60
+
+
+def test_a_wrong_marginal_law_is_noticed() -> None:
+    """Without the counts above what was observed."""
+    law = DiscreteLaplace(2.0)
+    below, _ = noisy_poisson._laplace_terms(2.0, OBSERVED, np.full(len(OBSERVED), 3.0))
+    assert np.abs(below - summed(law, OBSERVED, 3.0)).max() > 1.0
+    assert stats.poisson(3.0).pmf(2) > 0.2

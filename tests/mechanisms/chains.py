@@ -1,0 +1,144 @@
+"""Tiny chains on hidden states, and their laws by enumeration, from the very integers that are drawn with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from dpbayes_cli.columns import RecordPolicy
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.held_codes import Codes
+from dpbayes_cli.latent_chain import LatentChain, Point, updates_of
+from dpbayes_cli.latent_states import LatentStates, Sites
+from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover
+from dpbayes_cli.privacy.choices import choice_weights
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.registry import model_type
+from dpbayes_cli.statistic import Statistics
+
+COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE)
+Record = tuple[int, ...]
+
+
+def hmm(*, sequences: int = 2, steps: int = 2, sizes: Sequence[int] = (2,), states: int = 2) -> LatentStates:
+    def axis(name: str, size: int) -> dict[str, Any]:
+        return {"column": name, "values": [f"{name}{i}" for i in range(size)], "impute": f"{name}0"}
+
+    features = {f"x{j}": {"values": [f"v{i}" for i in range(size)], "impute": "v0"} for j, size in enumerate(sizes)}
+    domain = {"sequence": axis("s", sequences), "time": axis("t", steps), "features": features, "states": states}
+    return built("hmm", domain)
+
+
+def mixture(*, sizes: Sequence[int] = (2,), classes: int = 2) -> LatentStates:
+    variables = {f"x{j}": {"values": [f"v{i}" for i in range(size)], "impute": "v0"} for j, size in enumerate(sizes)}
+    return built("naive-bayes-mixture", {"variables": variables, "classes": classes})
+
+
+def built(name: str, domain: dict[str, Any], prior: dict[str, Any] | None = None) -> LatentStates:
+    kind = model_type(name)
+    model = kind.build(msgspec.convert(domain, kind.domain_type), msgspec.convert(prior or {}, kind.prior_type))
+    assert isinstance(model, LatentStates)
+    return model
+
+
+def records_of(model: LatentStates) -> list[Record]:
+    """All records, as codes."""
+    return list(itertools.product(*(range(len(column.levels)) for column in model.columns)))  # type: ignore[union-attr]
+
+
+def evidence_of(model: LatentStates, records: Sequence[Record]) -> Statistics:
+    """The exact evidence, without an engine."""
+    read, codes = model.read(COMPLETE), np.array(records)
+    if isinstance(read, Codes):
+        held = read.hold(len(records))
+        held.take(codes)
+        return Statistics((), len(records), design=held)
+    values = []
+    for table in read.tables:
+        places = [[column.role for column in model.columns].index(role) for role in table.roles]
+        flat = np.ravel_multi_index(tuple(codes[:, places].T), table.shape)
+        values += np.bincount(flat, minlength=table.size).tolist()
+    return Statistics(tuple(values), len(records))
+
+
+def coarse(chain: Any, resolution: int = 8, least: int = 2) -> LatentChain:
+    """The chain on lattices of few points."""
+    found = expect(chain, LatentChain)
+    return replace(found, covers=tuple(SharesCover(c.n_shares, resolution, least) for c in found.covers))
+
+
+def prices(chain: LatentChain, temperature: Decimal) -> tuple[float, float]:
+    """What updates of states, and of all emissions, are charged."""
+    states, *emissions = (update.need(temperature, 1) for update in updates_of(chain.covers, chain.bits))
+    return float(states), float(sum(emissions))
+
+
+def rows_of(cover: SharesCover) -> list[tuple[int, ...]]:
+    return [tuple(row) for row in (cover.points() + cover.least).tolist()]
+
+
+def emissions_of(chain: LatentChain) -> list[tuple[Any, ...]]:
+    """All emissions: for each feature an array of shape (n_states, n_values)."""
+    k = chain.structure.n_states
+    each = [[np.array(rows) for rows in itertools.product(rows_of(cover), repeat=k)] for cover in chain.covers]
+    return list(itertools.product(*each))
+
+
+def state_log_law(chain: LatentChain, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+    """The log probabilities of the states of all sites after their update, in the order of ``all_states``."""
+    groups = chain.structure.colours(chain.n_records)
+    found = []
+    for states in all_states(chain):
+        now, total = point.states.copy(), 0.0
+        for group in groups:
+            weights = choice_weights(chain.utilities(point, now, sites, temperature, group), chain.bits).astype(float)
+            chosen = states[group]
+            total += float(np.log(weights[np.arange(len(group)), chosen] / weights.sum(axis=1)).sum())
+            now[group] = chosen
+        found.append(total)
+    return np.array(found)
+
+
+def site_log_laws(chain: LatentChain, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+    """The log probabilities of each site's states given the others', shape (n_sites, n_states)."""
+    group = np.arange(chain.structure.n_sites(chain.n_records))
+    weights = choice_weights(chain.utilities(point, point.states, sites, temperature, group), chain.bits).astype(float)
+    return np.asarray(np.log(weights / weights.sum(axis=1, keepdims=True)))
+
+
+def all_states(chain: LatentChain) -> list[Any]:
+    n = chain.structure.n_sites(chain.n_records)
+    return [np.array(states) for states in itertools.product(range(chain.structure.n_states), repeat=n)]
+
+
+def emission_log_law(chain: LatentChain, states: Any, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+    """The log probabilities of all emissions after their update, in the order of ``emissions_of``."""
+    logs = []
+    for cover, a, table in zip(
+        chain.covers, chain.structure.emissions, sites.counts(states, chain.structure.n_states), strict=True
+    ):
+        rows = [row_log_law(cover, a, temperature, tuple(row)) for row in table.tolist()]
+        logs.append([sum(each) for each in itertools.product(*rows)])
+    return np.array([sum(each) for each in itertools.product(*logs)])
+
+
+@lru_cache(maxsize=4096)
+def row_log_law(
+    cover: SharesCover, concentration: tuple[float, ...], temperature: Decimal, counts: tuple[int, ...]
+) -> tuple[float, ...]:
+    lattice = LatticePosterior(cover, concentration, temperature, "likelihood").lattice(counts)
+    return tuple(float(np.log(float(lattice.probability(row)))) for row in rows_of(cover))
+
+
+def neighbors(records: Sequence[Record], n: int) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
+    """All pairs of data sets of n records that differ in one, up to the order of the others."""
+    for rest in itertools.combinations_with_replacement(records, n - 1):
+        for one, other in itertools.permutations(records, 2):
+            yield (one, *rest), (other, *rest)
