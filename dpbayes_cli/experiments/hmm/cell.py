@@ -67,7 +67,7 @@ class HmmCell(Cell):
         if self.method == "ops":
             own = {"least_share": self.least_share, "converged": self.converged}
         elif self.method == "gibbs":
-            own = {"least_share": self.least_share, "sweeps": self.sweeps}
+            own = {"sweeps": self.sweeps}
         return {
             **self.data,
             **own,

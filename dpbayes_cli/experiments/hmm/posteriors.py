@@ -18,6 +18,7 @@ from dpbayes_cli.experiments.hmm.cell import HmmCell
 from dpbayes_cli.experiments.hmm.records import POLICY, Trial
 from dpbayes_cli.experiments.hmm.study import HmmStudy, Method, model_of
 from dpbayes_cli.experiments.hmm.tempered_chain import chain_power, draw_power, run_chain, state_shares
+from dpbayes_cli.experiments.restricted_rows import least_entry
 from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_EFFORT = Effort(summary_draws=1 << 10, ess=100.0)
-"""Enough to predict by: more draws change a mean of likelihoods by less than another split of the records does."""
+_EFFORT = Effort(summary_draws=1 << 10, ess=100.0, sweeps=80)
+"""Enough to predict by: on the log of events 200 sweeps gave the same log-likelihoods to four digits."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,15 @@ def power_of(cell: HmmCell) -> float | None:
     """Return the power of the likelihood, None where the method has none."""
     epsilon, sizes = float(cell.epsilon or "nan"), model_of(cell.case, cell.states).sizes
     if cell.method == "ops":
-        return draw_power(epsilon, sizes, cell.least_share)
+        return draw_power(epsilon, sizes, least_of(cell, sizes))
     if cell.method == "gibbs":
-        return chain_power(epsilon, sizes, cell.least_share, cell.sweeps, cell.states)
+        return chain_power(epsilon, sizes, least_of(cell, sizes), cell.sweeps)
     return None
+
+
+def least_of(cell: HmmCell, sizes: Sequence[int]) -> list[float]:
+    """Return the public least probability of a value of each feature: the study's, or that of the mechanism."""
+    return [least_entry(size) if cell.method == "gibbs" else cell.least_share for size in sizes]
 
 
 def laws_of(cell: HmmCell, model: Hmm) -> list[NoiseLaw]:
@@ -161,7 +167,7 @@ def _walked(
     features = zip(*(trial.train for trial in trials), strict=True)
     counts = tuple(np.stack(each) for each in features)
     rng = np.random.default_rng(cell.inference_seed())
-    last = run_chain(model, counts, powers, cell.least_share, rng, as_released=as_released)
+    last = run_chain(model, counts, powers, least_of(cell, model.sizes), rng, as_released=as_released)
     shares = state_shares(last.states, last.transition, last.initial)
     return [
         Prediction(tuple(each[i : i + 1] for each in last.emissions), shares[i : i + 1]) for i in range(len(trials))

@@ -39,9 +39,7 @@ class HmmStudy(Study, frozen=True, kw_only=True):
     draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws to predict by")] = 200
     held_out: Annotated[float, Meta(gt=0, lt=1, description="share of the cells that are predicted")] = 0.1
     states: Annotated[tuple[Annotated[int, Meta(ge=1, le=50)], ...], Meta(min_length=1)] = (2, 1)
-    least_share: Annotated[
-        float, Meta(gt=0, lt=0.5, description="public least probability of a value, of ops and gibbs")
-    ] = 0.01
+    least_share: Annotated[float, Meta(gt=0, lt=0.5, description="public least probability of a value, of ops")] = 0.01
     converged: Annotated[int, Meta(ge=2, le=100_000, description="sweeps after which ops takes its draw")] = 500
     sweeps: Annotated[int, Meta(ge=2, le=100_000, description="sweeps that gibbs pays for")] = 200
     methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="what predicts")]

@@ -50,8 +50,8 @@ def _about(study: HmmStudy) -> list[str]:
         f"{least}, epsilon-DP only if it were exact. It is the end of a chain of {study.converged} sweeps in floats, "
         "of which the first half has more of the likelihood, as no release could",
         "gibbs": f"the mechanism's chain in floats: {study.sweeps} sweeps from the prior on, each update paid for, "
-        f"emissions of at least {least}; its last point predicts. With one state every sweep is an independent draw, "
-        "of which one would do: that is `ops`",
+        "emissions of at least min(0.1, 0.5 / values) as there; its last point predicts. With one state every sweep is "
+        "an independent draw, of which one would do: that is `ops`",
     }
     return ["\n".join(f"- `{method}`: {said[method]}." for method in said if method in study.methods)]
 
@@ -68,7 +68,7 @@ def _case(name: str, study: HmmStudy, results: Results) -> list[str]:
         f"{model.shape[0]} sequences, {model.shape[1]} time steps, features of {', '.join(map(str, sizes))} values; "
         f"{min(held):,.0f} to {max(held):,.0f} records are held out. Were all values equally likely, the "
         f"log-likelihood of a record would be {-sum(map(math.log, sizes)):.4g}. It ranges over "
-        f"R = {record_range(sizes, study.least_share):.4g} where emissions have the least share.",
+        f"R = {record_range(sizes, [study.least_share] * len(sizes)):.4g} under the emissions of `ops`.",
         _table(study, found),
     ]
     for states in study.states:

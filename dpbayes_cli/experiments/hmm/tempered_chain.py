@@ -1,13 +1,13 @@
 """Chains on tempered posteriors of hidden Markov models whose emissions have a public least value, drawn in floats.
 
 This is the idealized form of what posterior sampling would release: for simulations only, never for a release. With
-every emission at least a0, a record's log likelihood ranges over R = sum of R_f, R_f = log((1 - (V_f - 1) a0) / a0)
-for a feature of V_f values, and the log ratio of two records' likelihoods over 2 R: that is attained by records that
-differ in every feature. Under the power T of the likelihood
+every emission of a feature at least a0, a record's log likelihood ranges over R = sum of R_f, for a feature of V values
+R_f = log((1 - (V - 1) a0) / a0), and the log ratio of two records' likelihoods over 2 R: that is attained by records
+that differ in every feature. Under the power T of the likelihood
 
 - one draw of the posterior costs epsilon = 2 T R: ``draw_power``;
-- an update of all states given emissions costs 2 T R, or nothing where there is one state; one of the emissions given
-  states 2 T R_f a feature, 2 T R in all; transitions do not touch records. A sweep costs 4 T R: ``chain_power``.
+- an update of all states given emissions costs 2 T R; one of the emissions given states 2 T R_f a feature, 2 T R in
+  all; transitions do not touch records. A sweep costs 4 T R: ``chain_power``.
 
 The power T is that of all updates, so that the chain is one on the posterior with this power.
 
@@ -52,27 +52,31 @@ class Sample:
     states: Integers
 
 
-def record_range(sizes: Sequence[int], least: float) -> float:
-    """Return R, the range of one record's log likelihood, given the numbers of values of its features."""
-    return sum(math.log((1.0 - (size - 1) * least) / least) for size in sizes)
+def record_range(sizes: Sequence[int], least: Sequence[float]) -> float:
+    """Return R, the range of one record's log likelihood.
+
+    Args:
+        sizes: how many values each feature has.
+        least: a0 of each.
+    """
+    return sum(math.log((1.0 - (size - 1) * low) / low) for size, low in zip(sizes, least, strict=True))
 
 
-def draw_power(epsilon: float, sizes: Sequence[int], least: float) -> float:
+def draw_power(epsilon: float, sizes: Sequence[int], least: Sequence[float]) -> float:
     """Return the power of the likelihood at which one draw of the posterior costs epsilon."""
     return min(1.0, epsilon / (2.0 * record_range(sizes, least)))
 
 
-def chain_power(epsilon: float, sizes: Sequence[int], least: float, sweeps: int, n_states: int) -> float:
+def chain_power(epsilon: float, sizes: Sequence[int], least: Sequence[float], sweeps: int) -> float:
     """Return the power of the likelihood at which all sweeps together cost epsilon."""
-    updates = 2.0 if n_states > 1 else 1.0
-    return min(1.0, epsilon / (2.0 * updates * sweeps * record_range(sizes, least)))
+    return min(1.0, epsilon / (4.0 * sweeps * record_range(sizes, least)))
 
 
 def run_chain(
     model: Hmm,
     counts: tuple[Integers, ...],
     powers: Sequence[float],
-    least: float,
+    least: Sequence[float],
     rng: np.random.Generator,
     *,
     as_released: bool,
@@ -83,7 +87,7 @@ def run_chain(
         model: the priors.
         counts: for each feature, shape (n_trials, n_sequences, n_steps, n_values).
         powers: that of the likelihood in each sweep.
-        least: a0, the least emission.
+        least: a0, the least emission of each feature.
         rng: the generator.
         as_released: whether the chain starts from the prior and updates every second step at a time, as the mechanism
             does; else it starts from random states and updates whole sequences.
@@ -110,11 +114,13 @@ def run_chain(
 
 
 def _emissions(
-    model: Hmm, cells: list[Floats], states: Integers, power: float, least: float, rng: np.random.Generator
+    model: Hmm, cells: list[Floats], states: Integers, power: float, least: Sequence[float], rng: np.random.Generator
 ) -> tuple[Floats, ...]:
     """Draw emissions given states."""
     where = np.eye(model.states)[states].reshape(len(states), -1, model.states).swapaxes(1, 2)
-    return tuple(draw_at_least(model.emission + power * (where @ each), least, rng) for each in cells)
+    return tuple(
+        draw_at_least(model.emission + power * (where @ each), low, rng) for each, low in zip(cells, least, strict=True)
+    )
 
 
 def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
