@@ -14,6 +14,7 @@ from dpbayes_cli.coefficient_grid import LinePosterior
 from dpbayes_cli.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
@@ -119,12 +120,12 @@ def simulated(
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
 
     Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
-    a convex loss, which is no law of records, and for chains.
+    a convex loss, which is no law of records, for chains, and for hidden states, whose posteriors are long runs.
     """
     import numpy as np
 
     step = plan.answer
-    if step.rows is not None or isinstance(step.law, Chain):
+    if step.rows is not None or isinstance(step.law, Chain) or isinstance(model, Hmm):
         return None
     truth, own = np.random.default_rng(seed).spawn(2)
     if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at

@@ -327,18 +327,25 @@ def test_the_number_of_records_may_be_private(dpbayes: Cli, place: Path, mechani
         assert refused.code == 3
 
 
-def test_plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
+@pytest.mark.slow
+def test_the_coverage_that_plan_simulates_is_right(dpbayes: Cli) -> None:
     """Coverage of 90 %: 700 intervals in 100 releases; off by 0.12 with probability below 1e-6.
 
     Intervals of one release hang together, which the allowance takes for an effective number of 200.
     """
     name = spec_file(naive_bayes())
     planned = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "100", "--json").json
-    assert planned["parameters"]["scale"] == 8.0
-    assert planned["guarantee"]["epsilon"] == 1.0
     assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.12
     assert planned["expected"]["inflation"] > 1.0
-    offered = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "15", "--compare", "--json").json
+
+
+def test_plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
+    name = spec_file(naive_bayes())
+    planned = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "3", "--json").json
+    assert planned["parameters"]["scale"] == 8.0
+    assert planned["guarantee"]["epsilon"] == 1.0
+    assert planned["expected"]["coverage"]["noise-aware"] > 0.3
+    offered = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "6", "--compare", "--json").json
     assert {each["mechanism"] for each in offered} == {named(mechanism) for mechanism in MECHANISMS}
     plain = {each["mechanism"]: each["expected"]["nonprivate_sd"] for each in offered if "refused" not in each}
     assert {plain["ops"], plain["map"]} == {plain["rdp-diffuse"]}, "the same rows of the same records"

@@ -62,11 +62,17 @@ def spec_file(spec: dict[str, Any]) -> str:
     return "spec.yaml"
 
 
+LONG = {"multivariate-normal"}
+"""Chains of several numbers: the slow tests release them from the shell."""
+
+
 def release(dpbayes: Cli, data: Path, spec: dict[str, Any], *more: str) -> Any:
     return dpbayes("release", data, "--spec", spec_file(spec), "--out", "out", "--json", *more)
 
 
-@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize(
+    "model", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in MODELS]
+)
 def test_every_model_of_numbers_is_released_and_inferred_again(dpbayes: Cli, bodies: Path, model: str) -> None:
     spec = spec_of(model, privacy={"epsilon": 3})
     printed = release(dpbayes, bodies, spec).json
@@ -220,7 +226,9 @@ def test_a_missing_column_of_several_is_a_data_error(dpbayes: Cli, bodies: Path)
     assert release(dpbayes, bodies, spec_of("multivariate-normal") | {"domain": {"columns": columns}}).code == 4
 
 
-@pytest.mark.parametrize("model", ["normal", "gamma-exponential", "multivariate-normal"])
+@pytest.mark.parametrize(
+    "model", ["normal", "gamma-exponential", pytest.param("multivariate-normal", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("more", [{"on_invalid": "impute:125"}, {"privacy": {"epsilon": 1, "neighbors": "add-remove"}}])
 def test_complete_records_and_private_numbers_of_them(
     dpbayes: Cli, bodies: Path, model: str, more: dict[str, Any]
@@ -236,11 +244,11 @@ def test_complete_records_and_private_numbers_of_them(
 
 def test_plan_simulates_numbers(dpbayes: Cli) -> None:
     planned = dpbayes(
-        "plan", "--model", "gamma-exponential", "--upper", "4", "--eps", "0.5", "--records", "500", "--trials", "40",
+        "plan", "--model", "gamma-exponential", "--upper", "4", "--eps", "0.5", "--records", "500", "--trials", "25",
         "--prior", "shape=8,rate=4", "--json",
     ).json  # fmt: skip
     assert planned["expected"]["inflation"] > 1.0
-    assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.3  # left with probability below 1e-7
+    assert abs(planned["expected"]["coverage"]["noise-aware"] - 0.9) < 0.4  # left with probability below 1e-7
 
 
 def test_counting_valid_numbers(dpbayes: Cli, bodies: Path) -> None:
