@@ -27,12 +27,11 @@ print(succeeded)
 """
 
 
+SLOW = [("named", 8), ("named", 50), ("fresh", 50)]
+
+
 @pytest.mark.parametrize(
-    ("mode", "releases"),
-    [
-        ("fresh", 8),
-        *(pytest.param(mode, n, marks=pytest.mark.slow) for mode, n in (("named", 8), ("named", 50), ("fresh", 50))),
-    ],
+    ("mode", "releases"), [("fresh", 8), *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
 )
 def test_eight_processes_share_a_budget(mode: str, releases: int, dpbayes: Cli, coin: Path, place: Path) -> None:
     assert coin.parent == place
