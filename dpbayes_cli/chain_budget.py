@@ -87,6 +87,7 @@ class ChainPrice:
             "temperature": float(self.temperature),
             "epsilon_per_update": float(spent / self.updates),
             "cost_of_chain": float(self.guarantee.epsilon),
+            "cost_untempered": float(spent / self.temperature),
             "rho_of_chain": float(self.guarantee.rho),
         }
         if len(self.stages) > 1:
