@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from dpbayes_cli.prediction.held_out import log_likelihood
-from tests.conftest import Cli
+from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 REGIONS, MONTHS = ["N", "S", "E"], [f"m{i}" for i in range(8)]
 KINDS, HARM = ["a", "b", "c"], ["0", "1"]
@@ -148,3 +148,21 @@ def test_a_plan_needs_no_data(dpbayes: Cli, log: Path) -> None:
     assert planned.code == 0, planned.err
     assert planned.json["guarantee"]["epsilon"] == 3
     assert "expected" not in planned.json or planned.json["expected"] is None
+
+
+@pytest.mark.slow
+def test_the_planted_change_of_the_sample_data_is_found(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At epsilon 5, within a month, in nine of ten regions."""
+    monkeypatch.syspath_prepend(SAMPLE_DATA)
+    truth = importlib.import_module("event_log").switch_months()
+    dpbayes("budget", "open", "events", "--epsilon", "5")
+    assert dpbayes("release", "--spec", ROOT / "configs/releases/events-hmm.yaml", "--out", "out", "-q").code == 0
+    with Path("out", "states.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    right = 0
+    for region, month in truth.items():
+        course = [(row["step"], row["state"]) for row in rows if row["sequence"] == region]
+        months, states = zip(*course, strict=True)
+        last = max((i for i in range(1, len(states)) if states[i] != states[i - 1]), default=0)
+        right += abs(last - months.index(month)) <= 1
+    assert right >= 0.9 * len(truth)
