@@ -154,13 +154,17 @@ class SequenceChain:
         self._moves: tuple[EmissionMove, RateMove]
 
     def start(self) -> None:
-        """Begin where each state is like some stretch of some sequence, as clusters begin at points."""
+        """Begin where each state is like some stretch of some sequence, as clusters begin at points.
+
+        Sequences of many records are the likelier to be taken; of what was seen of a stretch much of the noise cancels.
+        """
         n_sequences, n_steps, n_states = self.data.shape
         length = max(1, n_steps // 8)
-        cells = self.counts.reshape(n_sequences, n_steps, -1)
+        cells = self.data.observed.reshape(n_sequences, n_steps, -1)
+        often = np.maximum(cells.sum(axis=(1, 2)), 1.0)
         for k in range(n_states):
-            s, t = self._rng.integers(n_sequences), self._rng.integers(n_steps - length + 1)
-            weight = cells[s, t : t + length].sum(axis=0) + self.data.emission
+            s, t = self._rng.choice(n_sequences, p=often / often.sum()), self._rng.integers(n_steps - length + 1)
+            weight = np.maximum(cells[s, t : t + length].sum(axis=0), 0.0) + self.data.emission
             self.emission[k] = weight / np.add.reduceat(weight, self.data.first)[self.data.feature]
         self.transition[:] = (np.eye(n_states) * 4.0 + 1.0) / (n_states + 4.0)
         self.initial[:] = 1.0 / n_states

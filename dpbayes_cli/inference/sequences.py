@@ -1,9 +1,8 @@
 """The posterior of a hidden Markov model whose records were counted and seen through noise.
 
-Chains of hidden Markov models have many places to settle at. Short runs that take the noisy counts for the truth are
-started from many, and the best is where the chains begin; those that then stay at a worse place than the best begin
-again from where that one is. States have no names: every draw's states are matched to those of the first chain's last
-draw, by the steps that they share, and numbered by how often they occur.
+Chains of hidden Markov models have many places to settle at. Several are started, the best go on, and those that then
+stay at a worse place than the best one begin again from where that is. States have no names: every draw's states are
+matched to those of the first chain's last draw, by the steps that they share, and numbered by how often they occur.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
 CHAINS = 4
-_STARTS, _SHORT = 8, 30
+_STARTS, _SHORT = 8, 20
 _WARM_UP = 100
 _RESCALED = 20
 _APART = 10.0
@@ -46,41 +45,28 @@ def infer_sequences(
     """
     naive = method == "naive"
     noisy = any(law is not None for law in problem.noises)
-    rough = SequenceData.of(problem, naive=True)
-    data = rough if naive or not noisy else SequenceData.of(problem)
-    seeds = iter(rng.spawn(_STARTS + CHAINS))
-    begun = _each(
-        [_started(rough, next(seeds), effort) for _ in range(_STARTS if len(problem.initial) > 1 else 1)], _SHORT
-    )
-    best = max(begun, key=lambda chain: chain.log_likelihood)
-    chains = [_continued(data, best, next(seeds), effort) for _ in range(CHAINS)]
+    data = SequenceData.of(problem, naive=naive)
+    begun = [SequenceChain(data, seed, effort.sampler) for seed in rng.spawn(_STARTS)]
+    for chain in begun:
+        chain.start()
+    _each(begun, _SHORT)
+    begun.sort(key=lambda chain: chain.log_likelihood, reverse=True)
+    chains = begun[:CHAINS]
     again = _warmed(chains)
     kept = _kept(chains, effort.sweeps)
     return _summary(problem, kept, n_draws, effort, again=again, naive=naive and noisy)
 
 
-def _started(data: SequenceData, rng: np.random.Generator, effort: Effort) -> SequenceChain:
-    chain = SequenceChain(data, rng, effort.sampler)
-    chain.start()
-    return chain
-
-
-def _continued(data: SequenceData, other: SequenceChain, rng: np.random.Generator, effort: Effort) -> SequenceChain:
-    """Return a chain that begins where another is."""
-    chain = SequenceChain(data, rng, effort.sampler)
-    chain.take_place(other)
-    return chain
-
-
-def _each(chains: list[SequenceChain], sweeps: int) -> list[SequenceChain]:
+def _each(chains: list[SequenceChain], sweeps: int) -> None:
     """Sweep several chains, side by side on the processors; equal generators give equal results."""
 
     def run(chain: SequenceChain) -> None:
-        for _ in range(sweeps):
+        for i in range(sweeps):
+            if i % _RESCALED == 0:
+                chain.scale_moves()
             chain.sweep()
 
     _side_by_side(run, chains)
-    return chains
 
 
 def _side_by_side(run: Callable[[SequenceChain], None], chains: Sequence[SequenceChain]) -> None:
@@ -205,8 +191,8 @@ def _summary(
     of_data = np.concatenate([*(part.ravel() for part in parts), draws[:, sum(sizes) * n_states :].var(axis=0)])
     states = np.concatenate([each.states for each in kept])
     described = (
-        f"{len(kept)} Markov chains of {len(kept[0].states)} sweeps after {_WARM_UP}, from the best of {_STARTS} "
-        f"starts; states are drawn {'together' if effort.sampler == 'blocked' else 'one after the other'}"
+        f"{len(kept)} Markov chains of {len(kept[0].states)} sweeps after {_WARM_UP}, the best of {_STARTS} that "
+        f"were started; states are drawn {'together' if effort.sampler == 'blocked' else 'one after the other'}"
     )
     if again:
         described += f"; {again} chains that stayed at a less likely place began again"
