@@ -169,8 +169,18 @@ def price(
 
 
 def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
-    """Return what a spec asks of a mechanism."""
+    """Return what a spec asks of a mechanism.
+
+    Raises:
+        SpecError: a kernel is stated, and the mechanism runs no chain of that kind.
+    """
     privacy, sampling = spec.privacy, spec.sampling
+    if sampling.kernel != "gibbs" and spec.mechanism != "gibbs":
+        raise SpecError(
+            f"mechanism {spec.mechanism!r} has no kernel {sampling.kernel!r}",
+            where="sampling.kernel",
+            hint="mechanism: gibbs, or leave it out",
+        )
     return Request(
         policy=spec.policy,
         epsilon=privacy.exact("epsilon"),

@@ -141,9 +141,9 @@ def released_text(document: ReleaseDocument) -> str:
                 f"({found}), and nothing else: no statistic, no summary of the data, and no posterior. How uncertain "
                 "the parameter is cannot be told from an estimate, nor from how far several lie apart."
             )
-        beside = ""
+        beside = ", with the states of all sequences at every step" if document.released_states else ""
         if not isinstance(document.log_weight, msgspec.UnsetType):
-            beside = f", the log importance weight of their chain with noise, {document.log_weight:.6g}"
+            beside += f", the log importance weight of their chain with noise, {document.log_weight:.6g}"
         return (
             f"{len(document.draws)} draws from a private posterior ({found}){beside}, and nothing else: no statistic, "
             "and no summary of the data."

@@ -54,7 +54,8 @@ class Gibbs(Mechanism):
         "number of sites, for a record is at one of them; so does one over the tables. The number of sweeps is public, "
         "and the chain is charged before it starts.",
         assumptions="Complete records, and a number of them that is public. The operating system's random numbers are "
-        "secret. That the chain has reached the tempered posterior is not assumed for privacy, and not known.",
+        "secret, and nobody measures how long the chain runs: that depends on the counts, and the ledger's entries "
+        "have times. That the chain has reached the tempered posterior is not assumed for privacy, and not known.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1 and supplement; McSherry and Talwar 2007; Cesar "
         "and Rogers 2021 (Renyi curve of bounded range); Barker 1965; Neal 2001.",
         corrections="(1) A random-scan update is offered as a private one amplified by subsampling; but the public "
@@ -90,6 +91,13 @@ class Gibbs(Mechanism):
             SpecError: records are not complete, the kernel does not fit the model, or epsilon does not suffice.
         """
         n = request.complete_records(model.columns)
+        for name in ("rho", "mu", "delta", "temperature"):
+            if getattr(request, name) is not None:
+                raise SpecError(
+                    f"{name} is stated, and the price of a chain is its epsilon: its temperature follows from that",
+                    where="sampling.temperature" if name == "temperature" else f"privacy.{name}",
+                    hint="leave it out",
+                )
         if request.kernel == "metropolis":
             raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
         if request.log_weight_epsilon is not None and not isinstance(model, LatentStates):

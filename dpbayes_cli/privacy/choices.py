@@ -42,7 +42,7 @@ def choices(utilities: Integers, bits: int) -> Integers:
     """Choose an outcome at every place, independently, with probability nearly proportional to exp(utility).
 
     Args:
-        utilities: shape (n_places, n_outcomes), in units of 2^-bits nats, of size 2^62 at most.
+        utilities: shape (n_places, n_outcomes), in units of 2^-bits nats, of size below 2^62.
         bits: of the fraction.
 
     Returns:

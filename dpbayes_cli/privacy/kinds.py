@@ -95,13 +95,15 @@ class BoundedRange(Guarantee):
     """Bounded range: ``parts`` draws, each of range epsilon / parts, as from the exponential mechanism.
 
     Privacy: log P(A = a) / P(A' = a) varies by at most epsilon / parts over the outcomes a of one draw; together they
-        are pure epsilon-DP. Where the law of the draws is known better, ``points`` hold its Renyi curve (all parts
-        together), and the smaller of both counts.
+        are pure epsilon-DP. A part may also be an adaptive composition of choices whose epsilon and Renyi curve are at
+        most those of one draw of that range: prices may rest on these two, and not on the range itself. Where the law
+        of the draws is known better, ``points`` hold its Renyi curve (all parts together), and the smaller of both
+        counts.
     Source: Durfee and Rogers 2019; Cesar and Rogers 2021 (order epsilon^2 / 8).
 
     Attributes:
         epsilon: the pure epsilon of all parts.
-        parts: the number of draws, each of this range given the earlier ones.
+        parts: the number of draws, each of the price of this range given the earlier ones.
         points: (order, divergence) pairs in ascending order, possibly none.
     """
 

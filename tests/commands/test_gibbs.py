@@ -180,3 +180,23 @@ def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
     document = parse_document(Path("out", "release.json").read_bytes())
     assert document.draws == [list(values) for values in drawn.values]
     assert document.released_states == [list(states) for states in drawn.states]
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        (["--rho", "0.0001"], "privacy.rho"),
+        (["--delta", "1e-6"], "privacy.delta"),
+        (["--mechanism", "laplace", "--kernel", "metropolis"], "sampling.kernel"),
+        (["--mechanism", "laplace", "--kernel", "barker"], "sampling.kernel"),
+    ],
+)
+def test_nothing_that_is_stated_is_ignored(dpbayes: Cli, data: dict[str, Path], more: list[str], where: str) -> None:
+    done = dpbayes("release", data["hmm"], "--spec", spec_file(HMM), *more)
+    assert done.code == 3
+    assert where in done.err
+
+
+def test_a_report_names_the_states_that_were_released(dpbayes: Cli, data: dict[str, Path]) -> None:
+    assert release(dpbayes, data["hmm"], HMM).code == 0
+    assert "with the states of all sequences at every step, and nothing else" in Path("out", "report.md").read_text()
