@@ -51,6 +51,7 @@ def test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it(
     assert plan.parameters["log_weight_scale"] == weight.scale
 
 
+@pytest.mark.slow
 def test_the_mean_weight_is_the_evidence() -> None:
     """Weights without noise, of three records at a temperature of one, against the sum over all points.
 

@@ -182,6 +182,7 @@ def test_the_papers_binomial_sampler_is_right_where_it_mixes() -> None:
     assert thinned_distance(draws, lambda theta: np.array([mixture.cdf(float(t)) for t in theta])) < 0.02
 
 
+@pytest.mark.slow
 def test_the_papers_multinomial_sampler_is_right_where_noise_is_small() -> None:
     """With next to no noise the posterior is the conjugate one; bound as above."""
     y = np.array([20.0, 50.0, 30.0])

@@ -189,6 +189,7 @@ def test_the_page_of_posterior_draws(config: str, dpbayes: Cli) -> None:
         assert f"{draw[0]:.6g}" in page.text()
 
 
+@pytest.mark.slow
 def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
     levels = ",".join(str(k) for k in range(100))
     question = ["--model", "dirichlet-categorical", "--eps", "3", "--categories", levels, "--samples", "400"]

@@ -204,8 +204,11 @@ def test_the_stable_names_of_a_release(dpbayes: Cli, coin: Path) -> None:
     jsonschema.validate(printed, schema)
 
 
-CHAINS = {"abalone-linear-regression", "clinic-age-months", "events-hmm"}
-"""Configs whose posteriors take Markov chains of several seconds."""
+CHAINS = {
+    "abalone-linear-regression", "adult-bayes-net", "clinic-age", "clinic-age-months", "clinic-age-private-bounds",
+    "events-hmm",
+}  # fmt: skip
+"""Configs whose posteriors take several seconds."""
 
 
 @pytest.mark.parametrize(

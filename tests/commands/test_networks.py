@@ -175,6 +175,7 @@ def test_joint_tables_of_parities_agree_too(dpbayes: Cli, data: Path) -> None:
     assert list(joint.values()) == pytest.approx([0.0] * 6, abs=1e-9 * N)
 
 
+@pytest.mark.slow
 def test_infer_again_with_another_prior_and_other_methods(dpbayes: Cli, data: Path) -> None:
     """Chain and draws agree within 6 standard errors of 400 effective draws in 20 means: false-fail 4e-8."""
     release(dpbayes, data, naive_bayes())

@@ -88,6 +88,7 @@ def test_every_model_of_numbers_is_released_and_inferred_again(dpbayes: Cli, bod
     assert dpbayes("report", "out").code == 0
 
 
+@pytest.mark.slow
 def test_the_posterior_of_body_height_is_near_the_truth(dpbayes: Cli, bodies: Path) -> None:
     """Mean 170 and variance 64: nine posterior standard deviations, a false-fail rate far below 1e-9."""
     found = release(dpbayes, bodies, spec_of("normal")).json["posterior"]
@@ -105,6 +106,7 @@ def test_a_chain_says_how_far_it_is_from_the_exact_posterior(dpbayes: Cli, bodie
     assert min(report["diagnostics"][name] for name in ("ess_bulk", "ess_tail")) >= 3000
 
 
+@pytest.mark.slow
 def test_a_run_that_did_not_converge_is_published_with_a_warning(
     dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -242,6 +244,7 @@ def test_complete_records_and_private_numbers_of_them(
     assert ("valid" in names) == ("on_invalid" not in more)
 
 
+@pytest.mark.slow
 def test_plan_simulates_numbers(dpbayes: Cli) -> None:
     planned = dpbayes(
         "plan", "--model", "gamma-exponential", "--upper", "4", "--eps", "0.5", "--records", "500", "--trials", "25",

@@ -273,6 +273,7 @@ def test_what_cannot_be_priced_or_read_is_refused_at_the_start(tmp_path: Path) -
 CLEAR_CASE = {**FEATURES, "n_train": "400", "n_test": "200", "prior": {"concentration": "0.3"}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_nothing_private_predicts_better_than_what_is_not(method: str) -> None:
     """At epsilon 0.1 the noise hides 400 records; at 1,000 there is next to none."""
@@ -329,6 +330,7 @@ def test_the_released_tables_have_the_noise_that_was_paid_for(
     assert mean(silent, "cell_error") == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_fourier_wins_on_overlapping_tables() -> None:
     """Twelve binary variables, each after the one before it: a variable's own parity is noised once for two tables."""
     variables = {f"v{i}": {**BINARY, "parents": [f"v{i - 1}"] if i else []} for i in range(12)}

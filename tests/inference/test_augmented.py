@@ -143,6 +143,7 @@ def test_a_sum_that_does_not_learn_from_the_release_is_caught(monkeypatch: pytes
     assert binomial_distance(80) > 2 * CLOSE
 
 
+@pytest.mark.slow
 def test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count() -> None:
     """20,000 effective draws exceed 0.01 in 4 % of seeds, this one does not; the slow test below asks for 100,000."""
     problem = NoisyCounts((10.0, 10.0), (340, None), DiscreteLaplace(100.0), Total("known", 1000))

@@ -186,7 +186,8 @@ def assert_calibrated(cell: Cell) -> None:
         assert_uniform(column, FALSE_FAIL / ranks.shape[1])
 
 
-@pytest.mark.parametrize(("n", "epsilon"), [(100, "1"), pytest.param(1000, "1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "epsilon"), [(100, "1"), (1000, "1")])
 def test_posteriors_are_calibrated(n: int, epsilon: str) -> None:
     assert_calibrated(simulate(model(), True, n, epsilon, 150))
 
