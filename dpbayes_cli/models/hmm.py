@@ -258,7 +258,7 @@ class Hmm(NoisyStatistics, LatentStates):
         firsts = list(itertools.accumulate(cells[:-1], initial=0))
         parts = np.split(np.asarray(released, dtype=np.int64), firsts[1:])
         observed = tuple(part.reshape(*self.shape, size) for part, size in zip(parts, self.sizes, strict=True))
-        complete = all(has_stand_in(policy, column) for column in self.columns)
+        complete = all(has_stand_in(policy, column) for column in self.features)  # else all tables lack a record alike
         return self.observed(observed, tuple(laws_at(noise, firsts)), complete=complete)
 
     def observed(
