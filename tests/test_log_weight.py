@@ -91,6 +91,7 @@ def test_the_mean_weight_is_the_evidence() -> None:
     assert 6.2 * np.std(found) / math.sqrt(len(found)) < exact / 3
 
 
+@pytest.mark.slow
 def test_a_weight_is_released_with_the_noise_that_was_planned() -> None:
     plan = planned(hmm(), epsilon="2", sweeps=10, kernel="annealed", log_weight_epsilon=Decimal("0.5"))
     drawn = [Gibbs().release(plan, evidence_of(hmm(), records_of(hmm())[:2])).log_weight for _ in range(60)]

@@ -639,7 +639,7 @@ OFTEN = {
     "an outcome that becomes impossible",
     "sensitivity halved (binary)",
     "clamp removed: an undeclared value counts", "a malformed record counts", "published before it is sealed",
-    "a charge that is not counted", "temperature doubled", "slack forgotten",
+    "a charge that is not counted", "temperature doubled",
     "lambda off by one", "bounds that are not charged", "the chain is not checked",
     "the number of records shown under add-remove",
     "codes that overlap by a bit", "a chain of twice the step",

@@ -311,6 +311,7 @@ def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) ->
     assert mean(uninformative().compute(), "accuracy") > mean(found, "majority") + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "cells"), [("laplace-naive", 16), ("fourier-naive", 16)])
 def test_the_released_tables_have_the_noise_that_was_paid_for(
     method: str, cells: int, monkeypatch: pytest.MonkeyPatch

@@ -139,6 +139,7 @@ def test_the_known_total_formula_is_wrong_where_values_are_missing() -> None:
     assert uniformity_p_value(values) < FALSE_FAIL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon: str) -> None:

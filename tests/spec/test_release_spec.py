@@ -142,6 +142,7 @@ def test_a_template_with_every_comment_removed_is_the_same_question(model: str) 
     assert build_spec(parse_yaml(everything)).request == build_spec(parse_yaml(text)).request
 
 
+@pytest.mark.slow
 def test_the_schema_refuses_what_the_spec_refuses() -> None:
     schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
