@@ -80,7 +80,7 @@ _LATER = {
     ("sampling", "sampler"): "langevin",
     ("sampling", "gamma"): 0.01,
     ("sampling", "kernel"): "gibbs",
-    ("inference", "sweeps"): 200,
+    ("inference", "sweeps"): 120,
     ("inference", "sampler"): "blocked",
 }
 """Options that bundles of earlier versions do not hold, with what was meant before they existed."""

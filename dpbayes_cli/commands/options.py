@@ -95,7 +95,7 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "inference.method": (("--inference",), {"metavar": "METHOD", "help": "noise-aware [default], chain or naive."}),
     "inference.sweeps": (
         ("--chain-sweeps",),
-        {"metavar": "N", "help": "With hmm: sweeps of each chain after warming up [200]."},
+        {"metavar": "N", "help": "With hmm: sweeps of each chain after warming up [120]."},
     ),
     "inference.sampler": (
         ("--state-sampler",),

@@ -30,7 +30,7 @@ class Effort:
 
     summary_draws: int = 1 << 15
     ess: float = 400.0
-    sweeps: int = 200
+    sweeps: int = 120
     sampler: Literal["blocked", "collapsed"] = "blocked"
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 TYPICAL_TOTAL = 100.0
 """The mean m of the rates is inverse gamma a priori, shape 1 and this scale: half below 144, a tenth above 950."""
 _RECENT = 20.0
-COUNTS_EVERY = 4
+COUNTS_EVERY = 8
 """Sweeps between draws of the counts: these are what takes the longest."""
 
 

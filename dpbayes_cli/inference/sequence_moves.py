@@ -177,15 +177,14 @@ class RateMove:
         def at(rate: Floats, valid: Floats) -> Floats:
             return data.log_marginals(np.maximum(rate[:, None] * valid[data.feature] * base, LEAST_RATE))
 
-        for _ in range(_REPEATS):
-            step = self.rate * rng.standard_normal(len(self.rate))
-            proposal = np.clip(chain.rate * np.exp(step), LEAST_RATE, _MOST_RATE)
-            new = at(proposal, chain.valid)
-            prior = chain.rate_shape * (step - (proposal - chain.rate) / chain.mean_rate)
-            ratio = (new - cells).sum(axis=1) + prior
-            taken = -rng.standard_exponential(len(ratio)) < ratio
-            chain.rate = np.where(taken, proposal, chain.rate)
-            cells = np.where(taken[:, None], new, cells)
+        step = self.rate * rng.standard_normal(len(self.rate))
+        proposal = np.clip(chain.rate * np.exp(step), LEAST_RATE, _MOST_RATE)
+        new = at(proposal, chain.valid)
+        prior = chain.rate_shape * (step - (proposal - chain.rate) / chain.mean_rate)
+        ratio = (new - cells).sum(axis=1) + prior
+        taken = -rng.standard_exponential(len(ratio)) < ratio
+        chain.rate = np.where(taken, proposal, chain.rate)
+        cells = np.where(taken[:, None], new, cells)
         if not data.problem.complete:
             step = self.valid * rng.standard_normal(len(self.valid))
             share = chain.valid * np.exp(step)

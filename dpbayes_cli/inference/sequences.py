@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
 CHAINS = 4
-_STARTS, _SHORT = 8, 20
-_WARM_UP = 100
-_RESCALED = 20
+_STARTS, _SHORT = 8, 12
+_WARM_UP = 60
+_RESCALED = 15
 _APART = 10.0
 """So much worse than the best chain's log likelihood, beside what both vary by, is another place."""
 _MONITORED = 128

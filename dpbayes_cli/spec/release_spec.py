@@ -56,7 +56,7 @@ class InferenceSection(Section, frozen=True, kw_only=True):
     ess: Annotated[int, Meta(ge=50, le=1_000_000, description="effective draws that Markov chains must reach")] = 400
     sweeps: Annotated[
         int, Meta(ge=50, le=100_000, description="with hmm: sweeps of each Markov chain after warming up")
-    ] = 200
+    ] = 120
     sampler: Annotated[
         Literal["blocked", "collapsed"],
         Meta(description="with hmm: states drawn together, or one after the other with the transitions integrated out"),

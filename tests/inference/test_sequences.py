@@ -137,6 +137,12 @@ def test_single_states_keep_their_law_given_all_others() -> None:
 # --- the joint law ---------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw counts in every second sweep, so that few sweeps go through all that there is."""
+    monkeypatch.setattr(sequence_chain, "COUNTS_EVERY", 2)
+
+
 def drawn_jointly(noise: NoiseLaw, rng: np.random.Generator, *, complete: bool) -> SequenceChain:
     """Draw everything from the joint law, and return a chain that is there."""
     shape, steps = (2, 4), 8
@@ -208,11 +214,13 @@ def joint_p_values(noise: NoiseLaw, size: int, *, complete: bool, sweeps: int = 
     return np.array([stats.ks_2samp(a, b).pvalue for a, b in pairs])
 
 
+@pytest.mark.usefixtures("often")
 def test_sweeps_keep_the_joint_law() -> None:
     """300 draws each, 14 features; false-fail 1e-6 each."""
     assert joint_p_values(DiscreteLaplace(4.0), 300, complete=True).min() > 1e-6
 
 
+@pytest.mark.usefixtures("often")
 @pytest.mark.slow
 @pytest.mark.parametrize("complete", [True, False])
 @pytest.mark.parametrize("noise", [DiscreteLaplace(1.0), DiscreteLaplace(30.0), DiscreteGaussian(6.0)], ids=str)
@@ -230,11 +238,13 @@ def _drop_a_feature(self: SequenceChain) -> Floats:
     return np.asarray(found.reshape(self.data.shape))
 
 
+@pytest.mark.usefixtures("often")
 def test_a_dropped_feature_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SequenceChain, "likelihood", _drop_a_feature)
-    assert joint_p_values(DiscreteLaplace(1.0), 200, complete=True, sweeps=2).min() < 1e-6
+    assert joint_p_values(DiscreteLaplace(1.0), 400, complete=True, sweeps=2).min() < 1e-6
 
 
+@pytest.mark.usefixtures("often")
 def test_a_swapped_row_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = draw_paths
     monkeypatch.setattr(sequence_chain, "draw_paths", lambda ll, a, first, rng: whole(ll, a[::-1], first, rng))
@@ -319,7 +329,7 @@ def test_one_state_is_naive_bayes() -> None:
     problem = NoisySequences(
         tuple(np.full(size, 1.0) for size in SIZES), np.ones((1, 1)), np.ones(1), tuple(counts), (None, None), True
     )
-    found = infer_sequences(problem, "noise-aware", 800, rng, Effort())
+    found = infer_sequences(problem, "noise-aware", 800, rng, Effort(sweeps=200))
     weight = counts[1].sum(axis=(0, 1)) + 1.0
     law = stats.beta(weight[0], weight[1:].sum())
     assert stats.kstest(found.draws[:, 2], law.cdf).pvalue > 1e-9
