@@ -341,6 +341,7 @@ def test_the_coverage_that_plan_simulates_is_right(dpbayes: Cli) -> None:
     assert planned["expected"]["inflation"] > 1.0
 
 
+@pytest.mark.slow
 def test_plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
     name = spec_file(naive_bayes())
     planned = dpbayes("plan", "--spec", name, "--records", "2000", "--trials", "3", "--json").json

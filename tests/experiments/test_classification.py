@@ -168,6 +168,7 @@ def test_the_summary_says_who_wins(whole: Path) -> None:
     assert "share up to 2 variables" in text
 
 
+@pytest.mark.slow
 def test_the_numbers_depend_on_neither_processes_nor_order(whole: Path, tmp_path: Path) -> None:
     other, _ = run(tmp_path / "other", jobs=2, methods=list(reversed(METHODS)), epsilon=["20", "1"])
     keys = ["case", "epsilon", "method"]
