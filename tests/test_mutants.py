@@ -579,8 +579,8 @@ MUTANTS = {
     ),
     "exact counts published for emissions": (
         "latent_chain.py",
-        "            emissions = self.update_emissions(states, sites, temperature)\n",
-        "            emissions = tuple(sites.counts(states, self.structure.n_states))\n",
+        "                emissions = self.update_emissions(states, sites, stage.temperature)\n",
+        "                emissions = tuple(sites.counts(states, self.structure.n_states))\n",
         "tests/mechanisms/test_gibbs.py::test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter",
     ),
     "a walk that starts where the data are": (
