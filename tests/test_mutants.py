@@ -659,6 +659,16 @@ def test_the_bugs_of_the_fast_tests_exist() -> None:
     assert MUTANTS.keys() >= OFTEN
 
 
+def test_every_bug_finds_its_line() -> None:
+    """Also those that the slow tests plant: a line that was changed is noticed at once."""
+    lost = [
+        name
+        for name, (file, old, _, _) in MUTANTS.items()
+        if (ROOT / "dpbayes_cli" / file).read_text(encoding="utf-8").count(old) != 1
+    ]
+    assert lost == []
+
+
 @pytest.mark.parametrize(
     ("file", "old", "new", "test"),
     [
