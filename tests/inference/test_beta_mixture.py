@@ -48,6 +48,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("problem", CASES)
 def test_the_mixture_agrees_with_quadrature(problem: NoisyCounts) -> None:
     mixture = beta_mixture(problem)

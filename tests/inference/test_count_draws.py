@@ -148,6 +148,7 @@ def test_large_problems_are_left_to_the_chain() -> None:
     assert posterior.marginals[0].mean == pytest.approx(0.3033, abs=0.0005)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

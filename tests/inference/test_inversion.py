@@ -196,6 +196,7 @@ def test_so_are_they_where_numbers_out_of_bounds_are_dropped(name: str, n: int, 
             assert distance < (CLOSE if lattice else 2.0 * SMOOTH), f"{noise}, observation {seed}: {distance:.2g}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0])
 @pytest.mark.parametrize(
     ("outside", "kind"), [("drop", "known"), ("drop", "at-most"), ("drop", "unbounded"), ("clamp", "at-most")]

@@ -245,6 +245,7 @@ def ranks(regime: str, trials: int, assumed: NoiseLaw | None = None) -> Array:
     return np.asarray(ranks_among(truths, draws, rng))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regime", REGIMES)
 def test_posteriors_are_calibrated(regime: str) -> None:
     """False-fail 3e-6 a regime: one Kolmogorov-Smirnov test a table."""

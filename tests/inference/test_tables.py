@@ -174,6 +174,7 @@ def after_moves(move: str) -> float:
     return largest_z([part.reshape(-1, *t.observed.shape) for part, t in zip(parts, TINY, strict=True)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("move", ["exchange", "scale", "single", "one", "across"])
 def test_every_move_alone_keeps_the_law(move: str) -> None:
     """False-fail about 1e-6 a move, as above."""
