@@ -73,13 +73,18 @@ class Sequences(Structure):
         groups = (np.flatnonzero(steps % 2 == colour) for colour in (0, 1))
         return tuple(group for group in groups if len(group))
 
+    @property
+    def successors(self) -> Floats:
+        """The concentrations of each state's successor, shape (n_states, n_states)."""
+        import numpy as np
+
+        return np.full((self.n_states, self.n_states), self.transition) + self.stay * np.eye(self.n_states)
+
     def draw_links(self, states: Integers | None, rng: np.random.Generator) -> Links:
         """Draw transitions and first states."""
         import numpy as np
 
-        k = self.n_states
-        rows = np.full((k, k), self.transition) + self.stay * np.eye(k)
-        first = np.full(k, self.first)
+        rows, first = self.successors, np.full(self.n_states, self.first)
         if states is not None:
             z = states.reshape(self.shape)
             np.add.at(rows, (z[:, :-1].ravel(), z[:, 1:].ravel()), 1.0)

@@ -33,6 +33,8 @@ class Cell(ABC):
 
     name: str
     """The name of the case, which changes no number."""
+    trials: int
+    """How often it is repeated."""
     seed: int
     """The seed of the study."""
 

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from dpbayes_cli.experiments.cell import Cell
-from dpbayes_cli.experiments.store import FinishedCell
 from dpbayes_cli.experiments.study import Study
+from dpbayes_cli.experiments.tables import CellType, Results, Tables
 
 StudyType = TypeVar("StudyType", bound=Study)
-CellType = TypeVar("CellType", bound=Cell)
 
 
 class Kind(ABC, Generic[StudyType, CellType]):
@@ -20,10 +18,12 @@ class Kind(ABC, Generic[StudyType, CellType]):
 
     Attributes:
         name: what the key ``study`` of its file says.
+        tables: what its tables hold.
         shown: the columns of ``rows`` that are printed.
     """
 
     name: ClassVar[str]
+    tables: ClassVar[Tables[Any]]
     shown: ClassVar[tuple[str, ...]]
 
     @abstractmethod
@@ -48,9 +48,22 @@ class Kind(ABC, Generic[StudyType, CellType]):
         """
 
     @abstractmethod
-    def rows(self, results: Sequence[tuple[CellType, FinishedCell]]) -> list[dict[str, Any]]:
-        """Return one object a cell: its place in the grid, and its measures."""
+    def figures(self, study: StudyType, results: Results[CellType]) -> dict[str, bytes]:
+        """Return the figures by file name, each stamped."""
 
     @abstractmethod
-    def files(self, study: StudyType, results: Sequence[tuple[CellType, FinishedCell]]) -> Mapping[str, bytes]:
+    def summary(self, study: StudyType, results: Results[CellType], figures: Sequence[str]) -> bytes:
+        """Return the bytes of ``summary.md``, stamped, which links to figures."""
+
+    def rows(self, results: Results[CellType]) -> list[dict[str, Any]]:
+        """Return one object a cell: its place in the grid, and its measures."""
+        return self.tables.rows(results)
+
+    def files(self, study: StudyType, results: Results[CellType]) -> Mapping[str, bytes]:
         """Return what is written of a study, by file name, each stamped."""
+        figures = self.figures(study, results)
+        return {
+            **self.tables.files(results),
+            "summary.md": self.summary(study, results, list(figures)),
+            **figures,
+        }

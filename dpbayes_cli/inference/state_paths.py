@@ -1,4 +1,4 @@
-"""Draw the hidden states of sequences given the likelihood of each: all at once, or one after the other.
+"""The hidden states of sequences: drawn given the likelihood of each, all at once or one after the other; summed out.
 
 Source: Chib 1996 (forward filtering, backward sampling); Goldwater and Griffiths 2007 (transitions integrated out).
 """
@@ -19,34 +19,38 @@ def draw_paths(
     """Draw the states of all sequences together: filter forwards, sample backwards.
 
     Args:
-        log_likelihood: of what was seen of each sequence at each step, by state, shape (n_sequences, n_steps,
+        log_likelihood: of what was seen of each sequence at each step, by state, shape (..., n_sequences, n_steps,
             n_states).
-        transition: from a row to a column.
-        initial: of the first state.
+        transition: from a row to a column, shape (..., n_states, n_states).
+        initial: of the first state, shape (..., n_states).
         rng: the generator.
 
     Returns:
-        The states, shape (n_sequences, n_steps), and the log likelihood of all sequences, states being summed out.
+        The states, shape (..., n_sequences, n_steps), and the log likelihood of all sequences, states being summed out.
     """
-    n_sequences, n_steps, _ = log_likelihood.shape
-    largest = log_likelihood.max(axis=2)
-    weight = np.exp(log_likelihood - largest[:, :, None])
+    shape = log_likelihood.shape
+    n_steps, n_states = shape[-2:]
+    batches, rows = transition.reshape(-1, n_states, n_states), (-1, shape[-3], n_states)
+    steps = log_likelihood.reshape(-1, n_steps, n_states)
+    largest = steps.max(axis=2)
+    weight = np.exp(steps - largest[:, :, None])
     filtered = np.empty_like(weight)
-    scale = np.empty((n_sequences, n_steps))
-    ahead = np.broadcast_to(initial, filtered[:, 0].shape)
+    scale = np.empty(largest.shape)
+    ahead = np.repeat(initial.reshape(-1, n_states), shape[-3], axis=0)
     for t in range(n_steps):
         joint = ahead * weight[:, t]
         scale[:, t] = joint.sum(axis=1)
         filtered[:, t] = joint / scale[:, t, None]
-        ahead = filtered[:, t] @ transition
-    states = np.empty((n_sequences, n_steps), dtype=np.int64)
-    uniform = rng.random((n_steps, n_sequences, 1))
-    into = transition.T
+        ahead = (filtered[:, t].reshape(rows) @ batches).reshape(-1, n_states)
+    states = np.empty(largest.shape, dtype=np.int64)
+    uniform = rng.random((n_steps, len(states), 1))
+    into = batches.swapaxes(1, 2).reshape(-1, n_states)
+    first = np.repeat(np.arange(len(batches)) * n_states, shape[-3])
     for t in reversed(range(n_steps)):
-        share = filtered[:, t] if t == n_steps - 1 else filtered[:, t] * into[states[:, t + 1]]
+        share = filtered[:, t] if t == n_steps - 1 else filtered[:, t] * into[first + states[:, t + 1]]
         reached = np.cumsum(share, axis=1)
         states[:, t] = (uniform[t] * reached[:, -1:] >= reached[:, :-1]).sum(axis=1)
-    return states, float(np.log(scale).sum() + largest.sum())
+    return states.reshape(shape[:-1]), float(np.log(scale).sum() + largest.sum())
 
 
 def draw_states_singly(
@@ -109,3 +113,25 @@ def transition_counts(states: Integers, n_states: int) -> Floats:
     pairs = states[:, :-1] * n_states + states[:, 1:]
     counts = np.bincount(pairs.ravel(), minlength=n_states * n_states)
     return counts.reshape(n_states, n_states).astype(np.float64)
+
+
+def held_out_log_likelihood(counts: Integers, emissions: Floats, states: Floats) -> float:
+    """Return the log likelihood of counts of cells, summed over cells, averaged over draws of the posterior.
+
+    The records of a cell share its state: their likelihood is the mean over states of the product of their emissions,
+    and over draws. Cells without records add nothing.
+
+    Args:
+        counts: of all features side by side, shape (n_cells, n_values).
+        emissions: draws of them, features side by side, shape (n_draws, n_states, n_values).
+        states: how likely each state is, shape (n_draws or 1, n_cells, n_states).
+    """
+    from scipy.special import logsumexp
+
+    n_draws, n_states, width = emissions.shape
+    seen = counts.any(axis=1)
+    logs = np.log(np.maximum(emissions, 1e-300)).reshape(-1, width)
+    by_draw = (counts[seen] @ logs.T).reshape(-1, n_draws, n_states)
+    with np.errstate(divide="ignore"):
+        weighted = by_draw + np.log(states[:, seen]).swapaxes(0, 1)
+    return float((logsumexp(weighted, axis=(1, 2)) - np.log(n_draws)).sum())

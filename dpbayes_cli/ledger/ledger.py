@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from dpbayes_cli.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger.budgets import Budget, texts
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.charging import Charge, check_fits, find_release, paying_account, release_id_of
-from dpbayes_cli.ledger.owner import this_process
+from dpbayes_cli.ledger.owner import this_process, user_name
 from dpbayes_cli.ledger.state import Account, ReleaseRecord, State, replay
 from dpbayes_cli.ledger.storage import Storage, Transaction
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -62,12 +61,14 @@ class Ledger:
 
     Privacy: a charge is durable before ``reserve`` returns, is never refunded, and counts from then on. The filter
         and the append are one transaction, so that racing processes cannot spend the same remainder.
+        The clock is read once, before anything depends on data: every entry that is written through this object has
+        that time, and none tells how long a draw took.
     Source: architecture, the ledger; ``Budget`` for the composition.
     """
 
     def __init__(self, storage: Storage, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._storage = storage
-        self._clock = clock
+        self._time = clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
     def location(self) -> str:
@@ -296,8 +297,8 @@ class Ledger:
 
     def _stamp(self) -> dict[str, str]:
         return {
-            "time": self._clock().strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "user": _user(),
+            "time": self._time,
+            "user": user_name(),
             "version": __version__,
         }
 
@@ -338,13 +339,3 @@ def _checked(transaction: Transaction, key: str, expected: str) -> bytes:
     if payload is None or digest("payload", payload) != expected:
         raise LedgerError(f"the payload of release {key} is not the one that was sealed")
     return payload
-
-
-def _user() -> str:
-    """Return the name of the user who runs this process, not what the environment says."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

@@ -49,3 +49,13 @@ def _start_time(pid: int) -> str:
     except PermissionError:
         pass
     return "unknown"
+
+
+def user_name() -> str:
+    """Return the name of the user who runs this process, not what the environment says."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

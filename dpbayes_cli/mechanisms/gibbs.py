@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
-from functools import partial
 from typing import Any, ClassVar
 
 from dpbayes_cli import barker_walk, latent_chain
@@ -15,17 +14,13 @@ from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import BoundedStatistics, Card, Chain, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.grid_posterior import exact_curve, grid_posterior
+from dpbayes_cli.exact_posterior import exact_posterior
 from dpbayes_cli.held_codes import Codes
 from dpbayes_cli.latent_states import LatentStates
-from dpbayes_cli.lattice_posterior import LatticePosterior, cover_of
-from dpbayes_cli.network_posterior import shares_or_tables
 from dpbayes_cli.privacy.kinds import BoundedRange
-from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import NO_STATISTIC, Statistic, Statistics
-from dpbayes_cli.tempering import Tempering, tempered
 
 _METROPOLIS = (
     "under Metropolis' rule a better point is accepted for certain, so that staying can have probability 0 under one "
@@ -54,8 +49,8 @@ class Gibbs(Mechanism):
         "number of sites, for a record is at one of them; so does one over the tables. The number of sweeps is public, "
         "and the chain is charged before it starts.",
         assumptions="Complete records, and a number of them that is public. The operating system's random numbers are "
-        "secret, and nobody measures how long the chain runs: that depends on the counts, and the ledger's entries "
-        "have times. That the chain has reached the tempered posterior is not assumed for privacy, and not known.",
+        "secret, and nobody measures how long the chain runs, which depends on the counts: bundle and ledger say "
+        "nothing of it. That the chain has reached the tempered posterior is not assumed for privacy, and not known.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1 and supplement; McSherry and Talwar 2007; Cesar "
         "and Rogers 2021 (Renyi curve of bounded range); Barker 1965; Neal 2001.",
         corrections="(1) A random-scan update is offered as a private one amplified by subsampling; but the public "
@@ -141,17 +136,8 @@ class Gibbs(Mechanism):
         sweeps = request.sweeps or request.draws
         if request.draws > sweeps:
             raise SpecError(f"{request.draws} draws are the last of {sweeps} sweeps", where="sampling.draws")
-        whole = replace(request, draws=sweeps)
-        law: Sampler
-        if isinstance(model, OneParameterFamily):
-            law, found = grid_posterior(model, whole, request.temper, Decimal(1))
-            points = tuple((order, value * sweeps) for order, value in exact_curve(law))
-            guarantee, more = BoundedRange(found.charged, sweeps, points), found.described(whole, request.temper)
-            more["support"] = list(law.support)
-        else:
-            one_row = partial(_row, n_records=n_records)
-            law, charged, more = shares_or_tables(model, whole, request.temper, one_row)
-            guarantee = BoundedRange(charged, sweeps)
+        step, exact = exact_posterior(model, replace(request, draws=sweeps), n_records)
+        guarantee = expect(step.guarantee, BoundedRange)
         spent = guarantee.epsilon
         parameters = {
             "kernel": request.kernel,
@@ -160,10 +146,9 @@ class Gibbs(Mechanism):
             "epsilon_per_update": float(spent / sweeps),
             "cost_of_chain": float(spent),
             "rho_of_chain": float(guarantee.rho),
-            **more,
+            **exact,
         }
-        step = Step(self.statistic(model, request.policy), law, guarantee, request.draws)
-        return self._planned(step, request, parameters)
+        return self._planned(replace(step, draws=request.draws), request, parameters)
 
     def _planned(self, step: Step, request: Request, parameters: dict[str, Any]) -> Plan:
         """Return the plan of a chain, with what noise would do at the same price."""
@@ -189,15 +174,6 @@ class Gibbs(Mechanism):
         if isinstance(step.law, Chain):
             return step.law.run(evidence, step.draws)
         return Draws(tuple(expect(step.law, Sampler).draw(evidence.values, step.draws)))
-
-
-def _row(
-    concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
-) -> tuple[Sampler, Tempering, dict[str, Any]]:
-    """Return the sampler of one vector of shares, its price, and its cover."""
-    cover = cover_of(len(concentration), request, n_records)
-    found = tempered(request, cover.spread, LATTICE_SLACK * touched, Decimal(1))
-    return LatticePosterior(cover, concentration, found.temperature, request.temper), found, cover.described()
 
 
 def laplace_scale(statistic: Statistic, epsilon: Decimal) -> float | None:

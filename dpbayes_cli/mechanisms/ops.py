@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dpbayes_cli.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
-from dpbayes_cli.coefficient_grid import described, line_posterior
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
+from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, expect
 from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.grid_posterior import exact_curve, grid_posterior
-from dpbayes_cli.lattice_posterior import LatticePosterior, cover_of
-from dpbayes_cli.network_posterior import shares_or_tables
-from dpbayes_cli.privacy.kinds import BoundedRange
-from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+from dpbayes_cli.exact_posterior import exact_posterior
 from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistics
-from dpbayes_cli.tempering import Tempering, tempered
 
 
 class Ops(Mechanism):
@@ -58,39 +50,8 @@ class Ops(Mechanism):
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
         n = request.complete_records(model.columns)
-        if isinstance(model, OneParameterFamily):
-            return self._one_parameter(model, request)
-        if isinstance(model, LinearPosterior):
-            return self._line(model, request)
-        one_row = partial(self._row, n_records=n)
-        sampler, charged, parameters = shares_or_tables(model, request, request.temper, one_row)
-        guarantee = BoundedRange(charged, request.draws)
-        step = Step(self.statistic(model, request.policy), sampler, guarantee, request.draws)
-        return Plan((step,), guarantee, parameters)
-
-    def _one_parameter(self, model: OneParameterFamily, request: Request) -> Plan:
-        sampler, found = grid_posterior(model, request, request.temper, Decimal(1))
-        points = tuple((order, value * request.draws) for order, value in exact_curve(sampler))
-        guarantee = BoundedRange(found.charged, request.draws, points)
-        step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
-        described = found.described(request, request.temper)
-        return Plan((step,), guarantee, {**described, "support": list(sampler.support)})
-
-    @staticmethod
-    def _line(model: LinearPosterior, request: Request) -> Plan:
-        sampler, found = line_posterior(model, request, request.temper)
-        guarantee = BoundedRange(found.charged, request.draws)
-        step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
-        return Plan((step,), guarantee, described(sampler, found, request))
-
-    @staticmethod
-    def _row(
-        concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
-    ) -> tuple[Sampler, Tempering, dict[str, Any]]:
-        """Return the sampler of one vector of shares, its price, and its cover."""
-        cover = cover_of(len(concentration), request, n_records)
-        found = tempered(request, cover.spread, LATTICE_SLACK * touched, Decimal(1))
-        return LatticePosterior(cover, concentration, found.temperature, request.temper), found, cover.described()
+        step, parameters = exact_posterior(model, request, n)
+        return Plan((step,), step.guarantee, parameters)
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Draw from the planned posterior.

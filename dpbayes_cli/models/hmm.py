@@ -273,11 +273,10 @@ class Hmm(NoisyStatistics, LatentStates):
         """
         import numpy as np
 
-        k = self.states
         return NoisySequences(
             tuple(np.full(size, self.emission) for size in self.sizes),
-            np.full((k, k), self.transition) + self.stay * np.eye(k),
-            np.full(k, self.initial),
+            self.structure.successors,
+            np.full(self.states, self.initial),
             counts,
             noises,
             complete,
@@ -293,7 +292,7 @@ class Hmm(NoisyStatistics, LatentStates):
         import numpy as np
 
         emissions, transition, initial = self.draw_parameters(rng)
-        states = draw_states(transition, initial, self.shape, rng)
+        states = self.structure.draw_states((transition, initial), n_records, rng).reshape(self.shape)
         shares = rng.dirichlet(np.full(math.prod(self.shape), 2.0))
         totals = rng.multinomial(n_records, shares).reshape(self.shape)
         counts = [rng.multinomial(totals, emission[states]) for emission in emissions]
@@ -304,22 +303,6 @@ class Hmm(NoisyStatistics, LatentStates):
         """Draw emissions, transitions and the first state's probabilities from the prior; see ``split``."""
         import numpy as np
 
-        k = self.states
-        emissions = [rng.dirichlet(np.full(size, self.emission), size=k) for size in self.sizes]
-        rows = np.full((k, k), self.transition) + self.stay * np.eye(k)
-        transition = np.array([rng.dirichlet(row) for row in rows])
-        return emissions, transition, rng.dirichlet(np.full(k, self.initial))
-
-
-def draw_states(
-    transition: Floats, initial: Floats, shape: tuple[int, int], rng: np.random.Generator
-) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-    """Draw the states of all sequences, shape (n_sequences, n_steps)."""
-    import numpy as np
-
-    found = np.empty(shape, dtype=np.int64)
-    last = len(initial) - 1
-    for t in range(shape[1]):
-        rows = np.broadcast_to(initial, (shape[0], len(initial))) if t == 0 else transition[found[:, t - 1]]
-        found[:, t] = np.minimum((rng.random(shape[0])[:, None] > rows.cumsum(axis=1)).sum(axis=1), last)
-    return found
+        emissions = [rng.dirichlet(np.full(size, self.emission), size=self.states) for size in self.sizes]
+        transition, initial = self.structure.draw_links(None, rng)
+        return emissions, transition, initial

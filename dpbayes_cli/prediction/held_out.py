@@ -13,7 +13,7 @@ from dpbayes_cli.prediction.records import read_columns
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.numeric import Integers
 
 MOST_DRAWS = 1000
 """Averages over so many draws of the posterior."""
@@ -54,6 +54,8 @@ def held_out(document: ReleaseDocument, data: str, layout: dict[str, Any]) -> He
     """
     import numpy as np
 
+    from dpbayes_cli.inference.state_paths import held_out_log_likelihood
+
     model = spec_of(document).build_model()
     analysis = analysis_of(document)
     if not isinstance(model, Hmm) or analysis.states is None:
@@ -70,30 +72,9 @@ def held_out(document: ReleaseDocument, data: str, layout: dict[str, Any]) -> He
             np.add.at(each, (chosen[:, 0], chosen[:, 1], chosen[:, 2 + f]), 1)
 
     records = read_columns(document, model.columns, model.column_names, data, layout, take=take)
-    emissions, _, _ = model.split(analysis.samples[:MOST_DRAWS])
-    told = log_likelihood(counts, emissions, analysis.states)
-    often = analysis.states.mean(axis=(0, 1))
-    mixed = [np.einsum("k,dkv->dv", often, each)[:, None] for each in emissions]
-    untold = log_likelihood(counts, mixed, np.ones((*model.shape, 1)))
-    return HeldOut(records, scored, told / scored if scored else math.nan, untold / scored if scored else math.nan)
-
-
-def log_likelihood(counts: list[Integers], emissions: list[Floats], states: Floats) -> float:
-    """Return the log likelihood of counts, summed over sequences and steps, averaged over draws.
-
-    Args:
-        counts: for each feature, shape (n_sequences, n_steps, n_values).
-        emissions: for each feature draws of its emissions, shape (n_draws, n_states, n_values).
-        states: probabilities of the states, shape (n_sequences, n_steps, n_states).
-    """
-    import numpy as np
-    from scipy.special import logsumexp
-
     flat = np.concatenate([each.reshape(-1, each.shape[-1]) for each in counts], axis=1)
-    share = np.maximum(np.concatenate(emissions, axis=2), 1e-300)
-    n_draws, n_states, width = share.shape
-    seen = flat.any(axis=1)
-    by_draw = (flat[seen] @ np.log(share).reshape(-1, width).T).reshape(-1, n_draws, n_states)
-    with np.errstate(divide="ignore"):
-        weighted = by_draw + np.log(states.reshape(-1, 1, n_states)[seen])
-    return float((logsumexp(weighted, axis=(1, 2)) - math.log(n_draws)).sum())
+    emissions = np.concatenate(model.split(analysis.samples[:MOST_DRAWS])[0], axis=2)
+    told = held_out_log_likelihood(flat, emissions, analysis.states.reshape(1, -1, model.states))
+    mixed = np.einsum("k,dkv->dv", analysis.states.mean(axis=(0, 1)), emissions)[:, None]
+    untold = held_out_log_likelihood(flat, mixed, np.ones((1, len(flat), 1)))
+    return HeldOut(records, scored, told / scored if scored else math.nan, untold / scored if scored else math.nan)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import yaml
 
-from dpbayes_cli.prediction.held_out import log_likelihood
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 REGIONS, MONTHS = ["N", "S", "E"], [f"m{i}" for i in range(8)]
@@ -101,26 +100,6 @@ def test_held_out_records_are_scored_by_the_state_they_belong_to(dpbayes: Cli, l
     found = dpbayes("evaluate", "out", wrong, "--json").json
     assert (found["records"], found["scored"], found["without_place"]) == (4, 2, 2)
     assert "NOT PRIVATE" in dpbayes("evaluate", "out", wrong).out
-
-
-def test_the_likelihood_of_counts_is_the_sum_over_states() -> None:
-    rng = np.random.default_rng(2)
-    counts = [rng.poisson(2.0, (2, 3, size)) for size in (2, 3)]
-    emissions = [rng.dirichlet(np.ones(size), size=(5, 2)) for size in (2, 3)]
-    states = rng.dirichlet(np.ones(2), size=(2, 3))
-    total = 0.0
-    for s in range(2):
-        for t in range(3):
-            likely = 0.0
-            for d in range(5):
-                for k in range(2):
-                    likely += states[s, t, k] * math.prod(
-                        float(e[d, k, v]) ** int(c[s, t, v])
-                        for c, e in zip(counts, emissions, strict=True)
-                        for v in range(c.shape[2])
-                    )
-            total += math.log(likely / 5)
-    assert log_likelihood(counts, emissions, states) == pytest.approx(total)
 
 
 @pytest.mark.parametrize(

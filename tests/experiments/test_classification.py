@@ -23,9 +23,9 @@ from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.comparison import CLEAR, paired
 from dpbayes_cli.experiments.classification.posteriors import posteriors
 from dpbayes_cli.experiments.classification.records import POLICY, Records, model_of, records_of
-from dpbayes_cli.experiments.classification.results import statement
 from dpbayes_cli.experiments.classification.structure import structure_of
 from dpbayes_cli.experiments.classification.study import ClassificationStudy
+from dpbayes_cli.experiments.classification.summary import statement
 from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, draw_truncated_beta, table_temperature
 from dpbayes_cli.experiments.stamped import stamped_panels

@@ -50,7 +50,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures, which ``whole`` has already drawn, and prices that a simulation does not pay."""
     figures = dict.fromkeys(("ks.svg", "ranks-coin.svg", "ranks-dice.svg", "mmd.svg"), b"")
     monkeypatch.setattr("dpbayes_cli.experiments.calibration.charts.charts", lambda *_: figures)
-    monkeypatch.setattr("dpbayes_cli.mechanisms.ops.exact_curve", lambda _: ())
+    monkeypatch.setattr("dpbayes_cli.exact_posterior.exact_curve", lambda _: ())
 
 
 @pytest.fixture

@@ -64,6 +64,30 @@ def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
     assert checked > 100
 
 
+@pytest.mark.parametrize(
+    ("law", "off"),
+    [
+        (DiscreteLaplace(0.2), 2e-3),
+        (DiscreteLaplace(0.5), 2e-3),
+        (DiscreteLaplace(1.0), 5e-4),
+        (DiscreteGaussian(0.5), 2e-3),
+        (DiscreteGaussian(1.0), 2e-3),
+        (DiscreteGaussian(3.0), 5e-4),
+    ],
+    ids=str,
+)
+def test_little_noise_is_tabulated_as_finely_as_it_says(law: NoiseLaw, off: float) -> None:
+    """Where there is little noise, log p bends the most at small rates."""
+    observed = np.arange(12)
+    table, rates = MarginalTable.of(law, observed), np.geomspace(1e-5, 40.0, 3000)
+    found = table.at(np.tile(rates, (len(observed), 1)))
+    truth = log_marginal(law, observed[:, None], rates)
+    likely = truth > truth.max(axis=1, keepdims=True) - 12.0
+    worst = np.abs(found - truth)[likely].max()
+    assert worst <= off
+    assert worst >= off / 200.0, "the claim is not a vain one"
+
+
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_slopes_are_difference_quotients(law: NoiseLaw) -> None:
     table = MarginalTable.of(law, OBSERVED)

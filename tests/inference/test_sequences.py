@@ -51,19 +51,38 @@ def code(states: Integers) -> int:
     return int("".join(map(str, states.ravel())), 2)
 
 
-def test_paths_are_drawn_from_the_sum_over_all_paths() -> None:
-    """Two states, four steps: 16 paths; 40,000 draws, false-fail 1e-9."""
-    rng = np.random.default_rng(1)
-    log_likelihood = rng.normal(scale=1.5, size=(1, 4, 2))
+def path_weights(log_likelihood: Floats, transition: Floats, initial: Floats) -> Floats:
+    """Return the weight of each of the 16 paths of one sequence of four steps, shape (4, 2)."""
     weights = np.empty(16)
     for states in paths(1, 4):
         (z,) = states
-        steps = np.log(INITIAL[z[0]]) + np.log(TRANSITION[z[:-1], z[1:]]).sum()
-        weights[code(states)] = np.exp(steps + log_likelihood[0, np.arange(4), z].sum())
+        steps = np.log(initial[z[0]]) + np.log(transition[z[:-1], z[1:]]).sum()
+        weights[code(states)] = np.exp(steps + log_likelihood[np.arange(4), z].sum())
+    return weights
+
+
+def test_paths_are_drawn_from_the_sum_over_all_paths() -> None:
+    """Two states, four steps: 16 paths; 40,000 draws, false-fail 1e-9."""
+    rng = np.random.default_rng(1)
+    log_likelihood = rng.normal(scale=1.5, size=(4, 2))
+    weights = path_weights(log_likelihood, TRANSITION, INITIAL)
     many = np.broadcast_to(log_likelihood, (40_000, 4, 2))
     found, evidence = draw_paths(many, TRANSITION, INITIAL, rng)
     assert evidence == pytest.approx(40_000 * np.log(weights.sum()))
     assert_follows(found @ np.array([8, 4, 2, 1]), np.arange(16), weights / weights.sum())
+
+
+def test_every_batch_of_sequences_has_its_own_law() -> None:
+    """Two batches of 40,000 paths; false-fail 2e-9."""
+    rng = np.random.default_rng(3)
+    log_likelihood = rng.normal(scale=1.5, size=(2, 4, 2))
+    laws = np.stack([TRANSITION, TRANSITION[::-1]]), np.stack([INITIAL, INITIAL[::-1]])
+    many = np.repeat(log_likelihood[:, None], 40_000, axis=1)
+    found, evidence = draw_paths(many, *laws, rng)
+    weights = [path_weights(*each) for each in zip(log_likelihood, *laws, strict=True)]
+    assert evidence == pytest.approx(40_000 * sum(np.log(each.sum()) for each in weights))
+    for drawn, each in zip(found, weights, strict=True):
+        assert_follows(drawn @ np.array([8, 4, 2, 1]), np.arange(16), each / each.sum())
 
 
 def test_a_swapped_transition_row_is_noticed() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import ks_band
-from dpbayes_cli.experiments.calibration.results import Results
 from dpbayes_cli.experiments.calibration.study import CalibrationStudy
 from dpbayes_cli.experiments.stamped import stamped_panels
+from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +21,7 @@ _STYLES = {
 }
 
 
-def charts(study: CalibrationStudy, results: Results) -> dict[str, bytes]:
+def charts(study: CalibrationStudy, results: Results[CalibrationCell]) -> dict[str, bytes]:
     """Return the figures by their file names."""
     found = {"ks.svg": _against_n(study, results, "ks", "KS distance of the ranks")}
     for name in study.cases:
@@ -30,7 +31,7 @@ def charts(study: CalibrationStudy, results: Results) -> dict[str, bytes]:
     return found
 
 
-def _against_n(study: CalibrationStudy, results: Results, measure: str, title: str) -> bytes:
+def _against_n(study: CalibrationStudy, results: Results[CalibrationCell], measure: str, title: str) -> bytes:
     """Draw one panel a case and epsilon, one line a method, on log axes."""
 
     def draw(axes: Axes, name: str, epsilon: str) -> None:
@@ -57,7 +58,7 @@ def _against_n(study: CalibrationStudy, results: Results, measure: str, title: s
     return stamped_panels(panels, len(study.cases), draw, f"{title}{band}")
 
 
-def _ranks(study: CalibrationStudy, name: str, results: Results) -> bytes:
+def _ranks(study: CalibrationStudy, name: str, results: Results[CalibrationCell]) -> bytes:
     """Draw the empirical distribution of the ranks, one panel an epsilon and n, one line a method."""
 
     def draw(axes: Axes, epsilon: str, n: int) -> None:

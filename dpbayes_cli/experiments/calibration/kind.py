@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell, cells
-from dpbayes_cli.experiments.calibration.results import Results, ranks_csv, results_csv, rows, summary_markdown
-from dpbayes_cli.experiments.calibration.study import CalibrationStudy, build_calibration, check_served
+from dpbayes_cli.experiments.calibration.study import CalibrationStudy, build_calibration, check_served, parameter_of
 from dpbayes_cli.experiments.kind import Kind
+from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns
 
 
 class Calibration(Kind[CalibrationStudy, CalibrationCell]):
     """Ranks of true parameters in posteriors, and distances of posteriors to the non-private one."""
 
     name: ClassVar[str] = "calibration"
+    tables: ClassVar[Tables[CalibrationCell]] = Tables(
+        {
+            **CASE,
+            "model": attrgetter("case.model"),
+            "parameter": lambda cell: parameter_of(cell.case),
+            "n": attrgetter("n_records"),
+            **columns("epsilon", "method"),
+        },
+        ("ks", "ks_p_value", "coverage", "mean_sd", "mmd", "mmd_squared", "mmd_squared_error"),
+        ("theta", "rank"),
+        trials_file="ranks.csv",
+    )
     shown: ClassVar[tuple[str, ...]] = (
         "case", "n", "epsilon", "method", "ks", "ks_p_value", "coverage", "mean_sd", "mmd",
     )  # fmt: skip
@@ -33,18 +46,14 @@ class Calibration(Kind[CalibrationStudy, CalibrationCell]):
         check_plans(grid)
         return grid
 
-    def rows(self, results: Results) -> list[dict[str, Any]]:
-        """Return one object a cell; see ``Kind.rows``."""
-        return rows(results)
-
-    def files(self, study: CalibrationStudy, results: Results) -> Mapping[str, bytes]:
-        """Return tables, figures and the summary; see ``Kind.files``."""
+    def figures(self, study: CalibrationStudy, results: Results[CalibrationCell]) -> dict[str, bytes]:
+        """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.calibration.charts import charts
 
-        drawn = charts(study, results)
-        return {
-            "results.csv": results_csv(results),
-            "ranks.csv": ranks_csv(results),
-            "summary.md": summary_markdown(study, results, list(drawn)),
-            **drawn,
-        }
+        return charts(study, results)
+
+    def summary(self, study: CalibrationStudy, results: Results[CalibrationCell], figures: Sequence[str]) -> bytes:
+        """Return the summary; see ``Kind.summary``."""
+        from dpbayes_cli.experiments.calibration.summary import summary_markdown
+
+        return summary_markdown(study, results, figures)

@@ -13,6 +13,9 @@ from dpbayes_cli.experiments.file_records import file_digest
 if TYPE_CHECKING:
     import numpy as np
 
+SCORES = ("accuracy", "log_score", "calibration_error")
+ERRORS = ("released_error", "cell_error")
+
 
 @dataclass(frozen=True)
 class ClassificationCell(Cell):

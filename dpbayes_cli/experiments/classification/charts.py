@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.experiments.classification.comparison import Results
+from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.study import ClassificationStudy, Method
 from dpbayes_cli.experiments.stamped import stamped_panels
+from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,7 @@ _SHARE = 0.02
 _PANEL = 4.2
 
 
-def charts(study: ClassificationStudy, results: Results) -> dict[str, bytes]:
+def charts(study: ClassificationStudy, results: Results[ClassificationCell]) -> dict[str, bytes]:
     """Return the figures by their file names."""
     panels = [(name,) for name in study.cases]
     wide = min(len(panels), 2 if len(panels) <= 4 else 3)
@@ -55,7 +56,7 @@ def _figure(panels: list[tuple[str]], wide: int, draw: Callable[[Axes, str], Non
     return stamped_panels(panels, wide, draw, title, share_y=False, panel=_PANEL)
 
 
-def _lines(axes: Axes, name: str, results: Results, measure: str) -> None:
+def _lines(axes: Axes, name: str, results: Results[ClassificationCell], measure: str) -> None:
     """Draw one line a method with its error bars."""
     for k, (method, (color, marker, line)) in enumerate(_STYLES.items()):
         shift = 10.0 ** (_SHARE * (k - 2))

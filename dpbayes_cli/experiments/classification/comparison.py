@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.means import mean_difference
-from dpbayes_cli.experiments.store import FinishedCell
-
-Results = Sequence[tuple[ClassificationCell, FinishedCell]]
+from dpbayes_cli.experiments.tables import Results
 
 CLEAR = 3.0
 """A difference of so many standard errors is called one: among fifty comparisons of equals one in seven errs."""
@@ -57,7 +55,7 @@ def paired(first: Sequence[float], second: Sequence[float], sign: int) -> Differ
     return Difference(*mean_difference(first, second), sign)
 
 
-def differences(name: str, results: Results) -> Iterator[tuple[str, str, Difference]]:
+def differences(name: str, results: Results[ClassificationCell]) -> Iterator[tuple[str, str, Difference]]:
     """Return what is compared, the price and the difference, for all pairs of a case that the study holds."""
     found = {(cell.epsilon, str(cell.method)): result for cell, result in results if cell.name == name}
     prices = list(dict.fromkeys(cell.epsilon for cell, _ in results if cell.name == name and cell.epsilon is not None))

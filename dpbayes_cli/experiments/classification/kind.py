@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dpbayes_cli.experiments.classification.cell import ClassificationCell, cells
-from dpbayes_cli.experiments.classification.comparison import Results
+from dpbayes_cli.experiments.classification.cell import ERRORS, SCORES, ClassificationCell, cells
 from dpbayes_cli.experiments.classification.study import ClassificationStudy, build_classification, check_predicts
 from dpbayes_cli.experiments.kind import Kind
+from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns, with_errors
 
 
 class Classification(Kind[ClassificationStudy, ClassificationCell]):
@@ -19,6 +20,11 @@ class Classification(Kind[ClassificationStudy, ClassificationCell]):
     """
 
     name: ClassVar[str] = "classification"
+    tables: ClassVar[Tables[ClassificationCell]] = Tables(
+        {**CASE, "model": attrgetter("case.model"), **columns("epsilon", "method")},
+        with_errors(*SCORES, "majority", *ERRORS),
+        (*SCORES, "majority", *ERRORS),
+    )
     shown: ClassVar[tuple[str, ...]] = (
         "case", "epsilon", "method", "accuracy", "accuracy_se", "log_score", "calibration_error", "cell_error",
     )  # fmt: skip
@@ -37,21 +43,16 @@ class Classification(Kind[ClassificationStudy, ClassificationCell]):
         check_plans(grid, model_of)
         return grid
 
-    def rows(self, results: Results) -> list[dict[str, Any]]:
-        """Return one object a cell; see ``Kind.rows``."""
-        from dpbayes_cli.experiments.classification.results import rows
-
-        return rows(results)
-
-    def files(self, study: ClassificationStudy, results: Results) -> Mapping[str, bytes]:
-        """Return tables, figures and the summary; see ``Kind.files``."""
+    def figures(self, study: ClassificationStudy, results: Results[ClassificationCell]) -> dict[str, bytes]:
+        """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.classification.charts import charts
-        from dpbayes_cli.experiments.classification.results import results_csv, summary_markdown, trials_csv
 
-        drawn = charts(study, results)
-        return {
-            "results.csv": results_csv(results),
-            "trials.csv": trials_csv(results),
-            "summary.md": summary_markdown(study, results, list(drawn)),
-            **drawn,
-        }
+        return charts(study, results)
+
+    def summary(
+        self, study: ClassificationStudy, results: Results[ClassificationCell], figures: Sequence[str]
+    ) -> bytes:
+        """Return the summary; see ``Kind.summary``."""
+        from dpbayes_cli.experiments.classification.summary import summary_markdown
+
+        return summary_markdown(study, results, figures)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.experiments.cell import Outcome
-from dpbayes_cli.experiments.classification.cell import ClassificationCell
+from dpbayes_cli.experiments.classification.cell import ERRORS, SCORES, ClassificationCell
 from dpbayes_cli.experiments.classification.posteriors import posteriors
 from dpbayes_cli.experiments.classification.records import Records, model_of, records_of, target_of
 from dpbayes_cli.experiments.means import standard_error
@@ -17,9 +17,6 @@ from dpbayes_cli.inference.scores import scores_of
 if TYPE_CHECKING:
     from dpbayes_cli.discrete_network import DiscreteNetwork
     from dpbayes_cli.numeric import Floats
-
-SCORES = ("accuracy", "log_score", "calibration_error")
-ERRORS = ("released_error", "cell_error")
 
 
 def predict_cell(cell: ClassificationCell) -> Outcome:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.experiments.hmm.cell import HmmCell
-from dpbayes_cli.experiments.hmm.results import Results
 from dpbayes_cli.experiments.hmm.study import HmmStudy, Method
 from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.stamped import stamped_panels
 from dpbayes_cli.experiments.store import FinishedCell
+from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ _LINEAR = 1e-3
 """Shortfalls of less are drawn on a linear scale, for they may be negative."""
 
 
-def charts(study: HmmStudy, results: Results) -> dict[str, bytes]:
+def charts(study: HmmStudy, results: Results[HmmCell]) -> dict[str, bytes]:
     """Return the figures by their file names: a panel a case and number of states, a line a method."""
     panels = [(name, states) for name in study.cases for states in study.states]
     wide = min(len(study.states), 3)
@@ -58,7 +58,7 @@ def charts(study: HmmStudy, results: Results) -> dict[str, bytes]:
     return found
 
 
-def _own(results: Results, name: str, states: int) -> list[tuple[HmmCell, FinishedCell]]:
+def _own(results: Results[HmmCell], name: str, states: int) -> list[tuple[HmmCell, FinishedCell]]:
     return [(cell, result) for cell, result in results if (cell.name, cell.states) == (name, states)]
 
 
@@ -69,7 +69,9 @@ def _label(axes: Axes, name: str, states: int, what: str) -> None:
     axes.set_title(f"{name}, {states} state{'s' * (states > 1)}", fontsize=9)
 
 
-def _lines(axes: Axes, own: Results, measured: Callable[[FinishedCell], tuple[float | None, float | None]]) -> None:
+def _lines(
+    axes: Axes, own: Results[HmmCell], measured: Callable[[FinishedCell], tuple[float | None, float | None]]
+) -> None:
     """Draw one line a method with its error bars."""
     for k, (method, (color, marker, line, label)) in enumerate(_STYLES.items()):
         shift = 10.0 ** (_SHARE * (k - 1.5))

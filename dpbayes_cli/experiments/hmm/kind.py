@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from dpbayes_cli.experiments.hmm.cell import HmmCell, cells
-from dpbayes_cli.experiments.hmm.results import Results
 from dpbayes_cli.experiments.hmm.study import HmmStudy, build_hmm, check_study
 from dpbayes_cli.experiments.kind import Kind
+from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns
 
 
 class HiddenMarkovModels(Kind[HmmStudy, HmmCell]):
@@ -19,6 +19,11 @@ class HiddenMarkovModels(Kind[HmmStudy, HmmCell]):
     """
 
     name: ClassVar[str] = "hmm"
+    tables: ClassVar[Tables[HmmCell]] = Tables(
+        {**CASE, **columns("states", "epsilon", "method")},
+        ("power", "log_likelihood", "log_likelihood_se"),
+        ("log_likelihood", "n_test"),
+    )
     shown: ClassVar[tuple[str, ...]] = (
         "case", "states", "epsilon", "method", "power", "log_likelihood", "log_likelihood_se",
     )  # fmt: skip
@@ -36,22 +41,14 @@ class HiddenMarkovModels(Kind[HmmStudy, HmmCell]):
         check_plans(study, grid)
         return grid
 
-    def rows(self, results: Results) -> list[dict[str, Any]]:
-        """Return one object a cell; see ``Kind.rows``."""
-        from dpbayes_cli.experiments.hmm.results import rows
-
-        return rows(results)
-
-    def files(self, study: HmmStudy, results: Results) -> Mapping[str, bytes]:
-        """Return tables, figures and the summary; see ``Kind.files``."""
+    def figures(self, study: HmmStudy, results: Results[HmmCell]) -> dict[str, bytes]:
+        """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.hmm.charts import charts
-        from dpbayes_cli.experiments.hmm.results import results_csv, trials_csv
+
+        return charts(study, results)
+
+    def summary(self, study: HmmStudy, results: Results[HmmCell], figures: Sequence[str]) -> bytes:
+        """Return the summary; see ``Kind.summary``."""
         from dpbayes_cli.experiments.hmm.summary import summary_markdown
 
-        drawn = charts(study, results)
-        return {
-            "results.csv": results_csv(results),
-            "trials.csv": trials_csv(results),
-            "summary.md": summary_markdown(study, results, list(drawn)),
-            **drawn,
-        }
+        return summary_markdown(study, results, figures)

@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.hmm.results import Results
+from dpbayes_cli.experiments.hmm.cell import HmmCell
 from dpbayes_cli.experiments.hmm.study import HmmStudy, Method, model_of
 from dpbayes_cli.experiments.hmm.tempered_chain import record_range
 from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.store import FinishedCell
+from dpbayes_cli.experiments.tables import Results
 
 CLEAR = 3.0
 """A difference of so many standard errors is called one."""
@@ -19,7 +20,7 @@ _Place = tuple[int, str | None, Method]
 _Found = dict[_Place, FinishedCell]
 
 
-def summary_markdown(study: HmmStudy, results: Results, figures: Sequence[str]) -> bytes:
+def summary_markdown(study: HmmStudy, results: Results[HmmCell], figures: Sequence[str]) -> bytes:
     """Return the bytes of ``summary.md``."""
     lines = [
         f"# Study `{study.name}`",
@@ -56,7 +57,7 @@ def _about(study: HmmStudy) -> list[str]:
     return ["\n".join(f"- `{method}`: {said[method]}." for method in said if method in study.methods)]
 
 
-def _case(name: str, study: HmmStudy, results: Results) -> list[str]:
+def _case(name: str, study: HmmStudy, results: Results[HmmCell]) -> list[str]:
     """Return the parts of the summary that a case has."""
     own = [(cell, result) for cell, result in results if cell.name == name]
     found = {(cell.states, cell.epsilon, cell.method): result for cell, result in own}

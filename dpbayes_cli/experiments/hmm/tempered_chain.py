@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.experiments.restricted_rows import draw_restricted
+from dpbayes_cli.inference.state_paths import draw_paths
 from dpbayes_cli.numeric import normalized_rows
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def run_chain(
     states = rng.integers(k, size=shape[:3])
     transition, initial = _links(model, states[:, :0], rng)
     if as_released:
-        states = draw_paths(np.zeros(shape), transition, initial, rng)
+        states = draw_paths(np.zeros(shape), transition, initial, rng)[0]
     emissions = _emissions(model, cells, states, 0.0 if as_released else powers[0], least, rng)
     for power in powers:
         logs = [each @ np.log(rows).swapaxes(1, 2) for each, rows in zip(cells, emissions, strict=True)]
@@ -106,7 +107,7 @@ def run_chain(
         states = (
             draw_in_colours(states, likelihood, transition, initial, rng)
             if as_released
-            else draw_paths(likelihood, transition, initial, rng)
+            else draw_paths(likelihood, transition, initial, rng)[0]
         )
         emissions = _emissions(model, cells, states, power, least, rng)
         transition, initial = _links(model, states, rng)
@@ -128,7 +129,7 @@ def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floa
     n, k = len(states), model.states
     where = np.eye(k)[states]
     pairs = where[:, :, :-1].reshape(n, -1, k).swapaxes(1, 2) @ where[:, :, 1:].reshape(n, -1, k)
-    follows = np.full((k, k), model.transition) + model.stay * np.eye(k) + pairs
+    follows = model.structure.successors + pairs
     return _dirichlet(follows, rng), _dirichlet(model.initial + where[:, :, 0].sum(axis=1), rng)
 
 
@@ -147,35 +148,6 @@ def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floa
     else:
         rows[left] = draw_restricted(flat[left], least, rng)
     return rows.reshape(shape.shape)
-
-
-def draw_paths(log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator) -> Integers:
-    """Draw the states of all sequences of all trials: filter forwards, sample backwards.
-
-    Args:
-        log_likelihood: of what was seen, shape (n_trials, n_sequences, n_steps, n_states).
-        transition, initial: of each trial; see ``Sample``.
-        rng: the generator.
-
-    Returns:
-        Shape (n_trials, n_sequences, n_steps).
-    """
-    *_, n_steps, k = log_likelihood.shape
-    weight = normalized_rows(log_likelihood.reshape(-1, k)).reshape(log_likelihood.shape)
-    filtered = np.empty(weight.shape)
-    ahead = np.broadcast_to(initial[:, None, :], filtered[:, :, 0].shape)
-    for t in range(n_steps):
-        joint = ahead * weight[:, :, t]
-        filtered[:, :, t] = joint / joint.sum(axis=2, keepdims=True)
-        ahead = filtered[:, :, t] @ transition
-    states = np.empty(weight.shape[:3], dtype=np.int64)
-    uniform, trial = rng.random((n_steps, *states.shape[:2], 1)), np.arange(len(states))[:, None]
-    into = transition.swapaxes(1, 2)
-    for t in reversed(range(n_steps)):
-        share = filtered[:, :, t] if t == n_steps - 1 else filtered[:, :, t] * into[trial, states[:, :, t + 1]]
-        reached = np.cumsum(share, axis=2)
-        states[:, :, t] = (uniform[t] * reached[:, :, -1:] >= reached[:, :, :-1]).sum(axis=2)
-    return states
 
 
 def draw_in_colours(

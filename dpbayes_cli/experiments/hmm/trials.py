@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from dpbayes_cli.experiments.cell import Outcome
@@ -11,9 +9,7 @@ from dpbayes_cli.experiments.hmm.cell import HmmCell
 from dpbayes_cli.experiments.hmm.posteriors import Prediction, power_of, predictions
 from dpbayes_cli.experiments.hmm.records import Trial, trials_of
 from dpbayes_cli.experiments.means import standard_error
-
-if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+from dpbayes_cli.inference.state_paths import held_out_log_likelihood
 
 
 def run_trials(cell: HmmCell) -> Outcome:
@@ -34,25 +30,7 @@ def run_trials(cell: HmmCell) -> Outcome:
 
 
 def log_likelihood(trial: Trial, prediction: Prediction) -> float:
-    """Return the log-likelihood of what is held out, a record.
-
-    The records of a cell share its state: their likelihood is the mean over states of the product of their emissions,
-    and over draws, cell by cell. Cells without records add nothing.
-    """
-    cells = sum(
-        each @ np.log(np.maximum(emission, 1e-300)).swapaxes(1, 2)
-        for each, emission in zip(trial.test, prediction.emissions, strict=True)
-    )
-    with np.errstate(divide="ignore"):
-        joint = np.asarray(cells) + np.log(prediction.states[:, trial.held])
-    return float(_log_mean(_log_sum(joint)).sum() / trial.n_test)
-
-
-def _log_sum(values: Floats) -> Floats:
-    """Return the log of the sum of exponentials over states, shape (n_draws, n_cells)."""
-    return np.asarray(np.logaddexp.reduce(values, axis=2))
-
-
-def _log_mean(values: Floats) -> Floats:
-    """Return the log of the mean of exponentials over draws, shape (n_cells,)."""
-    return np.asarray(np.logaddexp.reduce(values, axis=0) - np.log(len(values)))
+    """Return the log-likelihood of what is held out, a record."""
+    counts = np.concatenate(trial.test, axis=1)
+    emissions = np.concatenate(prediction.emissions, axis=2)
+    return held_out_log_likelihood(counts, emissions, prediction.states[:, trial.held]) / trial.n_test

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.experiments.linear_regression.results import Results
+from dpbayes_cli.experiments.linear_regression.cell import LinearCell
 from dpbayes_cli.experiments.linear_regression.study import LinearStudy, Method
 from dpbayes_cli.experiments.stamped import stamped_panels
+from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +17,7 @@ _SHORT: dict[Method, str] = {"truncated-sampler": "sampler", "noise-aware": "noi
 _COLORS = ("tab:red", "tab:orange", "tab:green", "tab:blue", "tab:purple")
 
 
-def charts(study: LinearStudy, results: Results) -> dict[str, bytes]:
+def charts(study: LinearStudy, results: Results[LinearCell]) -> dict[str, bytes]:
     """Return the figure by its file name: a panel a case, a line a method and epsilon."""
 
     def draw(axes: Axes, name: str) -> None:
@@ -40,7 +41,7 @@ def charts(study: LinearStudy, results: Results) -> dict[str, bytes]:
     return {"mse.svg": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.2)}
 
 
-def _line(axes: Axes, found: Results, label: str, style: tuple[str, str, str]) -> None:
+def _line(axes: Axes, found: Results[LinearCell], label: str, style: tuple[str, str, str]) -> None:
     """Draw one line with its error bars."""
     points = [(float(c.prior_variance), r.measures["mse"], r.measures["mse_se"]) for c, r in found]
     if not points:

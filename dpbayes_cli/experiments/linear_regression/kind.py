@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell, cells
-from dpbayes_cli.experiments.linear_regression.results import Results
 from dpbayes_cli.experiments.linear_regression.study import LinearStudy, build_linear
+from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns
 
 
 class LinearRegressions(Kind[LinearStudy, LinearCell]):
@@ -19,6 +19,11 @@ class LinearRegressions(Kind[LinearStudy, LinearCell]):
     """
 
     name: ClassVar[str] = "linear-regression"
+    tables: ClassVar[Tables[LinearCell]] = Tables(
+        {**CASE, **columns("prior_variance", "epsilon", "method")},
+        ("power", "mse", "mse_se", "mean_mse", "mean_mse_se"),
+        ("mse", "mean_mse"),
+    )
     shown: ClassVar[tuple[str, ...]] = (
         "case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse",
     )  # fmt: skip
@@ -31,22 +36,14 @@ class LinearRegressions(Kind[LinearStudy, LinearCell]):
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def rows(self, results: Results) -> list[dict[str, Any]]:
-        """Return one object a cell; see ``Kind.rows``."""
-        from dpbayes_cli.experiments.linear_regression.results import rows
-
-        return rows(results)
-
-    def files(self, study: LinearStudy, results: Results) -> Mapping[str, bytes]:
-        """Return tables, figures and the summary; see ``Kind.files``."""
+    def figures(self, study: LinearStudy, results: Results[LinearCell]) -> dict[str, bytes]:
+        """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.linear_regression.charts import charts
-        from dpbayes_cli.experiments.linear_regression.results import results_csv, trials_csv
+
+        return charts(study, results)
+
+    def summary(self, study: LinearStudy, results: Results[LinearCell], figures: Sequence[str]) -> bytes:
+        """Return the summary; see ``Kind.summary``."""
         from dpbayes_cli.experiments.linear_regression.summary import summary_markdown
 
-        drawn = charts(study, results)
-        return {
-            "results.csv": results_csv(results),
-            "trials.csv": trials_csv(results),
-            "summary.md": summary_markdown(study, results, list(drawn)),
-            **drawn,
-        }
+        return summary_markdown(study, results, figures)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.linear_regression.ball import MASS, ball_radius, likelihood_range
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell, methods_of
-from dpbayes_cli.experiments.linear_regression.results import Results
 from dpbayes_cli.experiments.linear_regression.study import LinearStudy
 from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.store import FinishedCell
+from dpbayes_cli.experiments.tables import Results
 
 CLEAR = 2.0
 """A difference of so many standard errors is called one."""
 
 
-def summary_markdown(study: LinearStudy, results: Results, figures: Sequence[str]) -> bytes:
+def summary_markdown(study: LinearStudy, results: Results[LinearCell], figures: Sequence[str]) -> bytes:
     """Return the bytes of ``summary.md``."""
     lines = [
         f"# Study `{study.name}`",
@@ -48,7 +48,7 @@ def _about_noise_aware(study: LinearStudy) -> list[str]:
     ]
 
 
-def _case(name: str, study: LinearStudy, results: Results) -> list[str]:
+def _case(name: str, study: LinearStudy, results: Results[LinearCell]) -> list[str]:
     """Return the parts of the summary that a case has."""
     own = [(cell, result) for cell, result in results if cell.name == name]
     first = own[0][0].case
@@ -62,7 +62,7 @@ def _case(name: str, study: LinearStudy, results: Results) -> list[str]:
     return [*parts, *(part for part in said if part), *_untempered(own), *_against(study, own)]
 
 
-def _table(study: LinearStudy, own: Results) -> str:
+def _table(study: LinearStudy, own: Results[LinearCell]) -> str:
     """Return a case's cells as a table, one row a prior and method."""
     head = ["v", "Q", "R", "method", *(f"epsilon {epsilon}" for epsilon in study.epsilon)]
     lines = [f"| {' | '.join(head)} |", "|---:|---:|---:|---|" + "---:|" * len(study.epsilon)]
@@ -83,7 +83,7 @@ def _geometry(cell: LinearCell, variance: str) -> tuple[float, float]:
     return radius, likelihood_range(radius, cell.case.residual_sd / cell.case.half_range)
 
 
-def _sampler(epsilon: str, own: Results) -> str:
+def _sampler(epsilon: str, own: Results[LinearCell]) -> str:
     """Return how the truncated sampler does at an epsilon: its best prior, and whether it is worth anything there."""
     found = [(c, r) for c, r in own if c.method == "truncated-sampler" and c.epsilon == epsilon]
     if not found:
@@ -100,7 +100,7 @@ def _sampler(epsilon: str, own: Results) -> str:
     )
 
 
-def _untempered(own: Results) -> list[str]:
+def _untempered(own: Results[LinearCell]) -> list[str]:
     """Return what the ball and a single draw cost, where the likelihood has all of its power."""
     exact = {cell.prior_variance: result for cell, result in own if cell.method == "non-private"}
     apart: dict[str, str] = {}
@@ -116,7 +116,7 @@ def _untempered(own: Results) -> list[str]:
     ]
 
 
-def _against(study: LinearStudy, own: Results) -> list[str]:
+def _against(study: LinearStudy, own: Results[LinearCell]) -> list[str]:
     """Return where noise-aware inference is better than the truncated sampler."""
     found = {(cell.prior_variance, cell.epsilon, cell.method): result for cell, result in own}
     if not {"noise-aware", "truncated-sampler"} <= set(methods_of(study, own[0][0].case)):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.experiments.logistic_regression.comparison import Results, families
+from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
+from dpbayes_cli.experiments.logistic_regression.comparison import families
 from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy, Method
 from dpbayes_cli.experiments.stamped import stamped_panels
+from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,7 +23,7 @@ _STYLES: dict[Method, tuple[str, str, str]] = {
 _TITLES = {"error": "Test error of one draw", "nll": "Mean negative log-likelihood of one draw"}
 
 
-def charts(study: LogisticStudy, results: Results) -> dict[str, bytes]:
+def charts(study: LogisticStudy, results: Results[LogisticCell]) -> dict[str, bytes]:
     """Return the figures by their file names: a row of panels a case, one panel a family of prices."""
     panels = [(name, family) for name in study.cases for family in families(_own(name, results))]
     wide = max((sum(name == first for name, _ in panels) for first in study.cases), default=1)
@@ -36,11 +38,11 @@ def charts(study: LogisticStudy, results: Results) -> dict[str, bytes]:
     return found
 
 
-def _own(name: str, results: Results) -> Results:
+def _own(name: str, results: Results[LogisticCell]) -> Results[LogisticCell]:
     return [(cell, result) for cell, result in results if cell.name == name]
 
 
-def _panel(axes: Axes, name: str, family: str, measure: str, results: Results) -> None:
+def _panel(axes: Axes, name: str, family: str, measure: str, results: Results[LogisticCell]) -> None:
     """Draw one line a method with its error bars, and the true posterior across."""
     own = _own(name, results)
     for method, (color, marker, line) in _STYLES.items():

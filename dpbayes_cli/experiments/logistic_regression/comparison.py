@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
 from dpbayes_cli.experiments.logistic_regression.study import Method
 from dpbayes_cli.experiments.means import mean_difference
-from dpbayes_cli.experiments.store import FinishedCell
+from dpbayes_cli.experiments.tables import Results
 from dpbayes_cli.gibbs_plan import HOTTEST
-
-Results = Sequence[tuple[LogisticCell, FinishedCell]]
 
 CLEAR = 2.0
 """A difference of so many standard errors is called one: of twenty comparisons of equals one errs."""
@@ -56,12 +53,12 @@ class Difference:
         return -1 if value < 0.0 else 1
 
 
-def families(own: Results) -> list[str]:
+def families(own: Results[LogisticCell]) -> list[str]:
     """Return the families of prices of a case, in their order."""
     return list(dict.fromkeys(cell.price.family for cell, _ in own if cell.price is not None))
 
 
-def differences(own: Results, family: str, first: Method, second: Method) -> list[Difference]:
+def differences(own: Results[LogisticCell], family: str, first: Method, second: Method) -> list[Difference]:
     """Return how two methods differ, at each price of a family that both have."""
     found = {
         (cell.price.epsilon, cell.method): (cell, result)

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar
 
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell, cells
-from dpbayes_cli.experiments.logistic_regression.comparison import Results
 from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy, build_logistic
+from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns, with_errors
+
+
+def _family(cell: LogisticCell) -> str | None:
+    return None if cell.price is None else cell.price.family
+
+
+def _epsilon(cell: LogisticCell) -> str | None:
+    return None if cell.price is None else cell.price.epsilon
 
 
 class LogisticRegressions(Kind[LogisticStudy, LogisticCell]):
@@ -19,6 +28,12 @@ class LogisticRegressions(Kind[LogisticStudy, LogisticCell]):
     """
 
     name: ClassVar[str] = "logistic-regression"
+    tables: ClassVar[Tables[LogisticCell]] = Tables(
+        {**CASE, "price": _family, "epsilon": _epsilon, **columns("method")},
+        (*with_errors("error", "nll", "commonest"), "acceptance", "r_hat"),
+        ("error", "nll", "commonest"),
+        {name: attrgetter(f"law.{name}") for name in ("rho", "tau", "radius", "step", "steps")},
+    )
     shown: ClassVar[tuple[str, ...]] = (
         "case", "price", "epsilon", "method", "rho", "tau", "error", "error_se", "nll", "nll_se",
     )  # fmt: skip
@@ -31,22 +46,14 @@ class LogisticRegressions(Kind[LogisticStudy, LogisticCell]):
         """Find every temperature and return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def rows(self, results: Results) -> list[dict[str, Any]]:
-        """Return one object a cell; see ``Kind.rows``."""
-        from dpbayes_cli.experiments.logistic_regression.results import rows
-
-        return rows(results)
-
-    def files(self, study: LogisticStudy, results: Results) -> Mapping[str, bytes]:
-        """Return tables, figures and the summary; see ``Kind.files``."""
+    def figures(self, study: LogisticStudy, results: Results[LogisticCell]) -> dict[str, bytes]:
+        """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.logistic_regression.charts import charts
-        from dpbayes_cli.experiments.logistic_regression.results import results_csv, trials_csv
+
+        return charts(study, results)
+
+    def summary(self, study: LogisticStudy, results: Results[LogisticCell], figures: Sequence[str]) -> bytes:
+        """Return the summary; see ``Kind.summary``."""
         from dpbayes_cli.experiments.logistic_regression.summary import summary_markdown
 
-        drawn = charts(study, results)
-        return {
-            "results.csv": results_csv(results),
-            "trials.csv": trials_csv(results),
-            "summary.md": summary_markdown(study, results, list(drawn)),
-            **drawn,
-        }
+        return summary_markdown(study, results, figures)

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpbayes_cli.experiments import NOT_PRIVATE
+from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
 from dpbayes_cli.experiments.logistic_regression.comparison import (
     CLEAR,
     PAIRS,
     Difference,
-    Results,
     differences,
     families,
 )
 from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy
 from dpbayes_cli.experiments.logistic_regression.temperatures import divergences_of_range
 from dpbayes_cli.experiments.store import FinishedCell
+from dpbayes_cli.experiments.tables import Results
 
 _WHAT = {"error": "test error", "nll": "negative log-likelihood"}
 _CONVERGED = 1.05
 
 
-def summary_markdown(study: LogisticStudy, results: Results, figures: Sequence[str]) -> bytes:
+def summary_markdown(study: LogisticStudy, results: Results[LogisticCell], figures: Sequence[str]) -> bytes:
     """Return the bytes of ``summary.md``."""
     lines = [
         f"# Study `{study.name}`",
@@ -43,7 +44,7 @@ def summary_markdown(study: LogisticStudy, results: Results, figures: Sequence[s
     return ("\n\n".join(lines) + "\n").encode("utf-8")
 
 
-def _curves(results: Results) -> str:
+def _curves(results: Results[LogisticCell]) -> str:
     """Return which of two curves gives the divergence of restricted draws, over the prices of the study."""
     at: dict[str, list[str]] = {"pure": [], "range": []}
     for cell, _ in results:
@@ -58,7 +59,7 @@ def _curves(results: Results) -> str:
     return f"{said}: the first at epsilon {shown}, and otherwise the second"
 
 
-def _case(name: str, results: Results) -> list[str]:
+def _case(name: str, results: Results[LogisticCell]) -> list[str]:
     """Return the parts of the summary that a case has."""
     own = [(cell, result) for cell, result in results if cell.name == name]
     first, found = own[0]
@@ -85,7 +86,7 @@ def _case(name: str, results: Results) -> list[str]:
     return [part for part in parts if part]
 
 
-def _convergence(own: Results) -> str:
+def _convergence(own: Results[LogisticCell]) -> str:
     """Return what is known about the chains that stand for exact draws."""
     watched = [r.measures for _, r in own if r.measures["r_hat"] is not None]
     if not watched:
@@ -99,7 +100,7 @@ def _convergence(own: Results) -> str:
     )
 
 
-def _table(own: Results, family: str) -> str:
+def _table(own: Results[LogisticCell], family: str) -> str:
     """Return the cells of a family of prices as a table."""
     lines = [
         "| epsilon | method | temperature | prior precision | steps | test error | negative log-likelihood |",

@@ -18,7 +18,6 @@ from dpbayes_cli.losses import LogisticLoss
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
 
-SCORES = ("error", "nll")
 _WATCHED_CHAINS = 4
 """Of each trial with records of its own: the first is its draw, the others tell whether it has converged."""
 _GRID = 2.0**-40

@@ -1,4 +1,4 @@
-"""The tables of a classification study and its summary, each stamped NOT PRIVATE."""
+"""The summary of a classification study, stamped NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -6,47 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.classification.comparison import CLEAR, Results, differences
-from dpbayes_cli.experiments.classification.prediction import ERRORS, SCORES
+from dpbayes_cli.experiments.classification.cell import ERRORS, SCORES, ClassificationCell
+from dpbayes_cli.experiments.classification.comparison import CLEAR, differences
 from dpbayes_cli.experiments.classification.records import POLICY, model_of
 from dpbayes_cli.experiments.classification.structure import structure_of
 from dpbayes_cli.experiments.classification.study import ClassificationStudy
-from dpbayes_cli.experiments.stamped import stamped_csv
-
-_PLACE = ("case", "model", "epsilon", "method", "trials")
-_MEASURES = tuple(f"{name}{ending}" for name in (*SCORES, "majority", *ERRORS) for ending in ("", "_se"))
+from dpbayes_cli.experiments.tables import Results
 
 
-def rows(results: Results) -> list[dict[str, Any]]:
-    """Return one object a cell: its place in the grid, and its measures."""
-    return [
-        {
-            **dict(zip(_PLACE, (cell.name, cell.case.model, cell.epsilon, cell.method, cell.trials), strict=True)),
-            **{name: result.measures[name] for name in _MEASURES},
-        }
-        for cell, result in results
-    ]
-
-
-def results_csv(results: Results) -> bytes:
-    """Return the bytes of ``results.csv``: the stamp, the place in the grid, the measures."""
-    return stamped_csv((*_PLACE, *_MEASURES), (row.values() for row in rows(results)))
-
-
-def trials_csv(results: Results) -> bytes:
-    """Return the bytes of ``trials.csv``: what was measured in each trial, one row a trial."""
-    names = (*SCORES, "majority", *ERRORS)
-    table = (
-        (*place, trial, *(None if values is None else values[trial] for values in measured))
-        for cell, result in results
-        for place in [(cell.name, cell.case.model, cell.epsilon, cell.method)]
-        for measured in [[result.trials.get(name) for name in names]]
-        for trial in range(cell.trials)
-    )
-    return stamped_csv((*_PLACE[:-1], "trial", *names), table)
-
-
-def summary_markdown(study: ClassificationStudy, results: Results, figures: Sequence[str]) -> bytes:
+def summary_markdown(study: ClassificationStudy, results: Results[ClassificationCell], figures: Sequence[str]) -> bytes:
     """Return the bytes of ``summary.md``."""
     lines = [
         f"# Study `{study.name}`",
@@ -63,7 +31,7 @@ def summary_markdown(study: ClassificationStudy, results: Results, figures: Sequ
     return ("\n\n".join(lines) + "\n").encode("utf-8")
 
 
-def _case(name: str, results: Results) -> list[str]:
+def _case(name: str, results: Results[ClassificationCell]) -> list[str]:
     """Return the parts of the summary that a case has."""
     own = [(cell, result) for cell, result in results if cell.name == name]
     first, found = own[0][0], own[0][1].measures
@@ -85,7 +53,7 @@ def _labels(compared: Sequence[tuple[str, str, Any]]) -> list[str]:
     return list(dict.fromkeys(label for label, _, _ in compared))
 
 
-def _table(own: Results) -> str:
+def _table(own: Results[ClassificationCell]) -> str:
     """Return a case's cells as a table."""
     lines = [
         "| epsilon | method | accuracy | log score | calibration | error as released | error as taken |",
