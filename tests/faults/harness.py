@@ -1,10 +1,10 @@
 """Kill a release at every step, finish it, and check what must hold. A process of its own; forks one child a run.
 
-``python -m tests.faults.harness single|pairs|terminate|bounds|network DIRECTORY`` prints one JSON summary. All is
-imported before the first fork, so that a run costs a tenth of a second; each child is a real process that dies by a
-real signal. A step is an event that can be seen from outside or that guards one: every statement that the ledger
-executes, every file opened, written, synced, made or renamed, the reading of the data, the noise, the analysis, every
-line printed.
+``python -m tests.faults.harness KIND DIRECTORY`` prints one JSON summary; kinds are single, pairs and terminate of the
+release of a coin, and the keys of ``KINDS``. All is imported before the first fork, so that a run costs a tenth of a
+second; each child is a real process that dies by a real signal. A step is an event that can be seen from outside or
+that guards one: every statement that the ledger executes, every file opened, written, synced, made or renamed, the
+reading of the data, the noise, the analysis, every line printed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sqlite3
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -28,11 +29,13 @@ import opendp.measurements  # noqa: F401 - imported before the fork
 
 import dpbayes_cli.bundle.place as bundle_place
 import dpbayes_cli.bundle.write as bundle_write
+import dpbayes_cli.inference.sequences  # noqa: F401 - imported before the fork
 import dpbayes_cli.release as release_module
 from dpbayes_cli.bundle.document import parse_document, parse_draw
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.main import run
+from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.sources.delimited import DelimitedSource
@@ -69,6 +72,7 @@ class Steps:
         self.around(DelimitedSource, "statistics")
         self.around(PrivateBounds, "choose")
         self.around(Laplace, "release")
+        self.around(Gibbs, "release")
         self.around(release_module, "analysis_of_draw")
         self.around(bundle_place, "write_samples")
         self.around(bundle_place, "report_markdown")
@@ -98,7 +102,7 @@ def run_child(directory: Path, fatal: int, number: int = signal.SIGKILL) -> tupl
             os.dup2(output, 1)
             os.dup2(output, 2)
             os.environ["DPBAYES_LEDGER"] = str(directory / "ledger.sqlite")
-            sys.argv = ["dpbayes", *ARGUMENTS]
+            sys.argv = ["dpbayes", *KIND.arguments]
             steps = Steps(fatal, number, log)
             steps.install()
             try:
@@ -117,28 +121,61 @@ def run_child(directory: Path, fatal: int, number: int = signal.SIGKILL) -> tupl
     return os.waitstatus_to_exitcode(status), counted
 
 
-ARGUMENTS = ["release", "data.csv", "--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
-BOUNDED = ["release", "data.csv", "--model", "gamma-poisson", "--eps", "0.75", "--bounds-epsilon", "0.25",
-           "--bounds-high", "9", "--on-invalid", "impute:0", "--out", "out"]  # fmt: skip
-NETWORK = ["release", "data.csv", "--spec", "../network.yaml", "--out", "out"]
-SPEC = """
+EPSILON = Decimal(1)
+"""The price of each."""
+COIN = "x\n" + "1\n" * 30 + "0\n" * 70
+LOG = "r,m,x\n" + "a,1,0\n" * 20 + "a,2,1\n" * 30 + "b,1,0\n" * 25 + "b,2,0\n" * 25
+NETWORK = """
 model: bayes-net
 privacy: {epsilon: 1}
 domain: {variables: {x: {values: ['0', '1'], impute: '0'}, y: {values: ['0', '1'], impute: '0', parents: [x]}}}
 inference: {samples: 200}
 """
-EPSILON = Decimal(1)
-"""The price of each."""
+HMM = """
+model: hmm
+privacy: {epsilon: 1}
+mechanism: MECHANISM
+domain:
+  sequence: {column: r, values: [a, b], impute: a}
+  time: {column: m, values: ['1', '2'], impute: '1'}
+  features: {x: {values: ['0', '1'], impute: '0'}}
+  states: 2
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is released: the command, its data, its spec, and the files that a bundle has beside those of all."""
+
+    options: tuple[str, ...]
+    data: str = COIN
+    spec: str = ""
+    files: frozenset[str] = frozenset()
+
+    @property
+    def arguments(self) -> list[str]:
+        spec = ["--spec", "../spec.yaml"] if self.spec else []
+        return ["release", "data.csv", *self.options, *spec, "--out", "out"]
+
+
+BOUNDED = ("--model", "gamma-poisson", "--eps", "0.75", "--bounds-epsilon", "0.25", "--bounds-high", "9",
+           "--on-invalid", "impute:0")  # fmt: skip
+KINDS = {
+    "coin": Kind(("--model", "beta-bernoulli", "--eps", "1")),
+    "bounds": Kind(BOUNDED),
+    "network": Kind((), "x,y\n" + "1,0\n" * 30 + "0,1\n" * 70, NETWORK, frozenset({"tables.csv"})),
+    "hmm": Kind(("--chain-sweeps", "50"), LOG, HMM.replace("MECHANISM", "laplace"), frozenset({"states.csv"})),
+    "gibbs": Kind((), LOG, HMM.replace("MECHANISM", "gibbs") + "sampling: {sweeps: 5}\nrecords: 100\n",
+                  frozenset({"states.csv"})),
+}  # fmt: skip
+KIND = KINDS["coin"]
 
 
 def fresh(directory: Path) -> Path:
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "work").mkdir(parents=True)
-    (directory / "network.yaml").write_text(SPEC)
-    if ARGUMENTS is NETWORK:
-        (directory / "work" / "data.csv").write_text("x,y\n" + "1,0\n" * 30 + "0,1\n" * 70)
-    else:
-        (directory / "work" / "data.csv").write_text("x\n" + "1\n" * 30 + "0\n" * 70)
+    (directory / "spec.yaml").write_text(KIND.spec)
+    (directory / "work" / "data.csv").write_text(KIND.data)
     return directory
 
 
@@ -174,8 +211,7 @@ def examine(directory: Path) -> tuple[list[str], bytes | None, dict[str, bytes],
             document, draw = parse_document(bundle["release.json"]), parse_draw(payload)
             if (document.statistics, document.bounds) != (draw.statistics, draw.bounds):
                 wrong.append("the bundle is not of the sealed draw")
-        tables = {"tables.csv"} if ARGUMENTS is NETWORK else set()
-        if set(bundle) != {"release.json", "statistics.csv", "samples.parquet", "report.md"} | tables:
+        if set(bundle) != {"release.json", "statistics.csv", "samples.parquet", "report.md"} | KIND.files:
             wrong.append(f"an incomplete bundle: {sorted(bundle)}")
     if release.stage == "published" and not bundle:
         wrong.append("published, but no bundle")
@@ -233,10 +269,7 @@ def sweep(root: Path, number: int, expected: set[int], *, pairs: bool, patience:
 
 if __name__ == "__main__":
     kind, place = sys.argv[1], Path(sys.argv[2])
-    if kind == "bounds":
-        ARGUMENTS = BOUNDED
-    if kind == "network":
-        ARGUMENTS = NETWORK
+    KIND = KINDS.get(kind, KIND)
     if kind == "terminate":
         summary = sweep(place, signal.SIGTERM, {128 + signal.SIGTERM}, pairs=False)
     else:

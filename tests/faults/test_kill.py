@@ -26,7 +26,11 @@ def sweep(kind: str, place: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["single", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("terminate", "bounds", "network"))]
+    "kind",
+    [
+        "single",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("terminate", "bounds", "network", "hmm", "gibbs")),
+    ],
 )
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
     summary = sweep(kind, tmp_path / "faults")
