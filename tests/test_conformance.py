@@ -420,7 +420,15 @@ def request_for(mechanism: str, name: str, domain: dict[str, Any]) -> tuple[Mode
     return model, Request(policy, n_records=20, support=support, **REQUESTS[mechanism])
 
 
-@pytest.mark.parametrize(("mechanism", "name", "domain"), PAIRS)
+@pytest.mark.parametrize(
+    ("mechanism", "name", "domain"),
+    [
+        pytest.param(*pair, marks=pytest.mark.slow)
+        if pair[0] in {"rdp-diffuse", "rdp-direct"} and pair[1] == "bayes-net"
+        else pair
+        for pair in PAIRS
+    ],
+)
 def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
     mechanism: str, name: str, domain: dict[str, Any]
 ) -> None:

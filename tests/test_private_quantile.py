@@ -109,7 +109,7 @@ def joint_law(law: PrivateBounds, data: Data) -> dict[tuple[int, int], Fraction]
 @pytest.mark.parametrize(
     "quantiles", [(None, Fraction(1, 2)), (None, Fraction(99, 100)), (Fraction(1, 4), Fraction(3, 4))]
 )
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
+@pytest.mark.parametrize("epsilon", [pytest.param("0.1", marks=pytest.mark.slow), "1", "20"])
 @pytest.mark.parametrize(("records", "neighbors"), RELATIONS)
 def test_no_pair_of_neighbors_exceeds_the_charge(
     records: str, neighbors: Neighbors, epsilon: str, quantiles: tuple[Fraction | None, Fraction]

@@ -13,6 +13,7 @@ from dpbayes_cli.bundle.document import json_schema, parse_document
 from dpbayes_cli.bundle.report import report_markdown
 from dpbayes_cli.errors import VerificationError
 from tests.conftest import SAMPLE_DATA, Cli
+from tests.schemas import check_document
 
 SCHEMA = Path(bundle.__file__).parent / "release.schema.json"
 
@@ -35,7 +36,7 @@ def test_every_file_of_a_bundle_says_the_same(arguments: list[str], dpbayes: Cli
     printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments, "--out", "out", "--json").json
     content = Path("out/release.json").read_bytes()
     document = json.loads(content)
-    jsonschema.validate(document, json_schema())
+    check_document(document)
     for key in ("release_id", "account", "model", "mechanism", "statistics", "guarantee", "posterior"):
         assert document[key] == printed[key]
     with Path("out/statistics.csv").open() as file:

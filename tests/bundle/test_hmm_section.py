@@ -8,11 +8,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.document import json_schema, parse_document
+from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.bundle.emissions_plot import MOST_STATES, MOST_VALUES, drawn_values, emissions_plot
 from dpbayes_cli.bundle.files import analysis_of
 from dpbayes_cli.bundle.hmm_section import MOST_FEATURES, hmm_of, hmm_pictures, hmm_section
@@ -26,6 +25,7 @@ from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, te
 from tests.bundle.test_page import EVIL, Page
 from tests.bundle.test_page import check as check_page
 from tests.conftest import Cli
+from tests.schemas import check_document
 
 SMALL = hmm_spec(
     ["=Baghdad", "Kandahar", "<b>Helmand"],
@@ -44,7 +44,7 @@ def test_states_are_in_the_document_and_in_a_table(dpbayes: Cli, monkeypatch: py
     found = files("out")
     assert set(found) == {"release.json", "statistics.csv", "samples.parquet", "states.csv", "report.md"}
     document = json.loads(found["release.json"])
-    jsonschema.validate(document, json_schema())
+    check_document(document)
     states = np.array(document["states"])
     assert states.shape == (3, 4, 2)
     assert states == pytest.approx(states_of(3, 4, 2), rel=5e-6)

@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.document import json_schema, parse_document
+from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.bundle.files import analysis_of, spec_of
 from dpbayes_cli.contracts import Draws, Plan
 from dpbayes_cli.errors import VerificationError
@@ -24,6 +23,7 @@ from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.statistic import Statistics
 from tests.commands.networks import VARIABLES, naive_bayes, people, release, spec_file
 from tests.conftest import Cli
+from tests.schemas import check_document
 
 SEQUENCES, STEPS, N = 3, 4, 200
 HMM: dict[str, Any] = {
@@ -80,7 +80,7 @@ def test_the_ledger_holds_what_was_planned(
     assert ("laplace_scale" in planned["parameters"]) == (spec["model"] == "hmm")
     assert release(dpbayes, file, spec).code == 0
     document = json.loads(Path(out, "release.json").read_text())
-    jsonschema.validate(document, json_schema())
+    check_document(document)
     assert document["parameters"] == planned["parameters"]
     assert document["guarantee"]["epsilon"] == planned["guarantee"]["epsilon"] == 2
     assert not document["inference"]["exact"]
@@ -128,7 +128,7 @@ def test_a_log_weight_is_paid_for_and_released(dpbayes: Cli, data: dict[str, Pat
     sampling = {"sweeps": 20, "kernel": "annealed", "log_weight_epsilon": "0.5"}
     printed = release(dpbayes, data["hmm"], {**HMM, "sampling": sampling}).json
     content = json.loads(Path("out", "release.json").read_text())
-    jsonschema.validate(content, json_schema())
+    check_document(content)
     assert printed["guarantee"]["epsilon"] == 2
     assert content["guarantee"]["parts"][-1]["kind"] == "pure"
     assert content["guarantee"]["parts"][-1]["epsilon"] == 0.5

@@ -10,14 +10,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from dpbayes_cli.bundle.document import json_schema
 from dpbayes_cli.models.bayes_net import BayesNet
 from dpbayes_cli.registry import mechanism_names, mechanism_type, serves
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release, spec_file
 from tests.conftest import Cli
+from tests.schemas import check_document
 
 N = 600
 CELLS = 2 + 2 * (3 + 2 + 4)
@@ -84,7 +83,7 @@ def test_every_mechanism_releases_networks(dpbayes: Cli, data: Path, mechanism: 
         del spec["domain"]["variables"]["age"]
     printed = release(dpbayes, data, spec)
     found = document()
-    jsonschema.validate(found, json_schema())
+    check_document(found)
     assert list(printed.json["posterior"]) == list(found["posterior"])
     drawn = named(mechanism).startswith(DRAWN)
     assert ("tables.csv" in files()) != drawn
@@ -267,7 +266,7 @@ def test_weights_divide_the_noise(dpbayes: Cli, data: Path) -> None:
     scales = {item["name"].split("[")[1].split("=")[0]: item["noise_scale"] for item in document()["statistics"]}
     assert scales["kind"] == scales["flag"] == scales["class"] == pytest.approx(6 * scales["age"])
     assert 2 * sum(1 / scale for scale in scales.values()) == pytest.approx(1.0)
-    jsonschema.validate(document(), json_schema())
+    check_document(document())
     refused = release(
         dpbayes, data, naive_bayes(domain={"target": "class", "variables": variables}, mechanism="fourier-laplace"),
         out="refused",

@@ -32,6 +32,7 @@ from dpbayes_cli.tempering import Tempering, tempered
 from tests.statistical import assert_follows
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)
+SLOW = pytest.mark.slow
 SELECTIONS: tuple[Selection, ...] = ("exponential", "permute-and-flip")
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 MODELS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
@@ -100,7 +101,7 @@ def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]],
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("epsilon", ["0.1", "1", "20", "100"])
+@pytest.mark.parametrize("epsilon", [pytest.param("0.1", marks=SLOW), "1", pytest.param("20", marks=SLOW), "100"])
 @pytest.mark.parametrize(("model", "support"), MODELS, ids=IDS)
 def test_no_pair_of_neighbors_exceeds_the_charge(
     model: OneParameterFamily, support: tuple[float, float], epsilon: str, selection: Selection

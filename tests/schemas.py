@@ -1,0 +1,43 @@
+"""The two JSON schemas, each built and checked once a process."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import jsonschema
+
+from dpbayes_cli.bundle import document
+from dpbayes_cli.spec import release_spec
+
+
+@cache
+def _documents() -> jsonschema.Draft202012Validator:
+    schema = document.json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@cache
+def _specs() -> jsonschema.Draft202012Validator:
+    schema = release_spec.json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def check_document(content: Any) -> None:
+    """Refuse what is no release document by its schema.
+
+    Raises:
+        jsonschema.ValidationError: it is none.
+    """
+    _documents().validate(content)
+
+
+def check_spec(content: Any) -> None:
+    """Refuse what is no spec by its schema, as an editor would.
+
+    Raises:
+        jsonschema.ValidationError: it is none.
+    """
+    _specs().validate(content)
