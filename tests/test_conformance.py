@@ -424,7 +424,7 @@ def request_for(mechanism: str, name: str, domain: dict[str, Any]) -> tuple[Mode
     ("mechanism", "name", "domain"),
     [
         pytest.param(*pair, marks=pytest.mark.slow)
-        if pair[0] in {"rdp-diffuse", "rdp-direct"} and pair[1] == "bayes-net"
+        if pair[:2] in {("rdp-diffuse", "bayes-net"), ("rdp-direct", "bayes-net"), ("ops", "linear-regression")}
         else pair
         for pair in PAIRS
     ],

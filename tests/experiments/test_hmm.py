@@ -190,6 +190,7 @@ def test_the_summary_says_who_wins(whole: Path) -> None:
     assert "2 states against one**, `ops`" in text
 
 
+@pytest.mark.slow
 def test_the_numbers_depend_on_neither_processes_nor_order(
     records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
     assert exact < mse[1.0, 1000.0] < mse[1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_the_numbers_depend_on_neither_processes_nor_order(
     whole: Path, place_with_records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
     assert same.loc["rdp-diffuse", "error"] == same.loc["rdp-concentrated", "error"], "both are the true posterior"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_figures")
 def test_the_numbers_depend_on_neither_processes_nor_order(
     whole: Path, place_with_records: Path, tmp_path: Path

@@ -263,6 +263,7 @@ def test_a_dropped_feature_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch)
     assert joint_p_values(DiscreteLaplace(1.0), 400, complete=True, sweeps=2).min() < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often")
 def test_a_swapped_row_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = draw_paths

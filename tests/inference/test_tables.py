@@ -143,7 +143,9 @@ BUGS = [
 ]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize(
+    "bug", [*BUGS[:3], *(pytest.param(bug, marks=pytest.mark.slow) for bug in BUGS[3:])], ids=lambda bug: bug.__name__
+)
 def test_a_planted_bug_is_caught(bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     bug(monkeypatch)
     assert largest_z(final_counts(TINY, 250)) > 6.5
@@ -269,6 +271,7 @@ def test_equal_generators_give_equal_posteriors() -> None:
     assert left.marginals != solve(small_network().tables, seed=3).marginals
 
 
+@pytest.mark.slow
 def test_a_table_does_not_depend_on_its_neighbours() -> None:
     """Means and sds as those of the table alone: 6 standard errors at the 400 effective draws of each, about 1e-7."""
     network = small_network().tables
