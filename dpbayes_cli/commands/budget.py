@@ -68,9 +68,12 @@ def command() -> None:
 @click.option("--basic", is_flag=True, help="With --delta: basic composition alone, no Renyi orders.")
 @click.option("--gaussian", is_flag=True, help="With --delta: Gaussian DP alone, its largest total that keeps both.")
 @click.option("--neighbors", default="replace-one", metavar="RELATION", help="replace-one [default] or add-remove.")
+@click.option("--unit", metavar="COLUMN", help="The column that says whose a record is [each is a unit of its own].")
 @ledger_option
 @output_options
-def open_(account: str, neighbors: str, ledger_path: Path | None, as_json: bool, **total: Any) -> None:
+def open_(
+    account: str, neighbors: str, unit: str | None, ledger_path: Path | None, as_json: bool, **total: Any
+) -> None:
     """Open ACCOUNT with a stated total, in one notion of privacy.
 
     \b
@@ -88,11 +91,13 @@ def open_(account: str, neighbors: str, ledger_path: Path | None, as_json: bool,
         check_name(account)
         if neighbors not in {*Neighbors}:
             raise ValueError(f"--neighbors is {neighbors!r}: replace-one or add-remove")
+        if unit is not None and unit != printable(unit):
+            raise ValueError("--unit holds a control character")
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
     budget = stated_budget(**total)
-    _print_account(open_ledger(ledger_path).open_account(account, budget, relation), as_json=as_json)
+    _print_account(open_ledger(ledger_path).open_account(account, budget, relation, unit), as_json=as_json)
 
 
 @command.command("amend")
@@ -125,11 +130,12 @@ def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
         emit_json({"ledger": ledger.location, "head": _head(state), "accounts": listed})
         return
     emit_table(
-        ["account", "neighbors", "budget", "spent", "remaining", "releases"],
+        ["account", "neighbors", "unit", "budget", "spent", "remaining", "releases"],
         [
             [
                 item.name,
                 str(item.neighbors),
+                item.unit or "record",
                 _components(_described(item)["budget"]),
                 _components(_described(item)["spent"]),
                 _components(_described(item)["remaining"]),
@@ -247,12 +253,15 @@ def _head(state: State) -> dict[str, Any]:
 
 
 def _print_account(account: Account, *, as_json: bool) -> None:
+    from dpbayes_cli.ledger.charging import unit_text
+
     described = _described(account)
     if as_json:
         emit_json(described)
         return
     emit(
-        f"account {account.name}: {_components(described['budget'])} under {account.neighbors} neighbours, "
+        f"account {account.name}: {_components(described['budget'])} under {account.neighbors} neighbours of "
+        f"{unit_text(account.unit)}, "
         f"remaining {_components(described['remaining'])}"
     )
 
@@ -264,6 +273,7 @@ def _described(account: Account) -> dict[str, Any]:
     return {
         "account": account.name,
         "neighbors": str(account.neighbors),
+        "unit": account.unit,
         "opened": account.opened,
         "by_default": account.by_default,
         "kind": account.budget.kind,

@@ -51,6 +51,14 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--neighbors",),
         {"metavar": "RELATION", "help": "replace-one [default] or add-remove."},
     ),
+    "privacy.unit.column": (
+        ("--unit",),
+        {"metavar": "COLUMN", "help": "The column that says whose a record is [each is a unit of its own]."},
+    ),
+    "privacy.unit.max_contributions": (
+        ("--max-contributions",),
+        {"metavar": "K", "help": "Records of a unit that count [1]; others are left out."},
+    ),
     "dataset": (("--dataset",), {"metavar": "NAME", "help": "The account that pays [the file's stem]."}),
     "column": (("--column",), {"metavar": "NAME", "help": "The column; implied where there is one."}),
     "on_invalid": (

@@ -110,6 +110,7 @@ def _assumed(question: Question) -> list[str]:
     return [
         f"account {question.account}",
         f"{spec.privacy.neighbors} neighbours",
+        *([] if spec.privacy.unit is None else [f"privacy unit {spec.privacy.unit.column!r}"]),
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
         *([] if private is None else [f"bounds near the {private.described()} of the data"]),
