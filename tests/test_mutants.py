@@ -607,6 +607,36 @@ MUTANTS = {
         "return log_table(cover, after, bits)",
         "tests/test_log_weight.py::test_the_mean_weight_is_the_evidence",
     ),
+    "a unit of several records at the price of one": (
+        "statistic.py",
+        "    k = policy.contributions\n",
+        "    k = 1\n",
+        "tests/test_conformance.py::test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness",
+    ),
+    "the null record forgotten where units have several": (
+        "columns.py",
+        "return self.impute is not None and self.contributions == 1",
+        "return self.impute is not None",
+        "tests/test_conformance.py::test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness",
+    ),
+    "a record too many of each unit": (
+        "sources/contributions.py",
+        "WHERE place <= {self._bound.most}",
+        "WHERE place <= {self._bound.most} + 1",
+        "tests/sources/test_contributions.py::test_what_is_kept_is_what_the_reference_keeps",
+    ),
+    "units of each file by itself": (
+        "sources/parquet.py",
+        "if self._name_of_unit is not None:  # a unit may have records in several files",
+        "if self._name_of_unit is not None and len(self._location.paths) == 1:",
+        "tests/sources/test_contributions.py::test_neither_order_nor_partition_matters",
+    ),
+    "equal records with one lot": (
+        "sources/contributions.py",
+        "|| ',' || twin || ',' || item)",
+        "|| ',1,' || item)",
+        "tests/sources/test_contributions.py::test_every_record_of_a_unit_is_kept_as_often",
+    ),
     "metropolis in place of barker": (
         "barker_walk.py",
         "return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]",
@@ -635,6 +665,7 @@ MUTANTS = {
 
 
 OFTEN = {
+    "a unit of several records at the price of one",
     "one state charged where two change",
     "sensitivity halved (binary)",
     "clamp removed: an undeclared value counts", "published before it is sealed",
