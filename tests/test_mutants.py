@@ -236,7 +236,7 @@ MUTANTS = {
     ),
     "the number of records shown under add-remove": (
         "release.py",
-        "n_records = evidence.n_records if public else None",
+        "n_records = evidence.n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None",
         "n_records = evidence.n_records",
         "tests/bundle/test_document.py::test_the_number_of_records_is_nowhere_under_add_remove",
     ),
@@ -617,12 +617,12 @@ MUTANTS = {
         "columns.py",
         "return self.impute is not None and self.contributions == 1",
         "return self.impute is not None",
-        "tests/test_conformance.py::test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness",
+        "tests/commands/test_units.py::test_the_number_of_records_is_private_where_invalid_values_are_imputed_too",
     ),
     "a record too many of each unit": (
         "sources/contributions.py",
-        "WHERE place <= {self._bound.most}",
-        "WHERE place <= {self._bound.most} + 1",
+        "{ticket}, {most}))",
+        "{ticket}, {most + 1}))",
         "tests/sources/test_contributions.py::test_what_is_kept_is_what_the_reference_keeps",
     ),
     "units of each file by itself": (

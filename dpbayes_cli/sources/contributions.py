@@ -44,7 +44,9 @@ class UnitBound:
 def unit_expression(text: str) -> str:
     """Return the expression of a record's unit: its text without blanks around it, integers in their normal form."""
     stripped = f"trim({text}, {literal(BLANKS)})"
-    return f"coalesce(regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)}), '')"
+    whole = f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})"
+    plain = f"left({stripped}, 1) NOT IN ('+', '-', '0') AND NOT contains({stripped}, '.')"
+    return f"coalesce(CASE WHEN {plain} THEN {stripped} ELSE {whole} END, '')"
 
 
 class BoundedReader:
@@ -82,13 +84,17 @@ class BoundedReader:
         codes = (any_code_expression(name, column) for name, column in zip(names, self.columns, strict=True))
         # the number of codes is fixed, and the unit comes last: no two pairs of a unit and codes have one text
         item = "".join(f"coalesce(CAST({code} AS VARCHAR), '') || ',' || " for code in codes) + "unit"
-        kept = ", ".join(names)
-        ticket = f"sha256({literal(self._bound.key)} || ',' || twin || ',' || item)"
         rows = f"SELECT {texts}, {unit_expression(cells.unit)} AS unit FROM {cells.relation}"
-        items = f"SELECT {kept}, unit, {item} AS item FROM ({rows})"
-        twins = f"SELECT {kept}, unit, item, row_number() OVER (PARTITION BY item) AS twin FROM ({items})"
-        ranked = f"SELECT {kept}, row_number() OVER (PARTITION BY unit ORDER BY {ticket}) AS place FROM ({twins})"
-        return f"(SELECT {kept} FROM ({ranked}) WHERE place <= {self._bound.most})"
+        items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows})"
+        anyone = ", ".join(f"any_value({name}) AS {name}" for name in names)  # of records that are the same
+        groups = f"SELECT {anyone}, unit, item, count(*) AS n FROM ({items}) GROUP BY unit, item"
+        twins = f"SELECT *, unnest(range(n)) AS twin FROM ({groups})"
+        ticket = f"sha256({literal(self._bound.key)} || ',' || twin || ',' || item)"
+        record = f"struct_pack({', '.join(f'{name} := {name}' for name in names)})"
+        most = self._bound.most
+        drawn = f"unnest(arg_min({record}, {ticket}, {most}))" if most > 1 else f"arg_min({record}, {ticket})"
+        chosen = f"SELECT {drawn} AS one FROM ({twins}) GROUP BY unit"
+        return f"(SELECT {', '.join(f'one.{name} AS {name}' for name in names)} FROM ({chosen}))"
 
 
 class UnitCounter:

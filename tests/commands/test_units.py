@@ -45,6 +45,14 @@ def test_noise_grows_with_the_contributions(dpbayes: Cli, visits: Path) -> None:
     assert dpbayes("report", "out").code == 0
 
 
+def test_the_number_of_records_is_private_where_invalid_values_are_imputed_too(dpbayes: Cli, visits: Path) -> None:
+    document = released(dpbayes, visits, "--max-contributions", "2", "--eps", "1", "--on-invalid", "impute:0")
+    statistics = document["statistics"]
+    assert isinstance(statistics, list)
+    assert [item["name"] for item in statistics] == ["successes", "failures"]
+    assert document["n_records"] is None
+
+
 def test_one_record_a_unit_is_a_public_number_of_them(dpbayes: Cli, visits: Path) -> None:
     document = released(dpbayes, visits, "--eps", "1")
     assert document["n_records"] == N
