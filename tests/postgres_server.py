@@ -38,8 +38,7 @@ max_wal_size = 64MB
 min_wal_size = 32MB
 shared_buffers = 32MB
 autovacuum = off
-wal_level = minimal
-max_wal_senders = 0
+max_wal_senders = 1
 """
 
 
@@ -66,6 +65,22 @@ class Server:
         with self.connect(database) as connection:
             cursor = connection.execute(statement)
             return list(cursor.fetchall()) if cursor.description else []
+
+    @contextmanager
+    def setting(self, name: str, value: str) -> Iterator[None]:
+        """Run with another setting of the whole server."""
+        before = self.execute(f"SHOW {name}")
+        self._set(f"ALTER SYSTEM SET {name} = '{value}'", name, [(value,)])
+        try:
+            yield
+        finally:
+            self._set(f"ALTER SYSTEM RESET {name}", name, before)
+
+    def _set(self, statement: str, name: str, expected: list[tuple[Any, ...]]) -> None:
+        self.execute(statement)
+        self.execute("SELECT pg_reload_conf()")
+        while self.execute(f"SHOW {name}") != expected:
+            time.sleep(0.01)
 
     @contextmanager
     def database(self) -> Iterator[str]:
@@ -96,7 +111,7 @@ def running() -> Iterator[Server]:
         os.chown(directory, owner.pw_uid, owner.pw_gid)
         binaries = _reachable(binaries, directory, owner)
         data = directory / "data"
-        initialize = [binaries / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8",
+        initialize = [str(binaries / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=UTF8",
                       "--locale=C", "--no-sync", "--wal-segsize=16"]  # fmt: skip
         subprocess.run(initialize, check=True, stdout=subprocess.DEVNULL, cwd=place, **_as(owner))
         (data / "pg_hba.conf").write_text(_ACCESS)
@@ -155,7 +170,8 @@ def _as(owner: pwd.struct_passwd) -> dict[str, Any]:
 def _reachable(binaries: Path, directory: Path, owner: pwd.struct_passwd) -> Path:
     """Return binaries that the server's user can run: a copy, where they are in a directory of root's."""
     with suppress(PermissionError):
-        subprocess.run([binaries / "postgres", "-V"], check=True, stdout=subprocess.DEVNULL, cwd=directory, **_as(owner))
+        command = [str(binaries / "postgres"), "-V"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=directory, **_as(owner))
         return binaries
     shutil.copytree(binaries.parent, directory / "installed", symlinks=True)
     for path in (directory / "installed").rglob("*"):

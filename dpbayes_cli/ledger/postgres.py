@@ -71,7 +71,7 @@ _REASONS = {
     "53": ("the server has no room left: disk, memory or connections", "run the same command again when it has"),
     "55P03": ("another process holds it", "run the same command again"),
     "57014": ("the server gave up or was told to", "run the same command again"),
-    "57": ("the server is stopping or starting", "run the same command again"),
+    "57": ("the server ended the session", "run the same command again"),
 }
 """What an SQLSTATE means here, by its class or in full; the driver's own texts are never shown."""
 
@@ -169,11 +169,13 @@ class PostgresStorage(Storage):
 
     def _has_tables(self, connection: psycopg.Connection[Any]) -> bool:
         rows = connection.execute(
-            "SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
-            "WHERE nspname = %s AND relname = ANY(%s)",
+            "SELECT relname, has_schema_privilege(pg_namespace.oid, 'USAGE') FROM pg_class "
+            "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s AND relname = ANY(%s)",
             [self._address.schema, sorted(_TABLES)],
-        )
-        found = {name for (name,) in rows}
+        ).fetchall()
+        if not all(allowed for _, allowed in rows):
+            raise _driver().errors.InsufficientPrivilege
+        found = {name for name, _ in rows}
         if found and found != _TABLES:
             raise LedgerError(
                 f"{self.location!r} is not a dpbayes ledger, or not all of one",
@@ -185,7 +187,8 @@ class PostgresStorage(Storage):
         """Create the ledger whole; of several that begin at once, one does."""
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
         try:
-            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"dpbayes {self._address.schema}"])
+            alone = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+            connection.execute(alone, [f"dpbayes {self._address.schema}"])
             if not self._has_tables(connection):
                 schema = f'"{self._address.schema}"'
                 named = "SELECT 1 FROM pg_namespace WHERE nspname = %s"

@@ -31,7 +31,7 @@ _OPTIONS = {
 }
 """What a URL may set beside the place. ``options`` is not among them: it could make commits less durable."""
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
-_PASSWORDS = "the password belongs in $PGPASSWORD or in the file that $PGPASSFILE names"  # noqa: S105 - says where to
+_PASSWORDS = "the password belongs in $PGPASSWORD or in the file that $PGPASSFILE names"
 
 
 @dataclass(frozen=True)
