@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.place import storage_at
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.conftest import Cli
+from tests.conftest import ROOT, Cli
 from tests.ledger.books import PostgresBooks, charge, walk
 from tests.postgres_server import Server
 
@@ -280,21 +281,13 @@ def role(books: PostgresBooks) -> Iterator[str]:
     books.server.execute("DROP ROLE clerk")
 
 
-RIGHTS = (
-    "GRANT USAGE ON SCHEMA dpbayes TO clerk",
-    "GRANT SELECT, INSERT ON dpbayes.entries, dpbayes.payloads TO clerk",
-    "GRANT SELECT, UPDATE ON dpbayes.meta TO clerk",
-)
-
-
-def test_a_role_that_may_only_append_can_release_and_one_without_rights_is_told(
-    books: PostgresBooks, role: str
-) -> None:
+def test_the_rights_that_the_readme_gives_are_those_that_a_release_needs(books: PostgresBooks, role: str) -> None:
     import psycopg
 
+    (rights,) = re.findall(r"^```sql\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     walk(books.ledger, charge())
     clerk = Ledger(storage_at(books.server.url(books.database, role)))
-    for right in RIGHTS:
+    for right in rights.replace("analyst", role).splitlines():
         with pytest.raises(LedgerError, match="lacks a right"):
             walk(clerk, charge("0.5"))
         books.server.execute(right, books.database)
