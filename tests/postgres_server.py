@@ -169,15 +169,18 @@ def _as(owner: pwd.struct_passwd) -> dict[str, Any]:
 
 def _reachable(binaries: Path, directory: Path, owner: pwd.struct_passwd) -> Path:
     """Return binaries that the server's user can run: a copy, where they are in a directory of root's."""
-    with suppress(PermissionError):
+    with suppress(PermissionError, subprocess.CalledProcessError):
         command = [str(binaries / "postgres"), "-V"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=directory, **_as(owner))
+        subprocess.run(command, check=True, capture_output=True, cwd=directory, **_as(owner))
         return binaries
-    shutil.copytree(binaries.parent, directory / "installed", symlinks=True)
-    for path in (directory / "installed").rglob("*"):
+    package = binaries.parents[1]
+    installed = directory / "installed"
+    for part in (binaries.parent, package.with_name(f"{package.name}.libs")):  # the libraries of a wheel lie beside it
+        if part.is_dir():
+            shutil.copytree(part, installed / part.relative_to(package.parent), symlinks=True)
+    for path in (installed, *installed.rglob("*")):
         os.chown(path, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
-    os.chown(directory / "installed", owner.pw_uid, owner.pw_gid)
-    return directory / "installed" / "bin"
+    return installed / binaries.relative_to(package.parent)
 
 
 def _memory() -> str | None:

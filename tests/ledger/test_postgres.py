@@ -73,6 +73,30 @@ def test_a_server_that_does_not_sync_is_refused(books: PostgresBooks) -> None:
     assert not books.storage.exists
 
 
+def test_a_standby_is_refused(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk(books.ledger, charge())
+    monkeypatch.setattr(module, "_SESSION", module._SESSION.replace("pg_is_in_recovery()", "NOT pg_is_in_recovery()"))
+    for use in (lambda: books.ledger.reserve(charge()), books.ledger.state):
+        with pytest.raises(LedgerError, match="standby"):
+            use()
+
+
+def test_a_session_that_is_not_the_one_that_was_prepared_writes_nothing(
+    books: PostgresBooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a pooler that hands out single transactions: the settings of a durable commit would be lost."""
+    walk(books.ledger, charge())
+    prepare = module.PostgresStorage._prepare
+
+    def forgotten(self: Any, connection: Any) -> None:
+        prepare(self, connection)
+        connection.execute("RESET ALL")
+
+    monkeypatch.setattr(module.PostgresStorage, "_prepare", forgotten)
+    with pytest.raises(LedgerError, match="not those of a ledger"):
+        books.ledger.reserve(charge("0.5"))
+
+
 def test_a_writer_sees_what_the_one_before_it_wrote(books: PostgresBooks) -> None:
     """The snapshot is taken after the lock is held: else the second would see an old ledger."""
     books.ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
