@@ -417,6 +417,7 @@ def test_the_password_comes_from_the_environment_or_a_file_and_is_never_shown(
     assert PASSWORD.encode() not in written
 
 
+@pytest.mark.usefixtures("postgres")
 def test_a_server_that_is_not_there_is_named_without_the_words_of_the_driver(dpbayes: Cli, place: Path) -> None:
     result = dpbayes("budget", "show", "--ledger", f"postgresql://ada@{str(place).replace('/', '%2F')}/clinic", "-vv")
     assert result.code == LedgerError.exit_code
