@@ -228,6 +228,24 @@ MUTANTS = {
         "            if stored is not None:\n                return payload\n",
         "tests/ledger/test_ledger.py::test_the_first_payload_wins_and_the_loser_gets_it_back",
     ),
+    "the lock taken after the snapshot": (
+        "ledger/postgres.py",
+        'connection.execute("LOCK TABLE meta IN EXCLUSIVE MODE")\n                self._check_schema(connection)\n',
+        'self._check_schema(connection)\n                connection.execute("LOCK TABLE meta IN EXCLUSIVE MODE")\n',
+        "tests/ledger/test_postgres.py::test_a_writer_sees_what_the_one_before_it_wrote",
+    ),
+    "a commit that was not confirmed believed": (
+        "ledger/postgres.py",
+        'if not done or "WARNING" in warnings:',
+        "if not done:",
+        "tests/ledger/test_postgres.py::test_a_commit_that_is_not_confirmed_is_said_to_be_unknown_and_found_by_the_same_call",
+    ),
+    "commits that are not waited for": (
+        "ledger/postgres.py",
+        "set_config('synchronous_commit', 'on', false)",
+        "set_config('synchronous_commit', 'off', false)",
+        "tests/ledger/test_postgres.py::test_a_writer_is_serializable_and_its_commit_durable_whatever_others_set",
+    ),
     "the chain is not checked": (
         "ledger/ledger.py",
         "if findings := broken_links(entries) + state.findings:",

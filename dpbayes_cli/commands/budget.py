@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -72,7 +71,7 @@ def command() -> None:
 @ledger_option
 @output_options
 def open_(
-    account: str, neighbors: str, unit: str | None, ledger_path: Path | None, as_json: bool, **total: Any
+    account: str, neighbors: str, unit: str | None, ledger_place: str | None, as_json: bool, **total: Any
 ) -> None:
     """Open ACCOUNT with a stated total, in one notion of privacy.
 
@@ -97,7 +96,7 @@ def open_(
     except ValueError as error:
         raise SpecError(str(error)) from None
     budget = stated_budget(**total)
-    _print_account(open_ledger(ledger_path).open_account(account, budget, relation, unit), as_json=as_json)
+    _print_account(open_ledger(ledger_place).open_account(account, budget, relation, unit), as_json=as_json)
 
 
 @command.command("amend")
@@ -106,23 +105,23 @@ def open_(
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the history.")
 @ledger_option
 @output_options
-def amend(account: str, reason: str, ledger_path: Path | None, as_json: bool, **totals: Decimal | None) -> None:
+def amend(account: str, reason: str, ledger_place: str | None, as_json: bool, **totals: Decimal | None) -> None:
     """Change the total of ACCOUNT, never below what is spent."""
     changes = {name: total for name, total in totals.items() if total is not None}
     if not changes:
         raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")
     if not reason.strip() or reason != printable(reason):
         raise click.UsageError("--reason must say something, without control characters")
-    _print_account(open_ledger(ledger_path).amend(account, changes, reason), as_json=as_json)
+    _print_account(open_ledger(ledger_place).amend(account, changes, reason), as_json=as_json)
 
 
 @command.command("show")
 @click.argument("account", required=False)
 @ledger_option
 @output_options
-def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
+def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show what ACCOUNT (or every account) may spend, has spent and has left."""
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     state = ledger.state()
     accounts = [_known(state, account)] if account else list(state.accounts.values())
     if as_json:
@@ -162,9 +161,9 @@ def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
 @click.argument("account", required=False)
 @ledger_option
 @output_options
-def history(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
+def history(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """List every entry of ACCOUNT (or of all accounts) in order."""
-    state = open_ledger(ledger_path)
+    state = open_ledger(ledger_place)
     verified = state.state()
     if account:
         _known(verified, account)
@@ -194,11 +193,11 @@ def history(account: str | None, ledger_path: Path | None, as_json: bool) -> Non
 @command.command("verify")
 @ledger_option
 @output_options
-def verify(ledger_path: Path | None, as_json: bool) -> None:
+def verify(ledger_place: str | None, as_json: bool) -> None:
     """Check the chain, the protocol, the totals and the sealed payloads; exit 7 if anything is wrong."""
     from dpbayes_cli.errors import VerificationError
 
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     findings, state = ledger.findings()
     if as_json:
         emit_json({"ledger": ledger.location, "ok": not findings, "head": _head(state), "findings": findings})
@@ -212,9 +211,9 @@ def verify(ledger_path: Path | None, as_json: bool) -> None:
 @command.command("export")
 @ledger_option
 @output_options
-def export(ledger_path: Path | None, as_json: bool) -> None:
+def export(ledger_place: str | None, as_json: bool) -> None:
     """Print the whole chain: JSON lines, or with --json one document. The sealed payloads are not in it."""
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     state = ledger.state()
     entries = [
         {"sequence": entry.sequence, "body": entry.body, "hash": entry.hash}

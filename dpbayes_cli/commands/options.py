@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -193,19 +192,19 @@ def ledger_option(function: Command) -> Command:
     """Add ``--ledger``."""
     return click.option(
         "--ledger",
-        "ledger_path",
-        type=click.Path(path_type=Path),
+        "ledger_place",
+        type=click.Path(),
         metavar="FILE",
-        help="The ledger [$DPBAYES_LEDGER, else in the user's state directory].",
+        help="The ledger, a file or postgresql://USER@HOST/DB [$DPBAYES_LEDGER, else in the user's state directory].",
     )(function)
 
 
-def open_ledger(path: Path | None) -> Ledger:
+def open_ledger(place: str | None) -> Ledger:
     """Return the ledger that a command works on."""
     from dpbayes_cli.ledger.ledger import Ledger
-    from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
+    from dpbayes_cli.ledger.place import storage_at
 
-    return Ledger(SqliteStorage(path or default_path()))
+    return Ledger(storage_at(place))
 
 
 def _parameter(key: str) -> str:

@@ -40,7 +40,7 @@ def command(
     data: str | None,
     spec_path: Path | None,
     out: Path | None,
-    ledger_path: Path | None,
+    ledger_place: str | None,
     release_id: str | None,
     fresh: bool,
     same_data: bool,
@@ -70,7 +70,7 @@ def command(
         raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
     spec, location = _question(data, spec_path, stated(flags))
     wish = Wish(release_id, fresh, same_data, not no_open_account, purpose, out)
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     question = prepare(spec, location, wish, ledger)
     detail(f"ledger: {ledger.location}")
     if dry_run:
