@@ -61,6 +61,7 @@ def command(
     """
     from dpbayes_cli.question import Wish, prepare
     from dpbayes_cli.release import release
+    from dpbayes_cli.secrecy import no_core_dumps
 
     if release_id is not None and not _LABEL.fullmatch(release_id):
         raise click.UsageError("--release-id takes letters, digits, '.', '_', ':' and '-', at most 128")
@@ -68,6 +69,7 @@ def command(
         raise click.UsageError("--purpose holds a control character")
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
+    no_core_dumps()
     spec, location = _question(data, spec_path, stated(flags))
     wish = Wish(release_id, fresh, same_data, not no_open_account, purpose, out)
     ledger = open_ledger(ledger_place)
