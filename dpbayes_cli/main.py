@@ -41,6 +41,8 @@ COMMANDS = {
 }
 _TRACE = 2
 _MANY = 20
+_LONGEST = 4000
+"""Characters of a message."""
 _BROKEN_PIPE = 128 + 13
 
 
@@ -160,6 +162,7 @@ def _guarded(action: Callable[[], Any]) -> int:
         except click.exceptions.Exit as error:
             return error.exit_code
         except click.ClickException as error:
+            error.message = output.printable_lines(_cut(error.message))
             error.show()
             return error.exit_code
         except (KeyboardInterrupt, click.Abort):
@@ -186,7 +189,7 @@ def _interrupted(number: int) -> int:
 
 def _tell(error: DpbayesError) -> None:
     """Print what went wrong and what to do next."""
-    output.talk(f"Error: {error.message}")
+    output.talk(f"Error: {_cut(error.message)}")
     if isinstance(error, BudgetError):
         for title, components in (
             ("requested", error.requested),
@@ -204,7 +207,12 @@ def _tell(error: DpbayesError) -> None:
         for finding in error.findings:
             output.talk(f"  {finding}")
     if error.hint:
-        output.talk(f"Hint: {error.hint}")
+        output.talk(f"Hint: {_cut(error.hint)}")
+
+
+def _cut(message: str) -> str:
+    """Return a message whose middle is left out where something absurdly long was given."""
+    return message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
 
 
 def _trace(error: BaseException) -> None:

@@ -13,7 +13,7 @@ from dpbayes_cli.columns import AnyColumn, Column
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
-from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
+from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
 from dpbayes_cli.sources.source import Cells, Reader, Source, column_index, unreadable
@@ -96,6 +96,12 @@ class DelimitedSource(Source):
         line = first_line(stream)
         if line is None:
             raise SourceError("the file is empty: it has no header line")
+        if len(line) > LONGEST_RECORD:
+            raise SourceError(f"the header line is longer than {LONGEST_RECORD >> 20} MiB")
+        if holds_control(line):
+            raise SourceError(
+                "the header line is malformed", hint="lines end with a line feed, and hold no control bytes"
+            )
         try:
             fields = split_record(line.decode("utf-8"), self._dialect)
         except UnicodeDecodeError:
