@@ -23,7 +23,7 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Return the lines of a CSV file, with every text made harmless; numbers and None stay as they are."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(map(harmless, row) for row in rows)
+    writer.writerows(map(harmless, rows))
     return text.getvalue()
 
 

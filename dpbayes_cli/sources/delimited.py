@@ -99,9 +99,7 @@ class DelimitedSource(Source):
         if len(line) > LONGEST_RECORD:
             raise SourceError(f"the header line is longer than {LONGEST_RECORD >> 20} MiB")
         if holds_control(line):
-            raise SourceError(
-                "the header line is malformed", hint="lines end with a line feed, and hold no control bytes"
-            )
+            raise SourceError("the header line holds control bytes", hint="end lines with a line feed")
         try:
             fields = split_record(line.decode("utf-8"), self._dialect)
         except UnicodeDecodeError:
