@@ -243,7 +243,7 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
     return convert_section(document, kind, how_to_state=partial(_how_to_state, None if private else model_type(model)))
 
 
-def _check_texts(document: Any) -> None:
+def _check_texts(document: Any, where: str = "") -> None:
     """Refuse a key or a text that holds a control character: names and levels are printed and written into files.
 
     Raises:
@@ -251,13 +251,13 @@ def _check_texts(document: Any) -> None:
     """
     if isinstance(document, dict):
         for key, value in document.items():
-            _check_texts(key)
-            _check_texts(value)
+            _check_texts(key, where)
+            _check_texts(value, f"{where}.{key}".lstrip("."))
     elif isinstance(document, list | tuple):
         for item in document:
-            _check_texts(item)
+            _check_texts(item, where)
     elif isinstance(document, str) and document != "\t" and STEERING.search(document):
-        raise SpecError(f"{document[:100]!r} holds a control character", hint="names and values are printable texts")
+        raise SpecError(f"{document[:100]!r} holds a control character", where=where, hint="state printable texts")
 
 
 def _how_to_state(public: type[Model] | None, where: str) -> str:

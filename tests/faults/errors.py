@@ -12,9 +12,11 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -45,12 +47,15 @@ class Run:
     printed: str
 
 
-def command(directory: Path) -> int:
-    """Run the release in this process, which is a child; return its exit code."""
-    os.chdir(directory / "work")
+def _redirect(directory: Path) -> None:
     output = os.open(directory / "output", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
+
+
+def command(directory: Path) -> int:
+    """Run the release in this process, which is a child; return its exit code."""
+    os.chdir(directory / "work")
     os.environ["DPBAYES_LEDGER"] = str(directory / "ledger.sqlite")
     sys.argv = ["dpbayes", *harness.KIND.arguments]
     try:
@@ -67,8 +72,8 @@ def run_traced(directory: Path, *options: str) -> Run:
         code = 70
         try:
             os.close(writer)
-            os.read(reader, 1)
-            os.close(reader)
+            _redirect(directory)
+            select.select([reader], [], [])
             code = command(directory)
         except BaseException:  # noqa: BLE001 - the child must not return into the parent's code
             traceback.print_exc()
@@ -104,40 +109,50 @@ def count_calls(root: Path) -> dict[str, int]:
 
 def import_all(root: Path) -> None:
     """Import what a release imports, so that no fault strikes an import."""
-    reader, writer = os.pipe()
     directory = harness.fresh(root / "warm")
     pid = os.fork()
     if pid == 0:
+        _redirect(directory)
         command(directory)
-        with open(writer, "w") as file:
-            file.write("\n".join(sys.modules))
+        (directory / "modules").write_text("\n".join(sys.modules))
         os._exit(0)
-    os.close(writer)
-    with open(reader) as file:
-        names = file.read().split()
     os.waitpid(pid, 0)
-    for name in names:
-        if name.startswith(("dpbayes_cli", "numpy", "scipy", "opendp", "encodings", "msgspec")):
+    for name in (directory / "modules").read_text().split():
+        with suppress(ImportError):
             import_module(name)
 
 
-def strike(root: Path, fault: str, place: int) -> list[str]:
-    """Make one call fail; return what is wrong then, and after the same command was run again."""
+def strike(root: Path, fault: str, place: int) -> tuple[list[str], bool]:
+    """Make one call fail.
+
+    Returns:
+        What is wrong then, and after the same command was run again; and whether a library aborted the process, which
+        it may as anybody may kill it: DuckDB does where it cannot read how much memory there is.
+    """
     call, _, error = fault.partition(":")
     directory = harness.fresh(root / "run")
     inject = f"inject={call}:error={error}:when={place}"
     done = run_traced(directory, "-o", os.devnull, "-e", f"trace={call}", "-e", inject)
     wrong, payload, bundle, stage = harness.examine(directory)
+    aborted = done.code == -signal.SIGABRT
+    if not aborted:
+        wrong += _judged(done, stage, silent=call == "write")
+    wrong += harness.finish(directory, payload, bundle)
+    return [f"{fault} at call {place}: {what}" for what in wrong], aborted
+
+
+def _judged(done: Run, stage: str, *, silent: bool) -> list[str]:
+    """Return what is wrong with how a release that met a fault ended."""
+    wrong = []
     if done.code not in ALLOWED:
         wrong.append(f"exit {done.code}: {done.printed[-300:]}")
     if done.code == 0 and stage != "published":
         wrong.append(f"exit 0, but {stage}")
     if INTERNALS.search(done.printed):
         wrong.append(f"internals: {done.printed[-300:]}")
-    if done.code and "Error: " not in done.printed and call != "write":
+    if done.code and "Error: " not in done.printed and not silent:
         wrong.append("no message")
-    wrong += harness.finish(directory, payload, bundle)
-    return [f"{fault} at call {place}: {what}" for what in wrong]
+    return wrong
 
 
 def sweep(root: Path, faults: tuple[str, ...]) -> dict[str, Any]:
@@ -146,12 +161,17 @@ def sweep(root: Path, faults: tuple[str, ...]) -> dict[str, Any]:
     import_all(root)
     counted = count_calls(root)
     points = {fault: counted[fault.partition(":")[0]] for fault in faults}
-    violations = [
-        found for fault, most in points.items() for place in range(1, most + 1) for found in strike(root, fault, place)
-    ]
+    violations: list[str] = []
+    aborts = 0
+    for fault, most in points.items():
+        for place in range(1, most + 1):
+            found, aborted = strike(root, fault, place)
+            violations += found
+            aborts += aborted
     return {
         "calls": sum(counted[call] for call in {fault.partition(":")[0] for fault in faults}),
         "faults": sum(points.values()),
+        "aborts": aborts,
         "losses": len(violations),
         "points": points,
         "violations": violations[:20],
