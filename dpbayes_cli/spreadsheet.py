@@ -14,7 +14,7 @@ from typing import Any
 
 from dpbayes_cli.grammar import NUMBER
 
-_RISKY = re.compile("[=+\\-@\t\r'\uff1d\uff0b\uff0d\uff20]..*", re.DOTALL)
+_RISKY = re.compile("[=+\\-@\t'\uff1d\uff0b\uff0d\uff20]..*", re.DOTALL)
 """What spreadsheets take for a formula, in full width too."""
 _PLAIN = re.compile(f"{NUMBER}|[+-]?(?:inf|nan)", re.ASCII)
 
