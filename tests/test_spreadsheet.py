@@ -108,3 +108,11 @@ def test_paths_are_printed_harmlessly(dpbayes: Cli, coin: Path, place: Path) -> 
 def test_lines_and_tabs_of_a_result_stay() -> None:
     assert printable_lines("a\tb\nc\n") == "a\tb\nc\n"
     assert printable_lines("a\tb\n\x1bc\n") == "a\tb\n\\x1bc\n"
+
+
+@pytest.mark.parametrize("mark", ["=", "+", "-", "@", "\t", "'"])
+def test_no_account_and_no_release_is_named_like_a_formula(mark: str, dpbayes: Cli, coin: Path) -> None:
+    question = ["release", coin, "--model", "beta-bernoulli", "--eps", "1"]
+    assert dpbayes(*question, f"--dataset={mark}x").code == 3
+    assert dpbayes(*question, f"--release-id={mark}x").code == 2
+    assert dpbayes("budget", "open", "--eps", "1", "--", f"{mark}x").code == 3
