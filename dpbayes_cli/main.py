@@ -174,8 +174,12 @@ def _guarded(action: Callable[[], Any]) -> int:
         except Exception as error:  # noqa: BLE001 - the last resort: no text that could hold a cell leaves
             if _SIGNALS:
                 return _interrupted(_SIGNALS[0])
-            output.talk(f"Error: internal error ({type(error).__name__}{_place(error)})")
-            output.talk("Hint: nothing of the data is in this message; -vv shows where it happened")
+            if isinstance(error, OSError) and error.errno:
+                output.talk(f"Error: the operating system failed: {os.strerror(error.errno)}")
+                output.talk("Hint: run the same command again to finish a release that had begun")
+            else:
+                output.talk(f"Error: internal error ({type(error).__name__}{_place(error)})")
+                output.talk("Hint: nothing of the data is in this message; -vv shows where it happened")
             _trace(error)
             return DpbayesError.exit_code
     except BrokenPipeError:

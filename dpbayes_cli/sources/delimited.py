@@ -60,6 +60,8 @@ class DelimitedSource(Source):
             raise SourceError("the files have different headers")
         self._width, self._places = len(headers[0]), [column_index(headers[0], name) for name in names]
         self._columns = tuple(columns)
+        with cursor(unreadable()):
+            pass  # the engine starts, or aborts, before anything is charged
 
     def count_records(self) -> int | None:
         """Count the records of regular files; None for a stream."""
