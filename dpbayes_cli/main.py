@@ -6,6 +6,7 @@ Commands are imported when they are run, so that ``dpbayes --help`` costs no mor
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -162,8 +163,9 @@ def _guarded(action: Callable[[], Any]) -> int:
         except click.exceptions.Exit as error:
             return error.exit_code
         except click.ClickException as error:
-            error.message = output.printable_lines(_cut(error.message))
-            error.show()
+            shown = io.StringIO()
+            error.show(shown)
+            output.talk(shown.getvalue().removesuffix("\n"))
             return error.exit_code
         except (KeyboardInterrupt, click.Abort):
             return _interrupted(signal.SIGINT)

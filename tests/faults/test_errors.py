@@ -250,10 +250,10 @@ def test_entries_keep_their_order_whatever_the_clock_says(ledger_path: Path, dpb
 def test_a_release_finishes_whatever_the_clock_says(
     year: int, coin: Path, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Clock(datetime):
-        @classmethod
-        def now(cls, tz: Any = None) -> datetime:
-            return datetime(year, 1, 19, 3, 14, 8, tzinfo=tz)
+    class Clock:
+        @staticmethod
+        def now(zone: Any) -> datetime:
+            return datetime(year, 1, 19, 3, 14, 8, tzinfo=zone)
 
     for module in ("dpbayes_cli.release", "dpbayes_cli.ledger.ledger"):
         monkeypatch.setattr(f"{module}.datetime", Clock)
