@@ -147,7 +147,8 @@ def test_without_randomness_nothing_is_released(
     """Where the operating system gives none, there is no second source."""
     import opendp.mod
 
-    from dpbayes_cli.privacy import grid, noise
+    from dpbayes_cli.privacy import noise
+    from dpbayes_cli.privacy.measurements import drawn
 
     def no_bytes(*_: Any) -> Any:
         raise OSError(5, "Input/output error")
@@ -160,9 +161,9 @@ def test_without_randomness_nothing_is_released(
 
     arguments = ["release", coin, *COIN, "--mechanism", *model, "--on-invalid", "impute:0"]
     with monkeypatch.context() as broken:
-        broken.setattr(noise.DiscreteLaplace, "release", lambda law, values: noise.drawn(no_draw(law.scale), values))
+        broken.setattr(noise.DiscreteLaplace, "release", lambda law, values: drawn(no_draw(law.scale), values))
         for name in ("randbelow", "randbits"):
-            broken.setattr(grid.secrets, name, no_bytes)
+            broken.setattr(f"dpbayes_cli.privacy.grid.secrets.{name}", no_bytes)
         done = dpbayes(*arguments)
     assert done.code == 1
     assert "no random numbers" in done.err
@@ -236,8 +237,9 @@ CLOCKS = [datetime(year, 1, 19, 3, 14, 8, tzinfo=UTC) for year in (2038, 2026, 1
 
 
 def test_entries_keep_their_order_whatever_the_clock_says(ledger_path: Path, dpbayes: Cli) -> None:
-    for number, now in enumerate(CLOCKS):
-        ledger = Ledger(SqliteStorage(ledger_path), clock=lambda now=now: now)
+    times = iter(CLOCKS)
+    for number in range(len(CLOCKS)):
+        ledger = Ledger(SqliteStorage(ledger_path), clock=lambda: next(times))
         ledger.open_account(f"a{number}", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
     rows = dpbayes("budget", "history", "--json").json
     assert [row["sequence"] for row in rows] == [1, 2, 3, 4, 5]
