@@ -20,7 +20,9 @@ NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 WHOLE = r"[+-]?[0-9]+(?:\.0*)?"
 
 _INTEGER = re.compile(INTEGER, re.ASCII)
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd\ud800-\udfff]")
+STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that could fake a line, steer a terminal or turn the reading direction: in no name and no level."""
+_CONTROL = re.compile(f"{STEERING.pattern}|[\ufeff\ufffd]")
 
 
 def normal_cell(text: str) -> str:

@@ -6,6 +6,7 @@ Commands are imported when they are run, so that ``dpbayes --help`` costs no mor
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import sys
@@ -41,6 +42,8 @@ COMMANDS = {
 }
 _TRACE = 2
 _MANY = 20
+_LONGEST = 4000
+"""Characters of a message."""
 _BROKEN_PIPE = 128 + 13
 
 
@@ -160,7 +163,9 @@ def _guarded(action: Callable[[], Any]) -> int:
         except click.exceptions.Exit as error:
             return error.exit_code
         except click.ClickException as error:
-            error.show()
+            shown = io.StringIO()
+            error.show(shown)
+            output.talk(shown.getvalue().removesuffix("\n"))
             return error.exit_code
         except (KeyboardInterrupt, click.Abort):
             return _interrupted(signal.SIGINT)
@@ -171,8 +176,12 @@ def _guarded(action: Callable[[], Any]) -> int:
         except Exception as error:  # noqa: BLE001 - the last resort: no text that could hold a cell leaves
             if _SIGNALS:
                 return _interrupted(_SIGNALS[0])
-            output.talk(f"Error: internal error ({type(error).__name__}{_place(error)})")
-            output.talk("Hint: nothing of the data is in this message; -vv shows where it happened")
+            if isinstance(error, OSError) and error.errno:
+                output.talk(f"Error: the operating system failed: {os.strerror(error.errno)}")
+                output.talk("Hint: run the same command again to finish a release that had begun")
+            else:
+                output.talk(f"Error: internal error ({type(error).__name__}{_place(error)})")
+                output.talk("Hint: nothing of the data is in this message; -vv shows where it happened")
             _trace(error)
             return DpbayesError.exit_code
     except BrokenPipeError:
@@ -186,7 +195,7 @@ def _interrupted(number: int) -> int:
 
 def _tell(error: DpbayesError) -> None:
     """Print what went wrong and what to do next."""
-    output.talk(f"Error: {error.message}")
+    output.talk(f"Error: {_cut(error.message)}")
     if isinstance(error, BudgetError):
         for title, components in (
             ("requested", error.requested),
@@ -204,7 +213,12 @@ def _tell(error: DpbayesError) -> None:
         for finding in error.findings:
             output.talk(f"  {finding}")
     if error.hint:
-        output.talk(f"Hint: {error.hint}")
+        output.talk(f"Hint: {_cut(error.hint)}")
+
+
+def _cut(message: str) -> str:
+    """Return a message whose middle is left out where something absurdly long was given."""
+    return message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} ... {message[-_LONGEST // 2 :]}"
 
 
 def _trace(error: BaseException) -> None:

@@ -24,6 +24,7 @@ from dpbayes_cli.errors import BudgetError, DpbayesError, LedgerError, SourceErr
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.state import ReleaseRecord
+from dpbayes_cli.privacy.measurements import no_randomness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.question import Question, Wish, check_count, check_source
@@ -142,10 +143,13 @@ def _draw(question: Question, source: Source) -> bytes:
         raise SourceError("the number of records changed after it was counted; nothing is released, the charge stands")
     law = question.plan.steps[0].law
     payload: Payload | Draws
-    if isinstance(law, PrivateBounds):
-        payload = _between_private_bounds(question, law, evidence)
-    else:
-        payload = question.mechanism.release(question.plan, evidence)
+    try:
+        if isinstance(law, PrivateBounds):
+            payload = _between_private_bounds(question, law, evidence)
+        else:
+            payload = question.mechanism.release(question.plan, evidence)
+    except OSError:  # a mechanism asks the operating system for nothing but randomness
+        raise no_randomness() from None
     return sealed_draw(opened, source.record_unit, n_records, payload).payload()
 
 

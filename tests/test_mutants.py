@@ -19,14 +19,14 @@ from tests.conftest import ROOT
 MUTANTS = {
     "noise halved": (
         "privacy/noise.py",
-        "_opendp_laplace(self.scale)(_held(values))",
-        "_opendp_laplace(self.scale / 2)(list(values))",
+        "drawn(opendp_laplace(self.scale), _held(values))",
+        "drawn(opendp_laplace(self.scale / 2), list(values))",
         "tests/privacy/test_noise.py::test_draws_follow_the_exact_pmf",
     ),
     "one draw shared by all components": (
         "privacy/noise.py",
-        "return [int(value) for value in _opendp_laplace(self.scale)(_held(values))]",
-        "z = _opendp_laplace(self.scale)([0])[0]; return [int(value) + z for value in values]",
+        "return drawn(opendp_laplace(self.scale), _held(values))",
+        "z = opendp_laplace(self.scale)([0])[0]; return [int(value) + z for value in values]",
         "tests/privacy/test_noise.py::test_components_are_noised_independently",
     ),
     "sensitivity halved (binary)": (

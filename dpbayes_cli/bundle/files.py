@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import Any
 
@@ -22,6 +20,7 @@ from dpbayes_cli.privacy.noise import NoiseLaw, parse_noise
 from dpbayes_cli.privacy.part_noise import noise_of_scales
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+from dpbayes_cli.spreadsheet import csv_text
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES = "states.csv"
@@ -162,15 +161,13 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
     model = spec_of(document).build_model()
     if not isinstance(model, DiscreteNetwork) or analysis.counts is None:
         return None
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["variable", "value", "given", "count", "mean", "sd", "q05", "q50", "q95"])
+    lines: list[list[Any]] = [["variable", "value", "given", "count", "mean", "sd", "q05", "q50", "q95"]]
     posterior = document.posterior.values()
     cells = zip(model.network.cells(), analysis.counts.tolist(), posterior, strict=True)
     for (variable, value, given), count, p in cells:
         stated = ",".join(f"{name}={level}" for name, level in given)
-        writer.writerow([variable, value, stated, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
-    return text.getvalue().encode("utf-8")
+        lines.append([variable, value, stated, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
+    return csv_text(lines).encode("utf-8")
 
 
 def inferred_states_csv(spec: ReleaseSpec, analysis: Analysis) -> bytes | None:
@@ -183,9 +180,5 @@ def inferred_states_csv(spec: ReleaseSpec, analysis: Analysis) -> bytes | None:
 
 def statistics_csv(document: ReleaseDocument) -> bytes:
     """Return the bytes of ``statistics.csv``: name, value, noise_scale."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", "value", "noise_scale"])
-    for statistic in document.statistics:
-        writer.writerow([statistic.name, statistic.value, repr(statistic.noise_scale)])
-    return text.getvalue().encode("utf-8")
+    rows = [[statistic.name, statistic.value, repr(statistic.noise_scale)] for statistic in document.statistics]
+    return csv_text([["name", "value", "noise_scale"], *rows]).encode("utf-8")

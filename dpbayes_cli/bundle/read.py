@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.files import RELEASE
 from dpbayes_cli.errors import OutputError, VerificationError
+from dpbayes_cli.grammar import STEERING
 
 _LARGEST = 256 << 20
+_ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
+"""What ``STEERING`` finds, as JSON may write it; a line feed and a tab are harmless."""
 
 
 def read_document(bundle: Path) -> ReleaseDocument:
@@ -23,7 +27,11 @@ def read_document(bundle: Path) -> ReleaseDocument:
     content = read_file(bundle / RELEASE)
     if content is None:
         raise OutputError(f"there is no bundle at {str(bundle)!r}", hint="name the directory that release printed")
-    return parse_document(content)
+    document = parse_document(content)
+    text = content.decode("utf-8", "replace")
+    if STEERING.search(text.replace("\n", "")) or _ESCAPED.search(text):
+        raise VerificationError("release.json holds control characters; it is not of dpbayes")
+    return document
 
 
 def read_file(path: Path) -> bytes | None:

@@ -12,6 +12,7 @@ from dpbayes_cli.bundle.wording import guarantee_text
 from dpbayes_cli.bundle.write import write_new
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import OutputError, SpecError
+from dpbayes_cli.spreadsheet import harmless
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
@@ -72,7 +73,7 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
     elif form == "csv":
         with path.open("x", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(analysis.parameters)
+            writer.writerow(harmless(analysis.parameters))
             writer.writerows(map(repr, row) for row in analysis.samples.tolist())
     else:
         _write_parquet(path, analysis)

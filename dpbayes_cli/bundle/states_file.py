@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.spreadsheet import csv_text
 
 if TYPE_CHECKING:
     from dpbayes_cli.contracts import Model
@@ -45,11 +44,8 @@ def states_csv(model: Hmm, states: States) -> bytes:
         model: whose states they are.
         states: as a document states them, so that the same document gives the same bytes.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["sequence", "step", "state", *(f"p{name}" for name in model.state_names)])
-    writer.writerows(_rows(model, states))
-    return text.getvalue().encode("utf-8")
+    header = ["sequence", "step", "state", *(f"p{name}" for name in model.state_names)]
+    return csv_text([header, *_rows(model, states)]).encode("utf-8")
 
 
 def _rows(model: Hmm, states: States) -> Iterator[list[str]]:

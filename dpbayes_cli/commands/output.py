@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from dpbayes_cli.errors import OutputError
+from dpbayes_cli.grammar import STEERING
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ def _quieter(_context: click.Context, _parameter: click.Parameter, value: bool) 
 def talk(message: str) -> None:
     """Write to stderr; that nobody can read it is no failure, for the release is on disk or not regardless."""
     with suppress(OSError, ValueError, AttributeError):
-        click.echo(message, err=True)
+        click.echo(printable_lines(message), err=True)
 
 
 def say(message: str) -> None:
@@ -75,7 +75,7 @@ def emit(text: str, *, nl: bool = True) -> None:
         OutputError: standard output cannot be written.
     """
     try:
-        click.echo(text, nl=nl)
+        click.echo(printable_lines(text), nl=nl)
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as error:
@@ -90,10 +90,14 @@ def emit_json(document: Any) -> None:
 
 def printable(text: str) -> str:
     """Return a text whose control characters, which could fake a line or steer a terminal, are written as escapes."""
-    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+    return STEERING.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+def printable_lines(text: str) -> str:
+    """Return lines of text whose other control characters are written as escapes; see ``printable``."""
+    if not STEERING.search(text.replace("\n", "").replace("\t", "")):
+        return text
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +100,6 @@ def _rows(predicted: Prediction, first: int) -> Iterator[list[str]]:
 
 
 def _lines(rows: Any) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    from dpbayes_cli.spreadsheet import csv_text
+
+    return csv_text(rows)

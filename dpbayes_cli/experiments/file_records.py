@@ -31,8 +31,10 @@ def file_digest(path: str) -> str:
     """Return the digest of a file's bytes: it is part of what the numbers depend on, and as little private as they.
 
     Raises:
-        SourceError: it cannot be read.
+        SourceError: it cannot be read, or is a pipe or a device.
     """
+    if locate(path).is_stream:
+        raise SourceError(f"{path!r} is not a regular file", hint="a study reads its data more than once")
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,13 +5,12 @@ The stamp of a CSV file is its first column, so that ``pandas.read_csv(path)`` n
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.figures import new_figure, svg_text
+from dpbayes_cli.spreadsheet import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,12 +20,8 @@ _PANEL = 3.2
 
 def stamped_csv(header: Iterable[str], table: Iterable[Iterable[Any]]) -> bytes:
     """Return the bytes of a CSV file; floats in full, None as an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("stamp", *header))
-    for row in table:
-        writer.writerow((NOT_PRIVATE, *(repr(value) if isinstance(value, float) else value for value in row)))
-    return text.getvalue().encode("utf-8")
+    rows = ((NOT_PRIVATE, *(repr(value) if isinstance(value, float) else value for value in row)) for row in table)
+    return csv_text([("stamp", *header), *rows]).encode("utf-8")
 
 
 def stamped_panels(

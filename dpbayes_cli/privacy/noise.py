@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from dpbayes_cli.errors import DpbayesError, SpecError
+from dpbayes_cli.privacy.measurements import drawn, opendp_gaussian, opendp_laplace
 
 if TYPE_CHECKING:
     import numpy as np
@@ -145,7 +146,7 @@ class DiscreteLaplace:
 
     def epsilon_of(self, sensitivity_l1: int) -> Fraction:
         """Return the pure epsilon that OpenDP's own privacy map proves for this scale, exactly."""
-        return Fraction(_opendp_laplace(self.scale).map(sensitivity_l1))
+        return Fraction(opendp_laplace(self.scale).map(sensitivity_l1))
 
     def release(self, values: Sequence[int]) -> list[int]:
         """Add independent exact noise to an integer statistic.
@@ -157,7 +158,7 @@ class DiscreteLaplace:
             the ends of the type, which is post-processing.
         Source: OpenDP make_laplace (integer atom domain, L1 distance).
         """
-        return [int(value) for value in _opendp_laplace(self.scale)(_held(values))]
+        return drawn(opendp_laplace(self.scale), _held(values))
 
     @property
     def variance(self) -> float:
@@ -247,7 +248,7 @@ class DiscreteGaussian:
         sensitivity = math.sqrt(sensitivity_l2_squared)
         if Fraction(sensitivity) ** 2 < sensitivity_l2_squared:
             sensitivity = math.nextafter(sensitivity, math.inf)
-        return Fraction(_opendp_gaussian(self.scale).map(sensitivity))
+        return Fraction(opendp_gaussian(self.scale).map(sensitivity))
 
     def release(self, values: Sequence[int]) -> list[int]:
         """Add independent exact noise to an integer statistic.
@@ -258,7 +259,7 @@ class DiscreteGaussian:
         Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, saturating at their ends.
         Source: OpenDP make_gaussian (integer atom domain, L2 distance).
         """
-        return [int(value) for value in _opendp_gaussian(self.scale)(_held(values))]
+        return drawn(opendp_gaussian(self.scale), _held(values))
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)]; where the law is smooth, exp(-scale^2 u^2 / 2) up to exp(-pi^2 scale^2 / 2)."""
@@ -324,25 +325,3 @@ def parse_noise(stored: Mapping[str, Any]) -> NoiseLaw:
     if stored.get("law") in laws and isinstance(stored.get("scale"), int | float):
         return laws[stored["law"]](float(stored["scale"]))
     raise ValueError("unknown noise law")
-
-
-def _opendp_laplace(scale: float) -> Any:
-    """Return OpenDP's discrete Laplace measurement on vectors of integers."""
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=scale)
-
-
-def _opendp_gaussian(scale: float) -> Any:
-    """Return OpenDP's discrete Gaussian measurement on vectors of integers."""
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=scale)

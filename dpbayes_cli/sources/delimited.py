@@ -14,7 +14,7 @@ from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
 from dpbayes_cli.sources.contributions import UnitBound
-from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
+from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
 from dpbayes_cli.sources.source import Cells, Reader, Source, column_index, unreadable
@@ -69,6 +69,8 @@ class DelimitedSource(Source):
         self._width, self._places = len(headers[0]), [column_index(headers[0], name) for name in names]
         self._place_of_unit = None if self._unit is None else column_index(headers[0], self._unit.column)
         self._columns = tuple(columns)
+        with cursor(unreadable()):
+            pass  # the engine starts, or aborts, before anything is charged
 
     def count_records(self) -> int | None:
         """Count the records of regular files; None for a stream."""
@@ -108,6 +110,10 @@ class DelimitedSource(Source):
         line = first_line(stream)
         if line is None:
             raise SourceError("the file is empty: it has no header line")
+        if len(line) > LONGEST_RECORD:
+            raise SourceError(f"the header line is longer than {LONGEST_RECORD >> 20} MiB")
+        if holds_control(line):
+            raise SourceError("the header line holds control bytes", hint="end lines with a line feed")
         try:
             fields = split_record(line.decode("utf-8"), self._dialect)
         except UnicodeDecodeError:

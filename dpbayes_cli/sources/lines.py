@@ -26,12 +26,17 @@ _TABLE = bytes.maketrans(_CONTROLS, INVALID * len(_CONTROLS))
 def first_line(stream: BinaryIO) -> bytes | None:
     """Return the first physical line without its ending or byte-order mark, or None where there is none.
 
-    At most ``LONGEST_RECORD`` bytes are read for it; a longer first line is cut.
+    A line of more than ``LONGEST_RECORD`` bytes is cut a few bytes later, so that the caller sees that it is too long.
     """
-    line = stream.readline(LONGEST_RECORD)
+    line = stream.readline(LONGEST_RECORD + 8)
     if not line:
         return None
     return line.removeprefix(_BOM).removesuffix(b"\n").removesuffix(b"\r")
+
+
+def holds_control(line: bytes) -> bool:
+    """Return whether a line holds a byte that would make a cell invalid, such as a carriage return or NUL."""
+    return line.translate(None, _CONTROLS) != line
 
 
 def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") -> Iterator[bytes]:

@@ -104,8 +104,15 @@ def _check_readable(path: Path) -> None:
         raise SourceError(f"cannot read {str(path)!r}: {os.strerror(error.errno or 0)}") from None
     if stat.S_ISDIR(mode):
         raise SourceError(f"{str(path)!r} is a directory", hint=f"name its files: {str(path / '*.parquet')!r}")
+    _check_kind(str(path), mode)
     if not os.access(path, os.R_OK):
         raise SourceError(f"cannot read {str(path)!r}: permission denied")
+
+
+def _check_kind(name: str, mode: int) -> None:
+    """Refuse what is neither a file nor a pipe: a device need not have an end."""
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
+        raise SourceError(f"{name!r} is neither a file nor a pipe", hint="name a file, or pipe the data into '-'")
 
 
 @contextmanager
@@ -125,6 +132,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
             yield sys.stdin.buffer
             return
         with path.open("rb") as raw:
+            _check_kind(str(path), os.fstat(raw.fileno()).st_mode)  # it may have been exchanged since it was found
             if path.suffix.lower() == _COMPRESSED:
                 with gzip.GzipFile(fileobj=raw) as unpacked:
                     yield cast(BinaryIO, unpacked)

@@ -12,6 +12,7 @@ from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.grammar import STEERING
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.registry import MODELS, mechanism_type, model_type
@@ -232,6 +233,7 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
     Raises:
         SpecError: a key is unknown, missing or has a wrong value; the first is named, with its place.
     """
+    _check_texts(document)
     model = document.get("model")
     if not isinstance(model, str):
         raise SpecError("no model is stated", where="model", hint=f"one of: {', '.join(MODELS)}")
@@ -240,6 +242,23 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
         check_place_of_bounds(model_type(model), document)
     kind = spec_type(model, private_bounds=private)
     return convert_section(document, kind, how_to_state=partial(_how_to_state, None if private else model_type(model)))
+
+
+def _check_texts(document: Any, where: str = "") -> None:
+    """Refuse a key or a text that holds a control character: names and levels are printed and written into files.
+
+    Raises:
+        SpecError: one does; a single tab is a delimiter.
+    """
+    if isinstance(document, dict):
+        for key, value in document.items():
+            _check_texts(key, where)
+            _check_texts(value, f"{where}.{key}".lstrip("."))
+    elif isinstance(document, list | tuple):
+        for item in document:
+            _check_texts(item, where)
+    elif isinstance(document, str) and document != "\t" and STEERING.search(document):
+        raise SpecError(f"{document[:100]!r} holds a control character", where=where, hint="state printable texts")
 
 
 def _how_to_state(public: type[Model] | None, where: str) -> str:

@@ -7,6 +7,8 @@ events stream by, before anything is built from them. Scalars stay texts, so tha
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,8 +31,13 @@ def read_spec_file(path: Path) -> dict[str, Any]:
         SpecError: it cannot be read, or is not plain YAML with a mapping at the top.
     """
     try:
-        with path.open("rb") as file:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise SpecError(f"{str(path)!r} is not a regular file", hint="write the spec to a file")
             content = file.read(_LARGEST_FILE + 1)
+    except ValueError:
+        raise SpecError("the path of the spec holds a NUL character") from None
     except OSError as error:
         raise SpecError(f"cannot read {str(path)!r}: {error.strerror}") from None
     if len(content) > _LARGEST_FILE:

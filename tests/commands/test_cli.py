@@ -315,7 +315,7 @@ def test_help_imports_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     loaded = done.stdout.splitlines()[-1]
-    ours = ["commands", "commands.output", "errors", "main", "threads"]
+    ours = ["commands", "commands.output", "errors", "grammar", "main", "threads"]
     assert loaded == str([f"dpbayes_cli.{name}" for name in ours])
 
 

@@ -104,7 +104,7 @@ def test_an_engine_that_disagrees_with_the_plan_stops_the_release(monkeypatch: p
         def map(self, sensitivity: int) -> float:
             return 0.9  # claims less privacy loss than the plan spends, however large the scale
 
-    monkeypatch.setattr(noise, "_opendp_laplace", lambda scale: Broken())
+    monkeypatch.setattr(noise, "opendp_laplace", lambda scale: Broken())
     with pytest.raises(DpbayesError, match="does not agree"):
         DiscreteLaplace.calibrate(1, Decimal("0.5"))
 

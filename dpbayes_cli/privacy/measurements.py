@@ -1,0 +1,55 @@
+"""OpenDP's measurements on vectors of integers, and one draw from them.
+
+Their noise comes from OpenSSL's generator, which the operating system seeds and which a forked process seeds anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpbayes_cli.errors import DpbayesError
+
+
+def drawn(measurement: Any, values: Sequence[int]) -> list[int]:
+    """Return values with the noise of a measurement.
+
+    Raises:
+        DpbayesError: nothing was drawn, as where the operating system gives no randomness; there is no other source.
+    """
+    from opendp.mod import OpenDPException
+
+    try:
+        return [int(value) for value in measurement(values)]
+    except OpenDPException:
+        raise no_randomness() from None
+
+
+def no_randomness() -> DpbayesError:
+    """Return the error for noise that cannot be drawn."""
+    return DpbayesError(
+        "no noise could be drawn: the operating system gives no random numbers; nothing is released",
+        hint="run the same command again once it does: a charge that was made is not made again",
+    )
+
+
+def opendp_laplace(scale: float) -> Any:
+    """Return OpenDP's discrete Laplace measurement on vectors of integers."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=scale)
+
+
+def opendp_gaussian(scale: float) -> Any:
+    """Return OpenDP's discrete Gaussian measurement on vectors of integers."""
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_gaussian
+    from opendp.metrics import l2_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=scale)

@@ -1,0 +1,118 @@
+"""Names and labels that a spreadsheet, a browser or a terminal would run."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.commands.output import printable, printable_lines
+from dpbayes_cli.grammar import check_levels
+from dpbayes_cli.spreadsheet import csv_text
+from tests.conftest import Cli
+
+FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\tx", "\uff1d1+1", "=1"]
+PLAIN = ["", "-", "+", "=", "-1.5", "+2", "-1e-300", "-inf", "nan", "a=b", "1-2", "<b>", "x'", "'"]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_formula_is_a_text(text: str) -> None:
+    ((cell, last),) = csv.reader(io.StringIO(csv_text([[text, 1.5]]), newline=""))
+    assert cell == f"'{text}"
+    assert last == "1.5"
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_numbers_and_marks_alone_stay_as_they_are(text: str) -> None:
+    ((cell, _),) = csv.reader(io.StringIO(csv_text([[text, ""]]), newline=""))
+    assert cell == text
+
+
+def test_every_text_can_be_read_back() -> None:
+    texts = [*FORMULAS, *PLAIN, "'=1", "''", "'quoted'"]
+    rows = csv.reader(io.StringIO(csv_text([text, "."] for text in texts), newline=""))
+    found = [row[0][1:] if len(row[0]) > 1 and row[0].startswith("'") else row[0] for row in rows]
+    assert found == texts
+
+
+NETWORK = {
+    "model": "bayes-net",
+    "privacy": {"epsilon": "1"},
+    "domain": {
+        "variables": {
+            "=x": {"values": ["=1+1", "@b"], "impute": "@b"},
+            "+y": {"values": ["-a+1", "<script>alert(1)</script>"], "impute": "-a+1", "parents": ["=x"]},
+        }
+    },
+    "inference": {"samples": "50", "format": "csv"},
+}
+
+
+def test_no_file_of_a_bundle_runs_anything(dpbayes: Cli, place: Path) -> None:
+    (place / "net.csv").write_text("=x,+y\n=1+1,-a+1\n@b,<script>alert(1)</script>\n")
+    (place / "net.yaml").write_text(json.dumps(NETWORK))
+    done = dpbayes("release", "net.csv", "--spec", "net.yaml", "--out", "out")
+    assert done.code == 0, done.err
+    assert dpbayes("predict", "out", "net.csv", "--target", "+y", "--out", "predicted.csv").code == 0
+    found = 0
+    for path in (*Path("out").glob("*.csv"), Path("predicted.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.reader(file):
+                found += sum(cell.startswith("'") for cell in row)
+                assert not any(cell[:1] in {"=", "@"} for cell in row)
+                assert all(cell == "-" or cell[:1] not in {"+", "-"} or float(cell) is not None for cell in row)
+    assert found >= 8
+    assert dpbayes("report", "out", "--format", "html", "--out", "page.html").code == 0
+    for shown in (Path("page.html").read_text(), Path("out/report.md").read_text().replace("\\<", "&lt;")):
+        assert "<script" not in shown
+    again = dpbayes("release", "net.csv", "--spec", "net.yaml", "--out", "out", "--json").json
+    assert again["replayed"]
+
+
+STEERING = ["a\x1b[31mb", "a\x9b31mb", "a\u202eb", "a\u2066b", "a\x7fb", "a\u2028b", "a\nb"]
+
+
+@pytest.mark.parametrize("text", STEERING)
+def test_no_level_and_no_name_steers_a_terminal(text: str, dpbayes: Cli, coin: Path) -> None:
+    with pytest.raises(ValueError, match="control character"):
+        check_levels([text, "z"])
+    assert text not in printable(text)
+    for options in (["--column", text], ["--success", text], ["--categories", f"{text},b"], ["--dataset", text]):
+        done = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", *options)
+        assert done.code in {2, 3}
+        assert text not in done.err
+
+
+def test_paths_are_printed_harmlessly(dpbayes: Cli, coin: Path, place: Path) -> None:
+    evil = "\x1b[31m\u202eout"
+    done = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", evil)
+    assert done.code == 0
+    assert (place / evil).is_dir()
+    for arguments in (
+        ["release", f"{evil}.csv", "--model", "beta-bernoulli"],
+        ["report", evil, "--out", evil],
+        ["release", f"--{evil}"],
+        ["release", coin, evil],
+        [evil],
+    ):
+        done = dpbayes(*arguments)
+        assert done.code in {2, 3, 4, 8}
+        assert "\\u202eout" in done.err
+        assert "\x1b" not in done.out + done.err
+        assert "\u202e" not in done.out + done.err
+
+
+def test_lines_and_tabs_of_a_result_stay() -> None:
+    assert printable_lines("a\tb\nc\n") == "a\tb\nc\n"
+    assert printable_lines("a\tb\n\x1bc\n") == "a\tb\n\\x1bc\n"
+
+
+@pytest.mark.parametrize("mark", ["=", "+", "-", "@", "\t", "'"])
+def test_no_account_and_no_release_is_named_like_a_formula(mark: str, dpbayes: Cli, coin: Path) -> None:
+    question = ["release", coin, "--model", "beta-bernoulli", "--eps", "1"]
+    assert dpbayes(*question, f"--dataset={mark}x").code == 3
+    assert dpbayes(*question, f"--release-id={mark}x").code == 2
+    assert dpbayes("budget", "open", "--eps", "1", "--", f"{mark}x").code == 3
