@@ -22,7 +22,7 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 
 @click.command("release")
-@click.argument("data", required=False)
+@click.argument("data", nargs=-1)
 @click.option(
     "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
 )
@@ -37,7 +37,7 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 @click.option("--dry-run", is_flag=True, help="Price it without reading a record; exit 5 if it would not fit.")
 @output_options
 def command(
-    data: str | None,
+    data: tuple[str, ...],
     spec_path: Path | None,
     out: Path | None,
     ledger_place: str | None,
@@ -50,7 +50,7 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Release a private posterior from DATA (a CSV or Parquet file, a glob, or - for stdin).
+    """Release a private posterior from DATA (CSV or Parquet files, globs, or - for stdin): one data set together.
 
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
@@ -86,7 +86,7 @@ def command(
         _show(outcome)
 
 
-def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -> Any:
+def _question(data: tuple[str, ...], spec_path: Path | None, flags: dict[str, Any]) -> Any:
     """Read the spec and find the data; flags override the file, and a path in the file is relative to it."""
     from dpbayes_cli.errors import SpecError
     from dpbayes_cli.sources.location import locate
@@ -98,12 +98,13 @@ def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -
 
         document = read_spec_file(spec_path)
     spec = build_spec(merged(document, flags))
-    if data is None and spec.data is None:
+    if not data and spec.data is None:
         raise SpecError("no data are named", where="data", hint="dpbayes release DATA, or a key data: in the spec")
-    if data is None:
+    if not data:
         base = spec_path.parent if spec_path is not None else Path()
-        data = spec.data if spec.data == "-" else str(base / str(spec.data))
-    return spec, locate(str(data))
+        named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
+        data = tuple(name if name == "-" else str(base / name) for name in named)
+    return spec, locate(*data)
 
 
 def _assumed(question: Question) -> list[str]:

@@ -61,7 +61,27 @@ class Location:
         return self.paths[0].name.split(".")[0] or None
 
 
-def locate(text: str) -> Location:
+def locate(*texts: str) -> Location:
+    """Find the files that paths and globs name together, or standard input.
+
+    Several files are one data set; the order in which they are named does not matter.
+
+    Args:
+        texts: one or more paths and globs, or ``-`` alone.
+
+    Raises:
+        SourceError: see ``_located``; or several are named, and one of them is a stream.
+    """
+    if len(texts) == 1:
+        return _located(texts[0])
+    found = [_located(text) for text in texts]
+    if any(part.is_stream for part in found):
+        raise SourceError("several files are named, and one of them is a pipe", hint="name regular files")
+    paths = _distinct(sorted({path for part in found for path in part.paths}))
+    return Location(" ".join(texts), paths, pattern=True)
+
+
+def _located(text: str) -> Location:
     """Find the files that a path, a glob or ``-`` names.
 
     Raises:

@@ -104,7 +104,10 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
     bounds: BoundsSection | None = None
     mechanism: Annotated[str, Meta(description="a name from: dpbayes mechanisms")] = "laplace"
     dataset: Annotated[str | None, Meta(description="the account that pays; default: the file's stem")] = None
-    data: Annotated[str | None, Meta(description="the file, relative to the spec; '-' for stdin")] = None
+    data: Annotated[
+        str | Annotated[tuple[str, ...], Meta(min_length=1)] | None,
+        Meta(description="the file, or a list of files that are one data set, relative to the spec; '-' for stdin"),
+    ] = None
     column: Annotated[str | None, Meta(description="the column; needed if there are several")] = None
     on_invalid: Annotated[str, Meta(description="drop, or impute:VALUE with a value of the domain")] = "drop"
     records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="the public number, checked")] = None

@@ -130,3 +130,20 @@ def test_no_unit_and_no_cell_is_named(dpbayes: Cli, visits: Path) -> None:
     done = dpbayes("release", visits, *ASK, "--eps", "1", "--max-contributions", "2", "--out", "out", "-vv")
     whole = done.out + done.err + "".join(p.read_text() for p in Path("out").glob("*.[jmc]*"))
     assert not re.search(r"\bP[0-9]+\b", whole)
+
+
+def test_several_files_are_one_data_set(dpbayes: Cli, visits: Path) -> None:
+    head, *rows = visits.read_text().splitlines()
+    for i in range(2):
+        Path(f"part{i}.csv").write_text("\n".join([head, *rows[i::2]]) + "\n")
+    ask = [*ASK, "--eps", "1", "--dataset", "all"]
+    assert dpbayes("release", "part1.csv", "part0.csv", *ask, "--out", "out", "-q").code == 0
+    assert json.loads(Path("out/release.json").read_text())["n_records"] == N
+    again = dpbayes("release", "part0.csv", "part1.csv", *ask, "--out", "out", "--json")
+    assert again.json["replayed"]
+    Path("s.yaml").write_text(yaml.safe_dump({
+        "model": "beta-bernoulli", "column": "x", "data": ["part0.csv", "part1.csv"], "dataset": "both",
+        "privacy": {"epsilon": 1, "unit": {"column": "who"}},
+    }))  # fmt: skip
+    assert dpbayes("release", "--spec", "s.yaml", "--out", "o2", "-q").code == 0
+    assert json.loads(Path("o2/release.json").read_text())["n_records"] == N

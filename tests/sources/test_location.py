@@ -69,3 +69,16 @@ def test_mixed_formats_are_refused(place: Path) -> None:
     (place / "b.parquet").touch()
     with pytest.raises(SourceError, match="different formats"):
         assert locate("*").format
+
+
+def test_several_files_are_one_data_set_in_any_order(place: Path) -> None:
+    for name in ("a.csv", "b.csv", "c.csv"):
+        (place / name).write_text("x\n1\n")
+    first, second = locate("b.csv", "a*.csv", "c.csv"), locate("c.csv", "a.csv", "b.csv", "b.csv")
+    assert [path.name for path in first.paths] == ["a.csv", "b.csv", "c.csv"]
+    assert first.identity == second.identity
+    assert first.dataset is None
+    with pytest.raises(SourceError, match="one of them is a pipe"):
+        locate("a.csv", "-")
+    with pytest.raises(SourceError, match="cannot read"):
+        locate("a.csv", "d.csv")
