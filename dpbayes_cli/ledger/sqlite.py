@@ -6,9 +6,7 @@ commit could bring the journal back and roll the charge away. The write-ahead lo
 
 from __future__ import annotations
 
-import glob
 import os
-import secrets
 import sqlite3
 import stat
 import sys
@@ -19,14 +17,20 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.mounts import check_local
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
+MIGRATIONS: dict[int, tuple[str, ...]] = {}
+"""For each older version the statements that lead to the next one; they leave the entries' bodies and hashes alone."""
 _APPLICATION_ID = 0x44504259  # "DPBY"
 _PATIENCE = 120.0
 _SLICE = 0.25
 """Seconds that SQLite waits by itself for a lock; signals are not heard meanwhile."""
+_GAP = 1000
+"""Entries that must be missing in a row before a damaged ledger is taken to have ended."""
 _LARGEST_PAYLOAD = 256 << 20
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
@@ -39,8 +43,9 @@ _TABLES = (
 class SqliteStorage(Storage):
     """A ledger in a file; single host, any number of processes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, anywhere: bool = False) -> None:
         self._path = path.absolute()
+        self._anywhere = anywhere  # a copy that one process writes, and that nobody else uses yet
 
     @property
     def location(self) -> str:
@@ -72,6 +77,7 @@ class SqliteStorage(Storage):
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """See ``Storage.writing``."""
+        self._check_place()
         with self._translated():
             self._create()
             with self._patient() as connection:
@@ -89,50 +95,126 @@ class SqliteStorage(Storage):
     def reading(self) -> Iterator[Transaction]:
         """See ``Storage.reading``."""
         if not self.exists:
-            raise LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
+            raise self._missing()
+        self._check_place()
         with self._translated(), self._patient() as connection:
             connection.execute("BEGIN")
             self._check_schema(connection)
             yield _SqliteTransaction(connection)
 
+    @property
+    def directory(self) -> Path:
+        """See ``Storage.directory``."""
+        return self._path.parent
+
+    def settle(self) -> bool:
+        """See ``Storage.settle``; SQLite rolls back a journal that a crash left, when the file is opened next."""
+        if not self.exists:
+            raise self._missing()
+        journal = self._path.with_name(f"{self._path.name}-journal")
+        left = journal.exists()
+        with self.writing():
+            return left and not journal.exists()
+
+    def _missing(self) -> LedgerError:
+        return LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
+
+    def damage(self) -> list[str]:
+        """See ``Storage.damage``; SQLite's own check of pages, order and indexes."""
+        with self._translated(), self._patient() as connection:
+            rows = [str(row[0]) for row in _persist(connection, "PRAGMA integrity_check(20)")]
+        return [] if rows == ["ok"] else [f"the file is damaged: {' '.join(row.split())}" for row in rows]
+
+    def copy_to(self, target: Path) -> None:
+        """See ``Storage.copy_to``; through SQLite's backup, so that it is of one moment."""
+        with self._translated(), self._patient() as connection, closing(_connected(target)) as copy:
+            connection.execute("BEGIN")
+            self._version(connection)  # holds the lock of a reader from now on
+            connection.backup(copy)
+
+    def salvage(self) -> tuple[list[Entry], list[str]]:
+        """See ``Storage.salvage``; entry by entry, so that a damaged page costs no other."""
+        entries: list[Entry] = []
+        lost: list[str] = []
+        with self._translated(), self._patient() as connection:
+            _persist(connection, "SELECT name FROM sqlite_master").fetchall()
+            sequence = missed = 0
+            while missed < _GAP:
+                sequence, missed = sequence + 1, missed + 1
+                try:
+                    row = connection.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+                except sqlite3.DatabaseError:
+                    lost.append(f"entry {sequence} cannot be read")
+                    continue
+                if row is not None:
+                    lost += [f"entry {gone} is missing" for gone in range(sequence - missed + 1, sequence)]
+                    entries.append(Entry(*row))
+                    missed = 0
+        return entries, lost
+
+    def salvage_payload(self, release_id: str) -> bytes | None:
+        """See ``Storage.salvage_payload``."""
+        try:
+            with self._patient() as connection:
+                return _SqliteTransaction(connection).payload(release_id)
+        except (sqlite3.Error, LedgerError):
+            return None
+
+    def migrate(self) -> tuple[int, Path] | None:
+        """See ``Storage.migrate``."""
+        if not self.exists:
+            raise self._missing()
+        self._check_place()
+        with self._translated(), self._patient() as connection:
+            _begin(connection)
+            try:
+                version = self._version(connection)
+                if version == SCHEMA_VERSION:
+                    return None
+                steps = [MIGRATIONS.get(step) for step in range(version, SCHEMA_VERSION)]
+                if not steps or None in steps:
+                    self._check_schema(connection)
+                backup = self._copy_beside(version)
+                before = _SqliteTransaction(connection).entries()
+                for statements in steps:
+                    for statement in statements or ():
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                if _SqliteTransaction(connection).entries() != before:
+                    raise LedgerError("migrating would change the chain; nothing was changed")
+                _persist(connection, "COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        return version, backup
+
+    def _copy_beside(self, version: int) -> Path:
+        """Back the ledger up beside itself under a free name."""
+        for number in range(1, 1000):
+            path = self._path.with_name(f"{self._path.name}.v{version}" + (f".{number}" if number > 1 else ""))
+            with suppress(FileExistsError):
+                with appearing(path) as partial:
+                    self.copy_to(partial)
+                return path
+        raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some away")
+
+    def _check_place(self) -> None:
+        if not self._anywhere:
+            check_local(self._path)
+
     def _create(self) -> None:
         """Create the ledger whole, beside its place and for its owner alone, and link it there."""
         if self.exists:
             return
-        partial = self._path.with_name(f".{self._path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._remove_dead()
-            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
-            try:
-                with closing(self._connect(partial)) as connection:
-                    connection.execute("BEGIN IMMEDIATE")
-                    for statement in _TABLES:
-                        connection.execute(statement)
-                    connection.execute("COMMIT")
-                with suppress(FileExistsError):  # another process was first
-                    os.link(partial, self._path)
-                _sync(self._path.parent)
-            finally:
-                partial.unlink(missing_ok=True)
+            with suppress(FileExistsError), appearing(self._path) as partial:  # where another process was first
+                begin_ledger(partial)
         except OSError as error:
             raise LedgerError(f"cannot create the ledger {self.location!r}: {error.strerror}") from None
 
-    def _remove_dead(self) -> None:
-        """Remove what killed creators left behind."""
-        for path in self._path.parent.glob(f".{glob.escape(self._path.name)}.*.partial*"):
-            pid = path.name.removeprefix(f".{self._path.name}.").partition("-")[0]
-            if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-                path.unlink(missing_ok=True)
-
-    def _connect(self, path: Path | None = None) -> sqlite3.Connection:
-        connection = sqlite3.connect(path or self._path, isolation_level=None, timeout=_SLICE)
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("PRAGMA synchronous = EXTRA")
-        if sys.platform == "darwin":
-            connection.execute("PRAGMA fullfsync = ON")
-        return connection
+    def _connect(self) -> sqlite3.Connection:
+        return _connected(self._path)
 
     @contextmanager
     def _patient(self) -> Iterator[sqlite3.Connection]:
@@ -153,15 +235,22 @@ class SqliteStorage(Storage):
         finally:
             connection.close()
 
-    def _check_schema(self, connection: sqlite3.Connection) -> None:
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """Return the version of the schema, of what is a ledger."""
         (application_id,) = _persist(connection, "PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if application_id != _APPLICATION_ID:
             raise LedgerError(f"{self.location!r} is not a dpbayes ledger")
+        return version
+
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        version = self._version(connection)
         if version != SCHEMA_VERSION:
             raise LedgerError(
                 f"the ledger {self.location!r} has schema version {version}; this dpbayes reads {SCHEMA_VERSION}",
-                hint="use the version of dpbayes that wrote it",
+                hint="use the version of dpbayes that wrote it"
+                if version > SCHEMA_VERSION
+                else "dpbayes budget migrate makes a backup beside it and brings it to this version",
             )
 
     @contextmanager
@@ -169,18 +258,32 @@ class SqliteStorage(Storage):
         try:
             yield
         except sqlite3.Error as error:
+            damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
             raise LedgerError(
                 f"the ledger {self.location!r} cannot be used: {error}",
-                hint="another process may hold it, or the disk may be full or read-only",
+                hint="restore a backup, or save what verifies: dpbayes budget recover --to FILE"
+                if damaged
+                else "another process may hold it, or the disk may be full or read-only",
             ) from None
 
 
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def begin_ledger(path: Path) -> None:
+    """Make an empty file a ledger without entries."""
+    with closing(_connected(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.execute("COMMIT")
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=_SLICE)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.execute("PRAGMA synchronous = EXTRA")
+    if sys.platform == "darwin":
+        connection.execute("PRAGMA fullfsync = ON")
+    return connection
 
 
 def _begin(connection: sqlite3.Connection) -> None:
