@@ -6,6 +6,7 @@ second. Killed between the two, an anchor is behind, and the next command brings
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -50,9 +51,16 @@ class Guarded:
         self._stated = stated
 
     def paths(self, state: State) -> list[Path]:
-        """Return the anchors: the one that the ledger configures, and the one that is stated."""
+        """Return the anchors: the one that the ledger configures, and the one that is stated.
+
+        Raises:
+            LedgerError: one is the ledger itself.
+        """
         named = [state.anchor, str(self._stated.absolute()) if self._stated else ""]
-        return [Path(name) for name in dict.fromkeys(named) if name]
+        paths = [Path(name) for name in dict.fromkeys(named) if name]
+        if any(os.path.realpath(path) == os.path.realpath(self._storage.location) for path in paths):
+            raise LedgerError("the anchor is the ledger itself", hint="name a file on another file system")
+        return paths
 
     @contextmanager
     def reading(self, *, compare: bool = True) -> Iterator[tuple[Transaction, State]]:

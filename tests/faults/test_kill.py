@@ -29,7 +29,10 @@ def sweep(kind: str, place: Path) -> dict[str, Any]:
     "kind",
     [
         "single",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("terminate", "bounds", "network", "hmm", "gibbs")),
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("terminate", "anchored", "bounds", "network", "hmm", "gibbs")
+        ),
     ],
 )
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
