@@ -11,7 +11,6 @@ import sqlite3
 import stat
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.mounts import check_local
+from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction, entry_of
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
@@ -31,7 +31,6 @@ _SLICE = 0.25
 """Seconds that SQLite waits by itself for a lock; signals are not heard meanwhile."""
 _GAP = 1000
 """Entries that must be missing in a row before a damaged ledger is taken to have ended."""
-_LARGEST_PAYLOAD = 256 << 20
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
     "CREATE TABLE payloads (release_id TEXT PRIMARY KEY, payload BLOB NOT NULL) STRICT",
@@ -84,7 +83,7 @@ class SqliteStorage(Storage):
                 _begin(connection)
                 try:
                     self._check_schema(connection)
-                    yield _SqliteTransaction(connection)
+                    yield SqliteTransaction(connection)
                     _persist(connection, "COMMIT")
                 except BaseException:
                     if connection.in_transaction:
@@ -100,7 +99,7 @@ class SqliteStorage(Storage):
         with self._translated(), self._patient() as connection:
             connection.execute("BEGIN")
             self._check_schema(connection)
-            yield _SqliteTransaction(connection)
+            yield SqliteTransaction(connection)
 
     @property
     def directory(self) -> Path:
@@ -138,26 +137,31 @@ class SqliteStorage(Storage):
         lost: list[str] = []
         with self._translated(), self._patient() as connection:
             _persist(connection, "SELECT name FROM sqlite_master").fetchall()
-            sequence = missed = 0
-            while missed < _GAP:
-                sequence, missed = sequence + 1, missed + 1
+            sequence, failed = 0, False
+            gap: list[int] = []
+            while len(gap) < _GAP:
+                sequence += 1
                 try:
                     row = connection.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)).fetchone()
-                except sqlite3.DatabaseError:
-                    lost.append(f"entry {sequence} cannot be read")
+                    entry = None if row is None else entry_of(row)
+                except (sqlite3.DatabaseError, UnicodeDecodeError):
+                    entry, failed = None, True
+                if entry is None:
+                    gap.append(sequence)
                     continue
-                if row is not None:
-                    lost += [f"entry {gone} is missing" for gone in range(sequence - missed + 1, sequence)]
-                    entries.append(Entry(*row))
-                    missed = 0
+                lost += [f"entry {gone} is missing or cannot be read" for gone in gap]
+                entries.append(entry)
+                gap, failed = [], False
+        if failed:
+            lost.append(f"what followed entry {entries[-1].sequence if entries else 0} cannot be read")
         return entries, lost
 
     def salvage_payload(self, release_id: str) -> bytes | None:
         """See ``Storage.salvage_payload``."""
         try:
             with self._patient() as connection:
-                return _SqliteTransaction(connection).payload(release_id)
-        except (sqlite3.Error, LedgerError):
+                return SqliteTransaction(connection).payload(release_id)
+        except (sqlite3.Error, LedgerError, UnicodeDecodeError):
             return None
 
     def migrate(self) -> tuple[int, Path] | None:
@@ -175,12 +179,12 @@ class SqliteStorage(Storage):
                 if not steps or None in steps:
                     self._check_schema(connection)
                 backup = self._copy_beside(version)
-                before = _SqliteTransaction(connection).entries()
+                before = SqliteTransaction(connection).entries()
                 for statements in steps:
                     for statement in statements or ():
                         connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-                if _SqliteTransaction(connection).entries() != before:
+                if SqliteTransaction(connection).entries() != before:
                     raise LedgerError("migrating would change the chain; nothing was changed")
                 _persist(connection, "COMMIT")
             finally:
@@ -257,10 +261,12 @@ class SqliteStorage(Storage):
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
-            damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's own message may hold a damaged text
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+            what = "its text is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
             raise LedgerError(
-                f"the ledger {self.location!r} cannot be used: {error}",
+                f"the ledger {self.location!r} cannot be used: {what}",
                 hint="restore a backup, or save what verifies: dpbayes budget recover --to FILE"
                 if damaged
                 else "another process may hold it, or the disk may be full or read-only",
@@ -300,34 +306,6 @@ def _persist(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
-
-
-class _SqliteTransaction(Transaction):
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def entries(self) -> list[Entry]:
-        rows = self._connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
-        return [Entry(*row) for row in rows]
-
-    def append(self, entry: Entry) -> None:
-        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.sequence, entry.body, entry.hash))
-
-    def put_payload(self, release_id: str, payload: bytes) -> None:
-        compressed = zlib.compress(payload, 6)
-        if len(compressed) > _LARGEST_PAYLOAD:
-            raise LedgerError(f"the payload is larger than {_LARGEST_PAYLOAD >> 20} MiB")
-        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (release_id, compressed))
-
-    def payload(self, release_id: str) -> bytes | None:
-        row = self._connection.execute("SELECT payload FROM payloads WHERE release_id = ?", (release_id,)).fetchone()
-        try:
-            return None if row is None else zlib.decompress(row[0])
-        except zlib.error:
-            raise LedgerError(f"the sealed payload of release {release_id} is damaged") from None
-
-    def payload_ids(self) -> list[str]:
-        return [row[0] for row in self._connection.execute("SELECT release_id FROM payloads ORDER BY release_id")]
 
 
 def default_path() -> Path:

@@ -283,7 +283,7 @@ def test_a_charge_whose_mark_fails_stands_and_is_marked_later(
 
     before = file.read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr(anchor_module.os, name, full)
+        patched.setattr(os, name, full)
         with pytest.raises(LedgerError, match="No space left"):
             ledger.reserve(charge("b"))
     ledger.reserve(charge("b"))
