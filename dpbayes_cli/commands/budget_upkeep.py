@@ -63,8 +63,8 @@ def adopt(reason: str, move: Path | None, ledger_path: Path | None, as_json: boo
     salvaged, this records who adopted it, when and why, with the last entry that the anchor has seen and the last one
     that is there; work then goes on. An anchor file that is lost begins anew, or with --move elsewhere.
 
-    What the lost entries charged is not in the totals any more, and what they drew may have been seen: add it up from
-    the bundles, and lower the totals with dpbayes budget amend.
+    What the lost entries charged is not in the totals any more, and what they drew may have been seen: stop the jobs
+    that release, add it up from the bundles, and lower the totals with dpbayes budget amend.
     """
     _check_reason(reason, required=True)
     ledger = open_ledger(ledger_path)

@@ -208,7 +208,11 @@ def trusted(transaction: Transaction) -> State:
 
 def unsettled(state: State, disputes: list[Dispute]) -> list[Dispute]:
     """Return the disputes that a younger reading of the ledger does not settle."""
-    return [dispute for dispute in disputes if dispute.mark is None or not state.holds(dispute.mark)]
+    return [
+        dispute
+        for dispute in disputes
+        if dispute.mark is None or not (state.holds(dispute.mark) or dispute.mark in state.adopted)
+    ]
 
 
 def _refuse(disputes: list[Dispute]) -> None:
