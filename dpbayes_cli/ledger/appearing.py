@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import secrets
@@ -27,10 +28,23 @@ def appearing(target: Path) -> Iterator[Path]:
     try:
         yield partial
         _sync(partial)
-        os.link(partial, target)
+        _give_name(partial, target)
     finally:
         partial.unlink(missing_ok=True)
         _sync(target.parent)
+
+
+def _give_name(partial: Path, target: Path) -> None:
+    """Name a file, replacing nothing."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}:
+            raise
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # no links here: take the name first
+        partial.replace(target)
 
 
 def _remove_dead(target: Path) -> None:

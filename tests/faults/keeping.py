@@ -58,7 +58,7 @@ def fresh(directory: Path, keeping: Keeping) -> Path:
     if keeping.restored:
         put_back(old, path)
     if keeping.damaged:
-        changed(path, "UPDATE entries SET hash = replace(hash, '0', '1') WHERE sequence = 6")
+        changed(path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 6")
     old.unlink()
     return directory
 

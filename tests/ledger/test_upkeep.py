@@ -62,6 +62,20 @@ def test_a_backup_never_replaces_anything(ledger: Ledger, tmp_path: Path) -> Non
     assert {path.name for path in tmp_path.iterdir()} == {"link", "ledger.sqlite", "notes", "work"}
 
 
+def test_a_file_system_without_links_takes_backups_too(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", none)
+    back_up(ledger, tmp_path / "backup")
+    assert open_book(tmp_path / "backup").entries() == ledger.entries()
+    with pytest.raises(LedgerError, match="exists already"):
+        back_up(ledger, tmp_path / "backup")
+    assert {path.name for path in tmp_path.iterdir()} == {"backup", "ledger.sqlite", "work"}
+
+
 def test_a_copy_that_does_not_verify_is_no_backup(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +211,7 @@ def test_nothing_of_the_budget_comes_back_wherever_the_damage_is(
     row: int, ledger: Ledger, ledger_path: Path, tmp_path: Path
 ) -> None:
     before = spent(ledger_path)
-    changed(ledger_path, f"UPDATE entries SET hash = replace(hash, '0', '1') WHERE sequence = {row}")
+    changed(ledger_path, f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
     damaged = ledger_path.read_bytes()
     saved = salvage(ledger, tmp_path / "new")
     new = open_book(tmp_path / "new")
