@@ -268,7 +268,8 @@ def _amount(row: dict[str, Any]) -> str:
 
         return price_text(parse_guarantee(row["guarantee"]))
     if not row["account"]:
-        return str(row.get("path", ""))
+        seen = ", ".join(f"for entry {mark['sequence']} of another" for mark in row.get("seen", []))
+        return str(row.get("path") or seen)
     amount = row.get("budget") or {}
     return _components(
         {name: value for name, value in amount.items() if name in {"epsilon", "delta", "rho", "mu", "rdp", "order"}}

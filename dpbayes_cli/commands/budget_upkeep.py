@@ -116,9 +116,9 @@ def recover(target: Path | None, ledger_path: Path | None, as_json: bool) -> Non
     release command finishes each.
 
     With --to FILE, what can be saved of a damaged ledger is written into a new file: all entries up to the first that
-    does not verify. Charges after it that can still be read, and releases whose end is lost, are charged once more,
-    so that nothing of the budget comes back. The damaged file is left alone, and the new one charges nothing before
-    dpbayes budget adopt. A backup that is younger is the better choice.
+    does not verify. Charges after it that can still be read, and releases whose end is lost, are charged once more.
+    What cannot be read is listed, and is not in the totals: a younger backup is the better choice. The damaged file is
+    left alone, and the new one charges nothing before dpbayes budget adopt.
     """
     from dpbayes_cli.errors import VerificationError
     from dpbayes_cli.ledger.upkeep import salvage, unfinished

@@ -1,8 +1,8 @@
 """Back a ledger up, and save what can be saved of a damaged one: always into a new file, and never in favour of anyone.
 
 What follows the first damaged entry cannot be verified. Charges that can still be read there are charged again under
-names of their own, and so is every release whose draw may have been seen although its end is lost: nothing of the
-budget comes back, and nothing is charged to a salvaged ledger before a human has looked at it.
+names of their own, and so is every release whose draw may have been seen although its end is lost: nothing that is
+known to be spent comes back. What cannot be read is listed, and a human looks before anything more is charged.
 """
 
 from __future__ import annotations
