@@ -66,6 +66,8 @@ def adopt(reason: str, move: Path | None, ledger_path: Path | None, as_json: boo
     What the lost entries charged is not in the totals any more, and what they drew may have been seen: stop the jobs
     that release, add it up from the bundles, and lower the totals with dpbayes budget amend.
     """
+    from dpbayes_cli.ledger.upkeep import unfinished
+
     _check_reason(reason, required=True)
     ledger = open_ledger(ledger_path)
     state, disputes = ledger.adopt(reason, move)
@@ -81,8 +83,15 @@ def adopt(reason: str, move: Path | None, ledger_path: Path | None, as_json: boo
         emit("nothing to adopt: nothing speaks against the ledger")
     for each in disputes:
         say(f"adopted although {each.text}")
-    if disputes:
-        say("what lost entries charged is not counted: lower the totals by it, dpbayes budget amend")
+    if not disputes:
+        return
+    say("what lost entries charged is not counted: lower the totals by it, dpbayes budget amend")
+    for account, release in unfinished(state):
+        if release.stage == "reserved":
+            say(
+                f"release {release.release_id} of account {account.name} would be drawn at the price that is charged; "
+                "if a bundle of it is out, lower the total by that price too"
+            )
 
 
 @click.command("backup")

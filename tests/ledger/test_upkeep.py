@@ -152,6 +152,19 @@ def test_restoring_a_backup_needs_a_human_where_there_is_an_anchor(
     assert "no anchor is configured" in dpbayes("budget", "show").err
 
 
+def test_adopting_names_the_releases_that_may_have_been_drawn_already(
+    dpbayes: Cli, ledger: Ledger, ledger_path: Path, tmp_path: Path
+) -> None:
+    ledger.anchor(tmp_path / "anchor", "")
+    release = ledger.reserve(charge("next")).release
+    old = kept(ledger_path, "old")
+    ledger.seal(release, "clinic", b"seen by somebody")
+    put_back(old, ledger_path)
+    done = dpbayes("budget", "adopt", "--reason", "restored")
+    assert done.code == 0
+    assert f"release {release.release_id} of account clinic would be drawn at the price" in done.err
+
+
 def test_an_anchor_is_stated_on_the_command_line(dpbayes: Cli, tmp_path: Path, ledger_path: Path) -> None:
     assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
     old = kept(ledger_path, "old")
