@@ -250,11 +250,15 @@ class WholeNumber(OneNumber):
 def total_of(policy: RecordPolicy, n_records: int | None) -> Total:
     """Return what is known about the number of records that count.
 
+    Args:
+        policy: neighbours, and how many records a unit may have.
+        n_records: the public number of units; where they have one record each, that of records.
+
     Raises:
         SpecError: it is public under replace-one, and was not given.
     """
-    if policy.neighbors is Neighbors.ADD_REMOVE:
+    if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
         return Total("unbounded")
     if n_records is None:
         raise SpecError("the number of records is public under replace-one and must be given")
-    return Total("known" if policy.complete else "at-most", n_records)
+    return Total("known" if policy.complete else "at-most", n_records * policy.contributions)

@@ -24,15 +24,18 @@ class RecordPolicy:
         neighbors: the neighbour relation.
         impute: the public value that stands for an invalid cell, or None when invalid records are dropped
             (a dropped record is the null record: it contributes zero and has likelihood one).
+        contributions: how many records a privacy unit may have; neighbours differ in those of one unit. Where it may
+            have several, it may have fewer: each of them may be the null record, and their number is private.
     """
 
     neighbors: Neighbors
     impute: str | None = None
+    contributions: int = 1
 
     @property
     def complete(self) -> bool:
-        """Whether every record is valid, so that under replace-one the number of valid records is public."""
-        return self.impute is not None
+        """Whether every unit has a valid record, so that under replace-one the number of valid records is public."""
+        return self.impute is not None and self.contributions == 1
 
 
 @dataclass(frozen=True)
@@ -79,8 +82,8 @@ class CutColumn:
 
 
 def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
-    """Return whether an invalid cell of a column counts as a public value, so that no record is dropped for it."""
-    return policy.complete or column.impute is not None
+    """Return whether a unit has one record and an invalid cell of a column counts as a public value: none is null."""
+    return policy.complete or (column.impute is not None and policy.contributions == 1)
 
 
 _LEAST_STEP = 1e-200

@@ -23,7 +23,7 @@ from dpbayes_cli.privacy.part_noise import scales_of
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.problems import Problem
 from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Statistic, Statistics
+from dpbayes_cli.statistic import Statistic, Statistics, for_units
 
 if TYPE_CHECKING:
     import numpy as np
@@ -287,7 +287,7 @@ class Mechanism(ABC):
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read from the data."""
-        return expect(model, BoundedStatistics).statistic(policy)
+        return for_units(expect(model, BoundedStatistics).statistic(policy), policy)
 
     def problem(
         self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

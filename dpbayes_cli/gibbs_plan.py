@@ -143,6 +143,12 @@ def chains_of(model: ConvexLossModel, request: Request) -> Chains:
     Raises:
         SpecError: the number of records is private and no ``n_max`` is stated, or it is not known.
     """
+    if request.policy.contributions > 1:
+        raise SpecError(
+            "a chain takes one gradient a privacy unit",
+            where="privacy.unit.max_contributions",
+            hint="max_contributions: 1",
+        )
     if request.policy.neighbors is Neighbors.ADD_REMOVE:
         if request.n_max is None:
             raise SpecError(

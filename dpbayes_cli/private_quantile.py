@@ -18,7 +18,7 @@ from dpbayes_cli.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.statistic import CodeCounts, Statistic, Witness
+from dpbayes_cli.statistic import CodeCounts, Statistic, Witness, for_units
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,8 +104,9 @@ class PrivateBounds:
     An edge is drawn in proportion to exp(e u / (2 D)), e the share of epsilon and D the sensitivity of u, by exact
     integer weights. The second choice is among the edges below the first, so that lower < upper whatever the data.
 
-    Privacy: one record moves F(x) - q m by at most D. Replaced by a valid one: m stays and F moves by at most 1. From
-        valid to none, or back: by 1 - q where it is at or below x and by q where it is not, at most max(q, 1 - q) <= 1.
+    Privacy: one record moves F(x) - q m by at most D; a unit of k records by at most k times as much, which then is D.
+        Replaced by a valid one: m stays and F moves by at most 1. From valid to none, or back: by 1 - q where it is at
+        or below x and by q where it is not, at most max(q, 1 - q) <= 1.
         So D = 1 under replace-one and max(q, 1 - q) under add-remove, for | | does not stretch a difference. Hence the
         log ratio of two neighbours' probabilities varies by at most e over the edges (bounded range), and integers add
         less than ``SLACK``, which is taken off e first. The second choice knows the first, which is public: epsilons
@@ -119,6 +120,7 @@ class PrivateBounds:
         epsilon: the price of both together, split in halves.
         neighbors: the neighbour relation.
         outside: what happens to numbers beyond the bounds.
+        contributions: how many records a privacy unit may have.
     """
 
     grid: BoundsGrid
@@ -127,6 +129,7 @@ class PrivateBounds:
     epsilon: Decimal
     neighbors: Neighbors
     outside: Outside = "clamp"
+    contributions: int = 1
 
     @property
     def parts(self) -> int:
@@ -153,11 +156,13 @@ class PrivateBounds:
         column = self.grid.column(role, self.outside)
         top, bottom = (column.cell(1.0),), (column.cell(0.0),)
         size, other = (1, None) if policy.neighbors is Neighbors.ADD_REMOVE else (2, bottom)
-        return Statistic(("histogram",), (CodeCounts(column),), size, Witness(top, other), size)
+        found = Statistic(("histogram",), (CodeCounts(column),), size, Witness(top, other), size)
+        return for_units(found, policy)
 
     def sensitivity(self, quantile: Fraction) -> Fraction:
         """Return the sensitivity D of the utility."""
-        return Fraction(1) if self.neighbors is Neighbors.REPLACE_ONE else max(quantile, 1 - quantile)
+        each = Fraction(1) if self.neighbors is Neighbors.REPLACE_ONE else max(quantile, 1 - quantile)
+        return self.contributions * each
 
     def power(self, quantile: Fraction) -> Decimal:
         """Return what one unit of the integer loss |b F - a m|, q = a / b, takes off a log weight; rounded down."""

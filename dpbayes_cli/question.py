@@ -12,7 +12,7 @@ from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.columns import has_stand_in
-from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, Plan, Step, expect
+from dpbayes_cli.contracts import Mechanism, Model, Plan, Step, expect
 from dpbayes_cli.convex_loss import ConvexLossModel
 from dpbayes_cli.errors import DpbayesError, SourceError, SpecError
 from dpbayes_cli.ledger.charging import Charge
@@ -23,6 +23,7 @@ from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import check_serves, mechanism_type
 from dpbayes_cli.request import Request
+from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
@@ -71,7 +72,7 @@ class Question:
         except DpbayesError:
             plan = None
         if plan is None or plan.guarantee != self.plan.guarantee:
-            statistic = expect(model, BoundedStatistics).statistic(self.spec.policy)
+            statistic = self.mechanism.statistic(model, self.spec.policy)
             steps = (*self.plan.steps[:-1], replace(self.plan.answer, statistic=statistic))
             plan = replace(self.plan, steps=steps)
         return replace(self, model=model, plan=plan)
@@ -111,6 +112,7 @@ class Wish:
             source=location.identity,
             guarantee=guarantee,
             neighbors=spec.privacy.neighbors,
+            unit=None if spec.privacy.unit is None else spec.privacy.unit.column,
             purpose=self.purpose,
         )
 
@@ -145,6 +147,12 @@ def price(
             f"{kind.name} draws from a posterior whose bounds must be known beforehand",
             where="bounds",
             hint="state them in the domain, or have them found privately for a mechanism that adds noise: laplace",
+        )
+    if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and spec.sampling.n_max:
+        raise SpecError(
+            "which records are the first ones depends on all units' lots, where only so many are read",
+            where="privacy.unit",
+            hint="replace-one neighbours: then the number of units is public",
         )
     request = request_of(spec, n_records)
     plan = mechanism.plan(model, request)
@@ -223,7 +231,7 @@ def prepare(spec: ReleaseSpec, location: Location, wish: Wish, ledger: Ledger) -
         n_records = spec.records if known is None else known
         if n_records is None:
             with closing(opened_source(spec, location, spec.build_model())) as source:
-                n_records = source.count_records()
+                n_records = source.count()
     model, mechanism, plan = price(spec, n_records)
     return Question(spec, location, account, model, mechanism, plan, n_records)
 
@@ -270,7 +278,9 @@ def source_of(spec: ReleaseSpec, location: Location) -> Source:
     """Return the source that reads a location in the layout of a spec; nothing is opened yet."""
     layout = spec.source
     dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
-    return source_for(location, dialect, layout.format)
+    unit = spec.privacy.unit
+    bound = None if unit is None else UnitBound(unit.column, unit.max_contributions)
+    return source_for(location, dialect, layout.format, bound)
 
 
 def opened_source(spec: ReleaseSpec, location: Location, model: Model) -> Source:
@@ -283,7 +293,7 @@ def opened_source(spec: ReleaseSpec, location: Location, model: Model) -> Source
     try:
         source.check(model.columns, model.column_names or (spec.column,))
         if spec.records is not None:
-            check_count(spec.records, source.count_records())
+            check_count(spec.records, source.count())
     except BaseException:
         source.close()
         raise

@@ -132,9 +132,10 @@ def _draw(question: Question, source: Source) -> bytes:
     spec, opened = question.spec, datetime.now(UTC)  # the clock is read before anything depends on the data
     with closing(source):
         evidence = _evidence(question, source)
-    public = spec.privacy.neighbors is Neighbors.REPLACE_ONE
-    n_records = evidence.n_records if public else None
-    if spec.records is not None:
+    n_records = evidence.n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
+    if spec.policy.contributions > 1:  # the number of their records is private; that of units is known where stated
+        n_records = spec.records
+    elif spec.records is not None:
         check_count(spec.records, n_records, "; the charge stands")
     needed = question.n_records
     if needed is not None and evidence.n_records != needed:

@@ -80,6 +80,12 @@ class Request:
         """
         if self.policy.neighbors is not Neighbors.REPLACE_ONE:
             raise SpecError("posterior draws need a public number of records: replace-one neighbours", where="privacy")
+        if self.policy.contributions > 1:
+            raise SpecError(
+                "posterior draws need a public number of records, and that of units which may have several is private",
+                where="privacy.unit.max_contributions",
+                hint="max_contributions: 1, or a mechanism that adds noise: laplace",
+            )
         if not all(has_stand_in(self.policy, column) for column in columns):
             raise SpecError(
                 "posterior draws need complete records, for the number of dropped ones is private",

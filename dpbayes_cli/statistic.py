@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
@@ -168,6 +168,33 @@ class Statistics:
     n_records: int
     histogram: Mapping[int, int] = field(default_factory=dict)
     design: DesignMatrix | HeldCodes | None = None
+
+
+def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
+    """Return a statistic with the sensitivities of privacy units that have several records.
+
+    Privacy: neighbours differ in the records of one unit, at most k on either side. Paired, with the null record where
+        one side has fewer, each pair moves the statistic by at most its sensitivity to one record, in which the null
+        record is included wherever units have several (``has_null``); norms add up: k times in L1 and L2. Attained by k
+        times the witness.
+    Source: mechanisms, conventions (privacy units).
+    """
+    k = policy.contributions
+    if k == 1:
+        return statistic
+    return replace(
+        statistic,
+        sensitivity_l1=k * statistic.sensitivity_l1,
+        sensitivity_l2_squared=k * k * statistic.sensitivity_l2_squared,
+        parts=tuple(
+            replace(
+                part,
+                sensitivity_l1=k * part.sensitivity_l1,
+                sensitivity_l2_squared=k * k * part.sensitivity_l2_squared,
+            )
+            for part in statistic.parts
+        ),
+    )
 
 
 NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)

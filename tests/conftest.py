@@ -17,6 +17,7 @@ import pytest
 
 from dpbayes_cli.main import run
 from dpbayes_cli.threads import single_threaded
+from tests.postgres_server import Server, running, why_not
 
 single_threaded()  # before NumPy is imported: as the command line does
 
@@ -56,6 +57,23 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     os.umask(mask)
     for number, handler in handlers.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server that the tests of this process share."""
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def database(postgres: Server) -> Iterator[str]:
+    """A database on that server, for one test."""
+    with postgres.database() as name:
+        yield name
 
 
 @pytest.fixture

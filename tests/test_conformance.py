@@ -154,10 +154,7 @@ def with_stand_ins(model: Hmm | NaiveBayesMixture) -> Model:
 
 
 def statistic_of(mechanism: str, model: Model, policy: RecordPolicy) -> Statistic:
-    if mechanism:
-        return mechanism_type(mechanism)().statistic(model, policy)
-    assert isinstance(model, BoundedStatistics)
-    return model.statistic(policy)
+    return mechanism_type(mechanism or "laplace")().statistic(model, policy)
 
 
 def cells(column: AnyColumn) -> list[str]:
@@ -273,6 +270,42 @@ def test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness(
     assert {attained, attained_l2} <= set(pairs)
     assert change(attained) == statistic.sensitivity_l1
     assert squared(attained_l2) == statistic.sensitivity_l2_squared
+
+
+@pytest.mark.parametrize(("relation", "complete"), RELATIONS)
+@pytest.mark.parametrize(("mechanism", "name", "domain"), STATISTICS)
+def test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness(
+    mechanism: str, name: str, domain: dict[str, Any], relation: Neighbors, complete: bool
+) -> None:
+    """Brute force over all pairs of units of at most two records, or many of them drawn at random."""
+    model, policy = asked(name, domain, relation, complete=complete)
+    policy = replace(policy, contributions=2)
+    statistic = statistic_of(mechanism, model, policy)
+    witnesses = [statistic.witness, statistic.witness_l2 or statistic.witness]
+    named = [cells for witness in witnesses for cells in (witness.record, witness.neighbor)]
+    records = [*records_of(model), (INVALID,) * len(model.columns), *named, None]
+    single = {contribution(statistic, model, policy, record) for record in records}
+    each = np.array(sorted(single), dtype=object)
+    sums = np.unique(np.array([a + b for a, b in itertools.combinations_with_replacement(each, 2)], float), axis=0)
+    if len(sums) > _MOST_SUMS:
+        kept = np.random.default_rng(0).choice(len(sums), _MOST_SUMS, replace=False)
+        doubled = [[2.0 * v for v in contribution(statistic, model, policy, record)] for record in named]
+        sums = np.concatenate([sums[kept], doubled])
+    others = np.zeros((1, sums.shape[1])) if relation is Neighbors.ADD_REMOVE else sums
+    change = np.abs(sums[:, None] - others)
+    assert change.sum(axis=2).max() == statistic.sensitivity_l1
+    assert (change**2).sum(axis=2).max() == statistic.sensitivity_l2_squared
+    for part, cells in zip(statistic.parts, _cells_of(statistic), strict=True):
+        assert change[:, :, cells].sum(axis=2).max() <= part.sensitivity_l1
+        assert (change[:, :, cells] ** 2).sum(axis=2).max() <= part.sensitivity_l2_squared
+
+
+_MOST_SUMS = 250
+
+
+def _cells_of(statistic: Statistic) -> list[slice]:
+    ends = list(itertools.accumulate(part.size for part in statistic.parts))
+    return [slice(end - part.size, end) for end, part in zip(ends, statistic.parts, strict=True)]
 
 
 @pytest.mark.parametrize(("mechanism", "name", "domain"), STATISTICS)

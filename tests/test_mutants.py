@@ -228,6 +228,24 @@ MUTANTS = {
         "            if stored is not None:\n                return payload\n",
         "tests/ledger/test_ledger.py::test_the_first_payload_wins_and_the_loser_gets_it_back",
     ),
+    "the lock taken after the snapshot": (
+        "ledger/postgres.py",
+        'connection.execute("LOCK TABLE meta IN EXCLUSIVE MODE")\n                self._check_schema(connection)\n',
+        'self._check_schema(connection)\n                connection.execute("LOCK TABLE meta IN EXCLUSIVE MODE")\n',
+        "tests/ledger/test_postgres.py::test_a_writer_sees_what_the_one_before_it_wrote",
+    ),
+    "a commit that was not confirmed believed": (
+        "ledger/postgres.py",
+        'if not done or "WARNING" in warnings:',
+        "if not done:",
+        "tests/ledger/test_postgres.py::test_a_commit_that_is_not_confirmed_is_said_to_be_unknown_and_found_by_the_same_call",
+    ),
+    "commits that are not waited for": (
+        "ledger/postgres.py",
+        "set_config('synchronous_commit', 'on', false)",
+        "set_config('synchronous_commit', 'off', false)",
+        "tests/ledger/test_postgres.py::test_a_writer_is_serializable_and_its_commit_durable_whatever_others_set",
+    ),
     "the chain is not checked": (
         "ledger/guarded.py",
         "if findings := broken_links(entries) + state.findings:",
@@ -236,7 +254,7 @@ MUTANTS = {
     ),
     "the number of records shown under add-remove": (
         "release.py",
-        "n_records = evidence.n_records if public else None",
+        "n_records = evidence.n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None",
         "n_records = evidence.n_records",
         "tests/bundle/test_document.py::test_the_number_of_records_is_nowhere_under_add_remove",
     ),
@@ -607,6 +625,36 @@ MUTANTS = {
         "return log_table(cover, after, bits)",
         "tests/test_log_weight.py::test_the_mean_weight_is_the_evidence",
     ),
+    "a unit of several records at the price of one": (
+        "statistic.py",
+        "    k = policy.contributions\n",
+        "    k = 1\n",
+        "tests/test_conformance.py::test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness",
+    ),
+    "the null record forgotten where units have several": (
+        "columns.py",
+        "return self.impute is not None and self.contributions == 1",
+        "return self.impute is not None",
+        "tests/commands/test_units.py::test_the_number_of_records_is_private_where_invalid_values_are_imputed_too",
+    ),
+    "a record too many of each unit": (
+        "sources/contributions.py",
+        "{ticket}, {most}))",
+        "{ticket}, {most + 1}))",
+        "tests/sources/test_contributions.py::test_what_is_kept_is_what_the_reference_keeps",
+    ),
+    "units of each file by itself": (
+        "sources/parquet.py",
+        "if self._name_of_unit is not None:  # a unit may have records in several files",
+        "if self._name_of_unit is not None and len(self._location.paths) == 1:",
+        "tests/sources/test_contributions.py::test_neither_order_nor_partition_matters",
+    ),
+    "equal records with one lot": (
+        "sources/contributions.py",
+        "|| ',' || twin || ',' || item)",
+        "|| ',1,' || item)",
+        "tests/sources/test_contributions.py::test_every_record_of_a_unit_is_kept_as_often",
+    ),
     "metropolis in place of barker": (
         "barker_walk.py",
         "return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]",
@@ -720,6 +768,7 @@ MUTANTS = {
 
 
 OFTEN = {
+    "a unit of several records at the price of one",
     "one state charged where two change",
     "sensitivity halved (binary)",
     "clamp removed: an undeclared value counts", "published before it is sealed",

@@ -27,12 +27,24 @@ print(succeeded)
 """
 
 
-SLOW = [("named", 8), ("named", 50), ("fresh", 50)]
+@pytest.fixture
+def on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the ledger of the test where its parameter says: in a file, or on a server."""
+    if request.param == "postgres":
+        server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
+        monkeypatch.setenv("DPBAYES_LEDGER", server.url(database))
+
+
+FAST = [("sqlite", "fresh", 8), ("postgres", "named", 8)]
+SLOW = [("sqlite", "named", 8), *((kind, mode, 50) for kind in ("sqlite", "postgres") for mode in ("named", "fresh"))]
 
 
 @pytest.mark.parametrize(
-    ("mode", "releases"), [("fresh", 8), *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)]
+    ("on", "mode", "releases"),
+    [*FAST, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)],
+    indirect=["on"],
 )
+@pytest.mark.usefixtures("on")
 def test_eight_processes_share_a_budget(mode: str, releases: int, dpbayes: Cli, coin: Path, place: Path) -> None:
     assert coin.parent == place
     dpbayes("budget", "open", "coin", "--eps", f"{releases * 0.02:.2f}")
@@ -50,6 +62,8 @@ def test_eight_processes_share_a_budget(mode: str, releases: int, dpbayes: Cli, 
     assert dpbayes("budget", "verify").code == 0
 
 
+@pytest.mark.parametrize("on", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.usefixtures("on")
 def test_racing_for_the_same_release_draws_it_once(coin: Path, place: Path, dpbayes: Cli) -> None:
     command = [sys.executable, "-m", "dpbayes_cli", "release", coin.name, "--model", "beta-bernoulli", "--eps", "1",
                "--json", "-q", "--out"]  # fmt: skip

@@ -89,7 +89,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         mechanism=parts.mechanism.name,
         spec=spec.stated_in_full,
         record_unit=parts.draw.record_unit,
-        privacy_unit=f"one record ({parts.draw.record_unit})",
+        privacy_unit=_privacy_unit(parts),
         n_records=parts.draw.n_records,
         statistics=parts.draw.statistics,
         meanings={} if parts.draw.draws else meanings(parts.plan.answer.statistic, parts.model.columns, spec.policy),
@@ -189,18 +189,27 @@ def _assumptions(parts: Parts) -> list[str]:
     spec = parts.spec
     neighbors = spec.privacy.neighbors
     unit = parts.draw.record_unit
+    whole = spec.privacy.unit is not None
     relation = {
         Neighbors.REPLACE_ONE: f"Neighbouring data sets differ in the content of one {unit}; "
         "the number of records is public.",
         Neighbors.ADD_REMOVE: f"Neighbouring data sets differ by one {unit} more or fewer; the number of "
         "records is private, and nothing in this bundle depends on it but through the noisy statistics.",
     }[neighbors]
+    if whole:
+        relation = {
+            Neighbors.REPLACE_ONE: "Neighbouring data sets differ in all records of one privacy unit; the number of "
+            "units is public, and how many records each has is private.",
+            Neighbors.ADD_REMOVE: "Neighbouring data sets differ by one privacy unit more or fewer, with all its "
+            "records; how many units and records there are is private, and nothing in this bundle depends on it but "
+            "through the noisy statistics.",
+        }[neighbors]
     invalid = _about_invalid(parts)
     lines = ["A line ends at a line feed; what follows the last one is a record unless it is empty."]
     return [
         relation,
         *(lines if unit == "physical line" else []),
-        f"Each person has at most one record. {_about_several(parts.plan.guarantee.kind)}",
+        *_about_units(parts),
         "The guarantee is that of this one release; the account's ledger adds up all of them.",
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",
         *_about_bounds(parts),
@@ -210,6 +219,29 @@ def _assumptions(parts: Parts) -> list[str]:
         "machine, its memory or the time that the computation takes.",
         *_about_floats(parts),
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
+    ]
+
+
+def _privacy_unit(parts: Parts) -> str:
+    """Return who is protected."""
+    unit, record = parts.spec.privacy.unit, parts.draw.record_unit
+    if unit is None:
+        return f"one record ({record})"
+    several = "one record" if unit.max_contributions == 1 else f"at most {unit.max_contributions:,} records"
+    return f"one value of the column {unit.column!r}, of which {several} count"
+
+
+def _about_units(parts: Parts) -> list[str]:
+    """Return what is assumed about who has how many records."""
+    unit = parts.spec.privacy.unit
+    if unit is None:
+        return [f"Each person has at most one record. {_about_several(parts.plan.guarantee.kind)}"]
+    most = unit.max_contributions
+    kept = "one of its records was" if most == 1 else f"at most {most:,} of its records were"
+    return [
+        f"Each person has one value in the column {unit.column!r}, and nobody else has it. Of each value {kept} kept, "
+        "by a secret lot that does not depend on the order of the records; malformed records, and those without a "
+        "value, belong to one unit together."
     ]
 
 
@@ -229,7 +261,7 @@ def _about_invalid(parts: Parts) -> str:
     """Return what invalid values counted as."""
     policy = parts.spec.policy
     stated = {column.role: column.impute for column in parts.model.columns if column.impute is not None}
-    if policy.complete and not stated:
+    if policy.impute is not None and not stated:
         return (
             f"Missing, malformed and undeclared values counted as {policy.impute!r}. The custodian promises that "
             "this is a fair stand-in; where many values are missing it biases the posterior."
@@ -241,7 +273,7 @@ def _about_invalid(parts: Parts) -> str:
         return f"{nothing} The posterior averages over the number of valid records, uniform a priori."
     listed = ", ".join(f"{role}: {value!r}" for role, value in list(stated.items())[:_LISTED])
     more = f" and {len(stated) - _LISTED} more, see the spec" if len(stated) > _LISTED else ""
-    rest = f"{policy.impute!r}" if policy.complete else "nothing; how many of these there were is private"
+    rest = f"{policy.impute!r}" if policy.impute is not None else "nothing; how many of these there were is private"
     others = "" if len(stated) == len(parts.model.columns) else f" Those of other columns counted as {rest}."
     return (
         f"Missing, malformed and undeclared values counted as public ones ({listed}{more}). The custodian promises "

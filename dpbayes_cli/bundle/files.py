@@ -40,7 +40,9 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     except (DpbayesError, TypeError, ValueError) as error:
         raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
     names = [statistic.name for statistic in document.statistics]
-    public = spec.policy.neighbors is Neighbors.REPLACE_ONE
+    public = document.n_records is not None
+    if spec.policy.contributions == 1 or spec.policy.neighbors is Neighbors.ADD_REMOVE:
+        public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):
         raise VerificationError("release.json does not hold the bounds that its spec asks for")
     if canonical_json(_stated(spec.stated_in_full)) != canonical_json(_stated(_with_later(document.spec))):

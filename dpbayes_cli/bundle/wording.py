@@ -37,6 +37,11 @@ def guarantee_meaning(document: ReleaseDocument) -> str:
         "replace-one": "the content of one record, the number of records being the same",
         "add-remove": "the presence of one record",
     }[guarantee.neighbors]
+    if has_units(document):
+        neighbors = {
+            "replace-one": "all records of one privacy unit, the number of units being the same",
+            "add-remove": "the presence of one privacy unit with all its records",
+        }[guarantee.neighbors]
     meaning = (
         "Whoever sees this bundle, with whatever else they know and however much they compute, can hardly tell two "
         f"data sets apart that differ in {neighbors}"
@@ -50,6 +55,11 @@ def guarantee_meaning(document: ReleaseDocument) -> str:
             "likely with one as with the other"
         )
     return f"{meaning}. The privacy unit is {document.privacy_unit}."
+
+
+def has_units(document: ReleaseDocument) -> bool:
+    """Return whether a column says whose a record is, so that a unit may have several."""
+    return document.spec["privacy"].get("unit") is not None
 
 
 def odds_text(guarantee: ReleasedGuarantee) -> str:
@@ -127,7 +137,8 @@ def records_text(document: ReleaseDocument) -> str:
     """Return the number of records, or that it is private."""
     if document.n_records is None:
         return "private"
-    return f"{document.n_records:,} (public under replace-one neighbours)"
+    of_units = " privacy units" if has_units(document) else ""
+    return f"{document.n_records:,}{of_units} (public under replace-one neighbours)"
 
 
 def released_text(document: ReleaseDocument) -> str:

@@ -77,9 +77,12 @@ for _command in budget_upkeep.COMMANDS:
 @click.option("--basic", is_flag=True, help="With --delta: basic composition alone, no Renyi orders.")
 @click.option("--gaussian", is_flag=True, help="With --delta: Gaussian DP alone, its largest total that keeps both.")
 @click.option("--neighbors", default="replace-one", metavar="RELATION", help="replace-one [default] or add-remove.")
+@click.option("--unit", metavar="COLUMN", help="The column that says whose a record is [each is a unit of its own].")
 @ledger_option
 @output_options
-def open_(account: str, neighbors: str, ledger_path: Path | None, as_json: bool, **total: Any) -> None:
+def open_(
+    account: str, neighbors: str, unit: str | None, ledger_place: str | None, as_json: bool, **total: Any
+) -> None:
     """Open ACCOUNT with a stated total, in one notion of privacy.
 
     \b
@@ -97,11 +100,13 @@ def open_(account: str, neighbors: str, ledger_path: Path | None, as_json: bool,
         check_name(account)
         if neighbors not in {*Neighbors}:
             raise ValueError(f"--neighbors is {neighbors!r}: replace-one or add-remove")
+        if unit is not None and unit != printable(unit):
+            raise ValueError("--unit holds a control character")
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
     budget = stated_budget(**total)
-    _print_account(open_ledger(ledger_path).open_account(account, budget, relation), as_json=as_json)
+    _print_account(open_ledger(ledger_place).open_account(account, budget, relation, unit), as_json=as_json)
 
 
 @command.command("amend")
@@ -110,23 +115,23 @@ def open_(account: str, neighbors: str, ledger_path: Path | None, as_json: bool,
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the history.")
 @ledger_option
 @output_options
-def amend(account: str, reason: str, ledger_path: Path | None, as_json: bool, **totals: Decimal | None) -> None:
+def amend(account: str, reason: str, ledger_place: str | None, as_json: bool, **totals: Decimal | None) -> None:
     """Change the total of ACCOUNT, never below what is spent."""
     changes = {name: total for name, total in totals.items() if total is not None}
     if not changes:
         raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")
     if not reason.strip() or reason != printable(reason):
         raise click.UsageError("--reason must say something, without control characters")
-    _print_account(open_ledger(ledger_path).amend(account, changes, reason), as_json=as_json)
+    _print_account(open_ledger(ledger_place).amend(account, changes, reason), as_json=as_json)
 
 
 @command.command("show")
 @click.argument("account", required=False)
 @ledger_option
 @output_options
-def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
+def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show what ACCOUNT (or every account) may spend, has spent and has left."""
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     state = ledger.state()
     accounts = [_known(state, account)] if account else list(state.accounts.values())
     if as_json:
@@ -135,11 +140,12 @@ def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
         emit_json({"ledger": ledger.location, "head": _head(state), "anchors": anchors, "accounts": listed})
         return
     emit_table(
-        ["account", "neighbors", "budget", "spent", "remaining", "releases"],
+        ["account", "neighbors", "unit", "budget", "spent", "remaining", "releases"],
         [
             [
                 item.name,
                 str(item.neighbors),
+                item.unit or "record",
                 _components(_described(item)["budget"]),
                 _components(_described(item)["spent"]),
                 _components(_described(item)["remaining"]),
@@ -169,9 +175,9 @@ def show(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
 @click.argument("account", required=False)
 @ledger_option
 @output_options
-def history(account: str | None, ledger_path: Path | None, as_json: bool) -> None:
+def history(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """List every entry of ACCOUNT (or of all accounts) in order."""
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     verified = _looked_at(ledger)
     if account:
         _known(verified, account)
@@ -209,7 +215,7 @@ def history(account: str | None, ledger_path: Path | None, as_json: bool) -> Non
 )
 @ledger_option
 @output_options
-def verify(receipts: tuple[Path, ...], ledger_path: Path | None, as_json: bool) -> None:
+def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) -> None:
     """Check the chain, the protocol, the totals, the sealed payloads and the anchor; exit 7 if anything is wrong.
 
     Edits, deletions and reordering always show. That the ledger was cut short, or is an older copy, shows only against
@@ -218,13 +224,9 @@ def verify(receipts: tuple[Path, ...], ledger_path: Path | None, as_json: bool) 
     """
     from dpbayes_cli.errors import VerificationError
 
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     findings, state = ledger.findings()
-    findings += [
-        f"entry {mark.sequence} of the receipt {str(path)!r} is not in the ledger: it was cut short or replaced"
-        for path, mark in [(path, budget_upkeep.read_receipt(path)) for path in receipts]
-        if not state.holds(mark)
-    ]
+    findings += budget_upkeep.receipt_findings(receipts, state)
     if as_json:
         emit_json({"ledger": ledger.location, "ok": not findings, "head": _head(state), "findings": findings})
     if findings:
@@ -237,7 +239,7 @@ def verify(receipts: tuple[Path, ...], ledger_path: Path | None, as_json: bool) 
         + (
             f"it holds what these have seen: {', '.join(seen)}"
             if seen
-            else "a ledger cut short shows only against an anchor or a receipt"
+            else "a ledger cut short shows only against a receipt or an anchor"
         )
     )
 
@@ -245,9 +247,9 @@ def verify(receipts: tuple[Path, ...], ledger_path: Path | None, as_json: bool) 
 @command.command("export")
 @ledger_option
 @output_options
-def export(ledger_path: Path | None, as_json: bool) -> None:
+def export(ledger_place: str | None, as_json: bool) -> None:
     """Print the whole chain: JSON lines, or with --json one document. The sealed payloads are not in it."""
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     state = _looked_at(ledger)
     entries = [
         {"sequence": entry.sequence, "body": entry.body, "hash": entry.hash}
@@ -297,12 +299,15 @@ def _head(state: State) -> dict[str, Any]:
 
 
 def _print_account(account: Account, *, as_json: bool) -> None:
+    from dpbayes_cli.ledger.charging import unit_text
+
     described = _described(account)
     if as_json:
         emit_json(described)
         return
     emit(
-        f"account {account.name}: {_components(described['budget'])} under {account.neighbors} neighbours, "
+        f"account {account.name}: {_components(described['budget'])} under {account.neighbors} neighbours of "
+        f"{unit_text(account.unit)}, "
         f"remaining {_components(described['remaining'])}"
     )
 
@@ -314,6 +319,7 @@ def _described(account: Account) -> dict[str, Any]:
     return {
         "account": account.name,
         "neighbors": str(account.neighbors),
+        "unit": account.unit,
         "opened": account.opened,
         "by_default": account.by_default,
         "kind": account.budget.kind,

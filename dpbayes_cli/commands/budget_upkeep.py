@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept in the history.")
 @ledger_option
 @output_options
-def anchor(file: Path | None, none: bool, reason: str, ledger_path: Path | None, as_json: bool) -> None:
+def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None, as_json: bool) -> None:
     """From now on, append the head of the ledger to FILE after every change.
 
     FILE is text, one line an entry that was the head: sequence and hash. Let it lie on another file system, best one
@@ -41,7 +42,7 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_path: Path | None,
     if (file is None) != none:
         raise click.UsageError("name FILE, or --none")
     _check_reason(reason, required=none)
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     if file is not None and _same_device(ledger, file):
         say("the anchor is on the ledger's own file system: what puts back an old state of that puts back both")
     state = ledger.anchor(file, reason)
@@ -56,7 +57,7 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_path: Path | None,
 @click.option("--move", type=click.Path(path_type=Path), metavar="FILE", help="The anchor is FILE from now on.")
 @ledger_option
 @output_options
-def adopt(reason: str, move: Path | None, ledger_path: Path | None, as_json: bool) -> None:
+def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: bool) -> None:
     """Go on with a ledger that its anchor speaks against, after a human has looked at it.
 
     First look for the ledger that the anchor has seen. Where it is lost, and this one was restored from a backup or
@@ -69,7 +70,7 @@ def adopt(reason: str, move: Path | None, ledger_path: Path | None, as_json: boo
     from dpbayes_cli.ledger.upkeep import unfinished
 
     _check_reason(reason, required=True)
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     state, disputes = ledger.adopt(reason, move)
     if as_json:
         seen = [
@@ -98,7 +99,7 @@ def adopt(reason: str, move: Path | None, ledger_path: Path | None, as_json: boo
 @click.argument("file", type=click.Path(path_type=Path))
 @ledger_option
 @output_options
-def backup(file: Path, ledger_path: Path | None, as_json: bool) -> None:
+def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
     """Copy the ledger to FILE, while others work with it; verified, for its owner alone, never over a file.
 
     A copy of the file by other means may catch it in the middle of a change. A ledger that does not verify, or that
@@ -106,7 +107,7 @@ def backup(file: Path, ledger_path: Path | None, as_json: bool) -> None:
     """
     from dpbayes_cli.ledger.upkeep import back_up
 
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     state = back_up(ledger, file)
     if as_json:
         emit_json({"ledger": ledger.location, "backup": str(file), "head": _head(state)})
@@ -118,7 +119,7 @@ def backup(file: Path, ledger_path: Path | None, as_json: bool) -> None:
 @click.option("--to", "target", type=click.Path(path_type=Path), metavar="FILE", help="Save what verifies into FILE.")
 @ledger_option
 @output_options
-def recover(target: Path | None, ledger_path: Path | None, as_json: bool) -> None:
+def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> None:
     """After a crash: bring the ledger to rest, check it, and list what is unfinished; exit 7 if it is damaged.
 
     A transaction that a crash cut off is rolled back. Reservations that were not finished stay charged: the same
@@ -132,7 +133,7 @@ def recover(target: Path | None, ledger_path: Path | None, as_json: bool) -> Non
     from dpbayes_cli.errors import VerificationError
     from dpbayes_cli.ledger.upkeep import salvage, unfinished
 
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     if target is not None:
         saved = salvage(ledger, target)
         if as_json:
@@ -193,9 +194,9 @@ def recover(target: Path | None, ledger_path: Path | None, as_json: bool) -> Non
 @click.command("migrate")
 @ledger_option
 @output_options
-def migrate(ledger_path: Path | None, as_json: bool) -> None:
+def migrate(ledger_place: str | None, as_json: bool) -> None:
     """Bring a ledger of an older version to this one's, after a backup beside it; a newer one is refused."""
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     done = ledger.storage.migrate()
     if as_json:
         version, kept = done or (None, None)
@@ -232,6 +233,15 @@ def read_receipt(path: Path) -> Mark:
     if mark is None or type(mark.sequence) is not int or mark.sequence < 1 or not isinstance(mark.hash, str):
         raise VerificationError(f"{str(path)!r} holds no receipt")
     return mark
+
+
+def receipt_findings(receipts: Iterable[Path], state: State) -> list[str]:
+    """Return which receipts have seen an entry that is not in the ledger, one sentence each."""
+    return [
+        f"entry {mark.sequence} of the receipt {str(path)!r} is not in the ledger: it was cut short or replaced"
+        for path, mark in [(path, read_receipt(path)) for path in receipts]
+        if not state.holds(mark)
+    ]
 
 
 def _check_reason(reason: str, *, required: bool) -> None:

@@ -52,6 +52,14 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--neighbors",),
         {"metavar": "RELATION", "help": "replace-one [default] or add-remove."},
     ),
+    "privacy.unit.column": (
+        ("--unit",),
+        {"metavar": "COLUMN", "help": "The column that says whose a record is [each is a unit of its own]."},
+    ),
+    "privacy.unit.max_contributions": (
+        ("--max-contributions",),
+        {"metavar": "K", "help": "Records of a unit that count [1]; others are left out."},
+    ),
     "dataset": (("--dataset",), {"metavar": "NAME", "help": "The account that pays [the file's stem]."}),
     "column": (("--column",), {"metavar": "NAME", "help": "The column; implied where there is one."}),
     "on_invalid": (
@@ -195,19 +203,19 @@ def ledger_option(function: Command) -> Command:
     )(function)
     return click.option(
         "--ledger",
-        "ledger_path",
-        type=click.Path(path_type=Path),
+        "ledger_place",
+        type=click.Path(),
         metavar="FILE",
-        help="The ledger [$DPBAYES_LEDGER, else in the user's state directory].",
+        help="The ledger, a file or postgresql://USER@HOST/DB [$DPBAYES_LEDGER, else in the user's state directory].",
     )(function)
 
 
-def open_ledger(path: Path | None) -> Ledger:
+def open_ledger(place: str | None) -> Ledger:
     """Return the ledger that a command works on."""
     from dpbayes_cli.ledger.ledger import Ledger
-    from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
+    from dpbayes_cli.ledger.place import storage_at
 
-    return Ledger(SqliteStorage(path or default_path()), stated_anchor=_stated_anchor())
+    return Ledger(storage_at(place), stated_anchor=_stated_anchor())
 
 
 _ANCHOR = "dpbayes_cli.anchor"

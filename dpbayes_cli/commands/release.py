@@ -40,7 +40,7 @@ def command(
     data: str | None,
     spec_path: Path | None,
     out: Path | None,
-    ledger_path: Path | None,
+    ledger_place: str | None,
     release_id: str | None,
     fresh: bool,
     same_data: bool,
@@ -61,6 +61,7 @@ def command(
     """
     from dpbayes_cli.question import Wish, prepare
     from dpbayes_cli.release import release
+    from dpbayes_cli.secrecy import no_core_dumps
 
     if release_id is not None and not _LABEL.fullmatch(release_id):
         raise click.UsageError("--release-id takes letters, digits, '.', '_', ':' and '-', at most 128")
@@ -68,9 +69,10 @@ def command(
         raise click.UsageError("--purpose holds a control character")
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
+    no_core_dumps()
     spec, location = _question(data, spec_path, stated(flags))
     wish = Wish(release_id, fresh, same_data, not no_open_account, purpose, out)
-    ledger = open_ledger(ledger_path)
+    ledger = open_ledger(ledger_place)
     question = prepare(spec, location, wish, ledger)
     detail(f"ledger: {ledger.location}")
     if dry_run:
@@ -110,6 +112,7 @@ def _assumed(question: Question) -> list[str]:
     return [
         f"account {question.account}",
         f"{spec.privacy.neighbors} neighbours",
+        *([] if spec.privacy.unit is None else [f"privacy unit {spec.privacy.unit.column!r}"]),
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
         *([] if private is None else [f"bounds near the {private.described()} of the data"]),

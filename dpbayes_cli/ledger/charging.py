@@ -34,6 +34,7 @@ class Charge:
         source: the identity of the data source.
         guarantee: the price.
         neighbors: the relation that the guarantee is about.
+        unit: the column that says whose a record is, or None: each record is a unit of its own.
         purpose: why, for the history.
     """
 
@@ -48,6 +49,7 @@ class Charge:
     source: str
     guarantee: Guarantee
     neighbors: Neighbors
+    unit: str | None = None
     purpose: str = ""
 
 
@@ -101,14 +103,25 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
                 f"there is no account {charge.account!r}",
                 hint=f"dpbayes budget open {charge.account} --epsilon {decimal_text(DEFAULT_EPSILON)}",
             )
-        return Account(charge.account, PureBudget(DEFAULT_EPSILON), charge.neighbors, "", True), True
+        return Account(charge.account, PureBudget(DEFAULT_EPSILON), charge.neighbors, "", True, charge.unit), True
     if account.neighbors is not charge.neighbors:
         raise BudgetError(
             f"the account {account.name!r} is kept under {account.neighbors} neighbours; "
             f"this release is priced under {charge.neighbors}",
             hint="one account has one relation: state the account's, or another --dataset",
         )
+    if account.unit != charge.unit:
+        raise BudgetError(
+            f"the account {account.name!r} protects {unit_text(account.unit)}; "
+            f"this release protects {unit_text(charge.unit)}, and the two do not add up",
+            hint="one account has one privacy unit: state the account's (--unit COLUMN), or another --dataset",
+        )
     return account, False
+
+
+def unit_text(unit: str | None) -> str:
+    """Return whom an account protects."""
+    return "single records" if unit is None else f"all records of one value of the column {unit!r}"
 
 
 def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord | None]:

@@ -147,7 +147,7 @@ class Ledger:
                 self._append(transaction, state, fields)
         return state, disputes
 
-    def open_account(self, name: str, budget: Budget, neighbors: Neighbors) -> Account:
+    def open_account(self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None) -> Account:
         """Open an account with a stated total.
 
         Raises:
@@ -159,7 +159,7 @@ class Ledger:
                     f"the account {name!r} is already open",
                     hint=f"to change its total: dpbayes budget amend {name} --epsilon TOTAL --reason TEXT",
                 )
-            self._open(transaction, state, name, budget, neighbors, by_default=False)
+            self._open(transaction, state, Account(name, budget, neighbors, "", False, unit))
             return state.accounts[name]
 
     def amend(self, name: str, changes: Mapping[str, Decimal], reason: str) -> Account:
@@ -230,7 +230,7 @@ class Ledger:
                 return Reservation(known, sealed, document, delta, False)
             check_fits(account, charge)
             if opened:
-                self._open(transaction, state, account.name, account.budget, account.neighbors, by_default=True)
+                self._open(transaction, state, account)
             release_id = release_id_of(account.name, label)
             fields = {
                 "kind": "reserved",
@@ -297,23 +297,16 @@ class Ledger:
             transaction.put_payload(document_key(release.release_id), document)
             return state.accounts[account].releases[release.release_id], state
 
-    def _open(
-        self,
-        transaction: Transaction,
-        state: State,
-        name: str,
-        budget: Budget,
-        neighbors: Neighbors,
-        *,
-        by_default: bool,
-    ) -> None:
+    def _open(self, transaction: Transaction, state: State, account: Account) -> None:
         fields = {
             "kind": "open",
-            "account": name,
-            "budget": budget.serialize(),
-            "neighbors": str(neighbors),
-            "by_default": by_default,
+            "account": account.name,
+            "budget": account.budget.serialize(),
+            "neighbors": str(account.neighbors),
+            "by_default": account.by_default,
         }
+        if account.unit is not None:
+            fields["unit"] = account.unit
         self._append(transaction, state, fields)
 
     def _append(self, transaction: Transaction, state: State, fields: Mapping[str, Any]) -> None:

@@ -309,14 +309,11 @@ def _persist(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
 
 
 def default_path() -> Path:
-    """Return the ledger's path: ``$DPBAYES_LEDGER``, else the user's state directory.
+    """Return the path of a ledger that is not named: in the user's state directory.
 
     Raises:
         LedgerError: the user has no home directory.
     """
-    stated = os.environ.get("DPBAYES_LEDGER")
-    if stated:
-        return Path(stated)
     state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state_home.is_absolute():
         try:

@@ -60,8 +60,9 @@ class ReleaseRecord:
 
 @dataclass
 class Account:
-    """One account: a population, a neighbour relation, a budget and what was spent of it.
+    """One account: a population, a neighbour relation, a privacy unit, a budget and what was spent of it.
 
+    ``unit`` is the column that says whose a record is; None: each record is a unit of its own.
     ``charged`` is the exact sum of the prices of all releases in the budget's lanes; a reservation counts from the
     moment it is made, and for good.
     """
@@ -71,6 +72,7 @@ class Account:
     neighbors: Neighbors
     opened: str
     by_default: bool
+    unit: str | None = None
     releases: dict[str, ReleaseRecord] = field(default_factory=dict)
     charged: Lanes = field(default_factory=dict)
 
@@ -162,9 +164,11 @@ def _apply(state: State, entry: Entry) -> None:
     if kind == "open":
         if name in state.accounts:
             raise ValueError("the account is already open")
-        state.accounts[name] = Account(
-            name, parse_budget(fields["budget"]), Neighbors(fields["neighbors"]), fields["time"], fields["by_default"]
-        )
+        unit = fields.get("unit")
+        if not isinstance(unit, str | None):
+            raise ValueError("its unit is not a text")
+        budget, relation = parse_budget(fields["budget"]), Neighbors(fields["neighbors"])
+        state.accounts[name] = Account(name, budget, relation, fields["time"], fields["by_default"], unit)
         return
     if not name:
         _apply_to_ledger(state, kind, fields)

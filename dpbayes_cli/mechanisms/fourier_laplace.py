@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.parities import Parities, n_bits
 from dpbayes_cli.privacy.parity_sensitivity import ParitySensitivity, sensitivity_l1
 from dpbayes_cli.problems import NoisyTables, Scope, Total
 from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, Witness
+from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, Witness, for_units
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Integers
@@ -97,7 +97,7 @@ class FourierLaplace(Mechanism):
         )
         of_signs = complete or policy.neighbors is Neighbors.ADD_REMOVE
         squared = found.value if of_signs else 2 * found.value  # each pattern moves by 1, or by 2 where signs change
-        return Statistic(
+        single = Statistic(
             names,
             tables,
             found.value,
@@ -106,6 +106,7 @@ class FourierLaplace(Mechanism):
             whole_records=True,
             transform=ParityTransform(parities, not complete),
         )
+        return for_units(single, policy)
 
     def plan(self, model: Model, request: Request) -> Plan:
         """Calibrate the noise to the sensitivity of the parities.

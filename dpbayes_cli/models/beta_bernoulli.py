@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, LatentCounts, OneParameterFamily
+from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, LatentCounts, OneParameterFamily, total_of
 from dpbayes_cli.columns import Column, RecordPolicy
 from dpbayes_cli.contracts import Card, Level, Positive, Section, expect
-from dpbayes_cli.errors import SpecError
 from dpbayes_cli.grammar import check_levels
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.problems import NoisyCounts, Total
+from dpbayes_cli.problems import NoisyCounts
 from dpbayes_cli.statistic import CountAt, Statistic, Witness
 
 if TYPE_CHECKING:
@@ -179,10 +178,6 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
     ) -> NoisyCounts:
         """State the problem: categories (success, failure), the total known exactly only for complete records."""
         prior = (self.alpha, self.beta)
-        if policy.neighbors is Neighbors.ADD_REMOVE:
-            return NoisyCounts(prior, tuple(released), noise, Total("unbounded"))
-        if n_records is None:
-            raise SpecError("the number of records is public under replace-one and must be given")
-        if policy.complete:
-            return NoisyCounts(prior, (released[0], None), noise, Total("known", n_records))
-        return NoisyCounts(prior, tuple(released), noise, Total("at-most", n_records))
+        total = total_of(policy, n_records)
+        counts = (released[0], None) if total.kind == "known" else tuple(released)
+        return NoisyCounts(prior, counts, noise, total)

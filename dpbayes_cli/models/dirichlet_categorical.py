@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import ConjugatePosterior, SharesPosterior
+from dpbayes_cli.capabilities import ConjugatePosterior, SharesPosterior, total_of
 from dpbayes_cli.columns import Column, RecordPolicy
 from dpbayes_cli.contracts import Card, Level, Positive, Section, expect
 from dpbayes_cli.errors import SpecError, nearest
@@ -15,7 +15,7 @@ from dpbayes_cli.grammar import check_levels
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.problems import NoisyCounts, Total
+from dpbayes_cli.problems import NoisyCounts
 from dpbayes_cli.statistic import CountAt, Statistic, Witness
 
 if TYPE_CHECKING:
@@ -156,9 +156,4 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
         """State the problem: one noisy count a category, the total known exactly only for complete records."""
-        if policy.neighbors is Neighbors.ADD_REMOVE:
-            return NoisyCounts(self.concentration, tuple(released), noise, Total("unbounded"))
-        if n_records is None:
-            raise SpecError("the number of records is public under replace-one and must be given")
-        total = Total("known" if policy.complete else "at-most", n_records)
-        return NoisyCounts(self.concentration, tuple(released), noise, total)
+        return NoisyCounts(self.concentration, tuple(released), noise, total_of(policy, n_records))

@@ -13,6 +13,7 @@ from dpbayes_cli.columns import AnyColumn, Column
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import DpbayesError, SourceError
 from dpbayes_cli.grammar import BLANKS
+from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
@@ -32,13 +33,20 @@ _PIPE_BYTES = 1 << 20
 class DelimitedSource(Source):
     """Text files whose records are physical lines (or parsed records, where quoted texts may span lines)."""
 
-    def __init__(self, location: Location, dialect: Dialect) -> None:
+    def __init__(self, location: Location, dialect: Dialect, unit: UnitBound | None = None) -> None:
+        super().__init__(unit)
         self._location = location
         self._dialect = dialect
         self._places: list[int] = []
+        self._place_of_unit: int | None = None
         self._width = 1
         self._open = ExitStack()
         self._stream: BinaryIO | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the records can be read only once."""
+        return self._location.is_stream
 
     @property
     def record_unit(self) -> str:
@@ -59,6 +67,7 @@ class DelimitedSource(Source):
         if any(header != headers[0] for header in headers):
             raise SourceError("the files have different headers")
         self._width, self._places = len(headers[0]), [column_index(headers[0], name) for name in names]
+        self._place_of_unit = None if self._unit is None else column_index(headers[0], self._unit.column)
         self._columns = tuple(columns)
 
     def count_records(self) -> int | None:
@@ -67,22 +76,25 @@ class DelimitedSource(Source):
             return None
         return sum(block.count(b"\n") for block in self._blocks())
 
-    def read(self, reader: Reader) -> None:
-        """Hand all records to a reader in one pass; see ``Source.read``."""
+    def scan(self, reader: Reader) -> None:
+        """Hand all records to a reader in one pass; see ``Source.scan``."""
         if not self._columns:
             raise ValueError("check first")
-        if len(self._places) > _MOST_ALONE:
-            texts = [field_text("fields", place, self._dialect) for place in self._places]
+        places = [*self._places, *([] if self._place_of_unit is None else [self._place_of_unit])]
+        split = len(places) > _MOST_ALONE
+        if split:
+            texts = [field_text("fields", place, self._dialect) for place in places]
         else:
-            texts = [cell_expression("line", place, self._width, self._dialect) for place in self._places]
+            texts = [cell_expression("line", place, self._width, self._dialect) for place in places]
+        unit = None if self._place_of_unit is None else texts.pop()
         levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
         with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
             relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
-            if len(texts) > _MOST_ALONE:
+            if split:
                 relation = split_relation(relation, "line", self._width, self._dialect)
-            reader.run(engine, Cells(relation, texts, first), pipe.cut)
-        if reader.records != pipe.records:
+            reader.run(engine, Cells(relation, texts, unit, first), pipe.cut)
+        if reader.records > pipe.records or (unit is None and reader.records < pipe.records):
             raise SourceError("the engine lost count of the records; nothing is released")
 
     def close(self) -> None:

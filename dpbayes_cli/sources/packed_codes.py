@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy, n_codes
+from dpbayes_cli.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.duck import stream
 from dpbayes_cli.sources.source import Cells, impute_code
-from dpbayes_cli.sources.statements import code_expression, cut_expression, number_expression, plain_number_expression
+from dpbayes_cli.sources.statements import any_code_expression, plain_number_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class PackedCodes(ABC):
         for i, column in enumerate(self._columns):
             impute = impute_code(column, self._policy)
             invalid = self._sizes[i] if impute is None else impute
-            code = _code(f"cell_{i}", column, direct=i in direct)
+            code = any_code_expression(f"cell_{i}", column, direct=i in direct)
             codes.append(f"CAST(coalesce({code}, {invalid}) AS BIGINT) AS code_{i}")
         packed = [
             " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"
@@ -135,15 +135,6 @@ class NumberReader(CodeReader):
     def _unpack(self, packed: Sequence[NDArray[Any]]) -> None:
         self._numbers = packed[-1]
         super()._unpack(packed[:-1])
-
-
-def _code(cell: str, column: AnyColumn, *, direct: bool) -> str:
-    """Return the expression of a code, NULL where the cell is invalid; direct: the cell is no text."""
-    if isinstance(column, NumericColumn):
-        return number_expression(cell, column, direct=direct)
-    if isinstance(column, CutColumn):
-        return cut_expression(cell, column, integers=direct)
-    return code_expression(cell, column, integers=direct)
 
 
 def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:

@@ -9,6 +9,7 @@ from dpbayes_cli.columns import AnyColumn, Column
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.source import Cells, Reader, Source, column_index, unreadable
 
@@ -34,12 +35,19 @@ _UNSIGNED = tuple(f"U{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIG
 class ParquetSource(Source):
     """Parquet files whose records are rows."""
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, unit: UnitBound | None = None) -> None:
+        super().__init__(unit)
         if location.is_stream:
             raise SourceError("Parquet cannot be read from a stream", hint="name a file")
         self._location = location
         self._names: list[str] = []
         self._types: list[str] = []
+        self._name_of_unit: str | None = None
+
+    @property
+    def is_stream(self) -> bool:
+        """Files of this form are never streams."""
+        return False
 
     @property
     def record_unit(self) -> str:
@@ -62,6 +70,10 @@ class ParquetSource(Source):
                 raise SourceError("the files have different schemas")
             self._types.append(str(types.pop()))
             _check_type(self._types[-1], column)
+        if self._unit is not None:
+            self._name_of_unit = found[column_index(found, self._unit.column)]
+            for kind in {dict(schema).get(self._name_of_unit, "") for schema in schemas}:
+                _check_textual(kind)
         self._columns = tuple(columns)
 
     def count_records(self) -> int | None:
@@ -70,15 +82,23 @@ class ParquetSource(Source):
             relations = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
 
-    def read(self, reader: Reader) -> None:
-        """Hand all records to a reader in one pass; see ``Source.read``."""
+    def scan(self, reader: Reader) -> None:
+        """Hand all records to a reader in one pass; see ``Source.scan``."""
         if not self._columns:
             raise ValueError("check first")
-        quoted = ['"' + name.replace('"', '""') + '"' for name in self._names]
-        texts = [f"CAST({name} AS VARCHAR)" for name in quoted]
+        quoted = [_quoted(name) for name in self._names]
+        texts = [_text(name) for name in quoted]
         integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
         doubles = {i: name for i, name in enumerate(quoted) if self._types[i] == "DOUBLE"}
-        with cursor(unreadable()) as engine:
+        with cursor(unreadable()) as engine, ExitStack() as files:
+            if self._name_of_unit is not None:  # a unit may have records in several files
+                names = [f"text_{i}" for i in range(len(texts))]
+                listed = [*zip(texts, names, strict=True), (_text(_quoted(self._name_of_unit)), "owner")]
+                selected = ", ".join(f"{text} AS {name}" for text, name in listed)
+                opened_ones = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
+                union = " UNION ALL ".join(f"SELECT {selected} FROM {relation}" for relation in opened_ones)
+                reader.run(engine, Cells(f"({union})", names, "owner"), engine.interrupt)
+                return
             for path in self._location.paths:
                 with opened(path) as file:
                     cells = Cells(_relation(file.fileno()), texts, integers=integers, doubles=doubles)
@@ -91,6 +111,16 @@ class ParquetSource(Source):
 def _relation(descriptor: int) -> str:
     """Return the relation of an open file: no path is ever read as a pattern, or exchanged between two readings."""
     return f"read_parquet('/dev/fd/{descriptor}', utf8_validation='replace')"
+
+
+def _quoted(name: str) -> str:
+    """Return a column's name as an identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(name: str) -> str:
+    """Return the expression of a column's text."""
+    return f"CAST({name} AS VARCHAR)"
 
 
 def _check_type(name: str, column: AnyColumn) -> None:
@@ -115,6 +145,15 @@ def _check_type(name: str, column: AnyColumn) -> None:
             where="domain",
             hint="write the column as integers or as text",
         )
+    _check_textual(name)
+
+
+def _check_textual(name: str) -> None:
+    """Refuse a type that has no text form.
+
+    Raises:
+        SourceError: it is nested, binary or a date.
+    """
     if not name.startswith((*_TEXTUAL, *_UNSIGNED)) or name.endswith("]"):
         raise SourceError(f"a column of type {name} cannot be read as text", hint="cast it to VARCHAR")
 

@@ -17,6 +17,8 @@ from dpbayes_cli.statistic import Statistic, Statistics
 if TYPE_CHECKING:
     import duckdb
 
+    from dpbayes_cli.sources.contributions import UnitBound
+
 
 def unreadable() -> SourceError:
     """Return the error for data that the engine cannot read; why is not said, for the reason might quote a cell."""
@@ -30,6 +32,7 @@ class Cells:
     Attributes:
         relation: the FROM clause; one row a record.
         texts: for each column the expression of its cell's text in that relation.
+        unit: the expression of the text that says whose the record is, where units are bounded.
         first: of one column of levels, a cheaper expression that settles most records.
         integers: for columns of integers, by their index, the expressions of these.
         doubles: for columns of numbers in double precision, by their index, the expressions of these: their texts read
@@ -38,6 +41,7 @@ class Cells:
 
     relation: str
     texts: Sequence[str]
+    unit: str | None = None
     first: str | None = None
     integers: Mapping[int, str] = field(default_factory=dict)
     doubles: Mapping[int, str] = field(default_factory=dict)
@@ -45,6 +49,11 @@ class Cells:
 
 class Reader(Protocol):
     """What records are handed to, by the engine that reads them."""
+
+    @property
+    def columns(self) -> Sequence[AnyColumn]:
+        """What is read; records with the same codes are the same to it."""
+        ...
 
     @property
     def records(self) -> int:
@@ -71,6 +80,14 @@ class Source(ABC):
 
     _columns: tuple[AnyColumn, ...] = ()
 
+    def __init__(self, unit: UnitBound | None = None) -> None:
+        self._unit = unit
+
+    @property
+    @abstractmethod
+    def is_stream(self) -> bool:
+        """Whether the records can be read only once."""
+
     @property
     @abstractmethod
     def record_unit(self) -> str:
@@ -94,12 +111,29 @@ class Source(ABC):
         """Count the records where that needs no second reading of a stream; None for a stream."""
 
     @abstractmethod
-    def read(self, reader: Reader) -> None:
+    def scan(self, reader: Reader) -> None:
         """Hand all records to a reader, in one pass.
 
         Raises:
             SourceError: the data cannot be read to their end; nothing about a record is said.
         """
+
+    def count(self) -> int | None:
+        """Count the units: the records, where each is one; see ``count_records``."""
+        from dpbayes_cli.sources.contributions import UnitCounter
+
+        found = self.count_records() if self._unit is None else None
+        if self._unit is None or self.is_stream:
+            return found
+        counter = UnitCounter()
+        self.scan(counter)
+        return counter.units
+
+    def read(self, reader: Reader) -> None:
+        """Hand the records to a reader, in one pass: all of them, or of each unit as many as count; see ``scan``."""
+        from dpbayes_cli.sources.contributions import BoundedReader
+
+        self.scan(reader if self._unit is None else BoundedReader(reader, self._unit))
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
         """Evaluate a statistic exactly, in one pass; see ``read``."""
@@ -114,21 +148,22 @@ class Source(ABC):
         """Release what is still open."""
 
 
-def source_for(location: Location, dialect: Dialect, form: str | None) -> Source:
+def source_for(location: Location, dialect: Dialect, form: str | None, unit: UnitBound | None = None) -> Source:
     """Return the source that reads a location.
 
     Args:
         location: the files.
         dialect: the layout of text files.
         form: ``csv`` or ``parquet``, or None: by the names of the files.
+        unit: whose records are bounded; None: each record is a unit of its own.
     """
     if (form or location.format) == "parquet":
         from dpbayes_cli.sources.parquet import ParquetSource
 
-        return ParquetSource(location)
+        return ParquetSource(location, unit)
     from dpbayes_cli.sources.delimited import DelimitedSource
 
-    return DelimitedSource(location, dialect)
+    return DelimitedSource(location, dialect, unit)
 
 
 def column_index(names: list[str], wanted: str | None) -> int:

@@ -210,6 +210,21 @@ def number_expression(cell: str, column: NumericColumn, *, direct: bool) -> str:
     return f"CASE WHEN regexp_full_match({trimmed}, {grammar}) THEN {_code(parsed, column, None)} END"
 
 
+def any_code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> str:
+    """Return a DuckDB expression for the code of a cell, NULL where it is invalid.
+
+    Args:
+        cell: the expression of the cell, a column's name.
+        column: the column's domain.
+        direct: whether the cell is an integer, or of a column of numbers one in double precision, and not a text.
+    """
+    if isinstance(column, NumericColumn):
+        return number_expression(cell, column, direct=direct)
+    if isinstance(column, CutColumn):
+        return cut_expression(cell, column, integers=direct)
+    return code_expression(cell, column, integers=direct)
+
+
 def plain_number_expression(cell: str, column: AnyColumn) -> str:
     """Return a DuckDB expression for a number as it is, NaN where it is invalid or not finite.
 
@@ -250,6 +265,11 @@ class Tally:
         self._counts: Counter[int | str | Monomial | None] = Counter()
         wanted = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
         self._monomials = sorted(wanted - {()}) if self._numbers else []
+
+    @property
+    def columns(self) -> Sequence[AnyColumn]:
+        """What is read: on the grid of the histogram, where the statistic is one."""
+        return self._columns if self._histogram is None else (self._histogram,)
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Count the records; see ``Reader``."""

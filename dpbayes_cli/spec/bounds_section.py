@@ -10,12 +10,11 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.capabilities import BoundedNumber
-from dpbayes_cli.columns import Outside
+from dpbayes_cli.columns import Outside, RecordPolicy
 from dpbayes_cli.contracts import Model, Section
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.guarantee import check_epsilon
-from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.spec.sections import Exact, convert_section, exactly
 
@@ -72,7 +71,7 @@ class BoundsSection(Section, frozen=True, kw_only=True):
 
     private: Annotated[PrivateBoundsSection, Meta(description="they are quantiles of the data, found privately")]
 
-    def law(self, model: type[BoundedNumber], neighbors: Neighbors, domain: Section) -> PrivateBounds:
+    def law(self, model: type[BoundedNumber], policy: RecordPolicy, domain: Section) -> PrivateBounds:
         """Return the law by which the bounds are drawn.
 
         Raises:
@@ -113,7 +112,9 @@ class BoundsSection(Section, frozen=True, kw_only=True):
             )
         outside: Outside = getattr(domain, "out_of_bounds", "clamp")
         epsilon = parse_decimal(stated.epsilon)
-        return PrivateBounds(grid, lower if both else None, upper, epsilon, neighbors, outside)
+        return PrivateBounds(
+            grid, lower if both else None, upper, epsilon, policy.neighbors, outside, policy.contributions
+        )
 
 
 def domain_between(

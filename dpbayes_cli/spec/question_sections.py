@@ -13,6 +13,15 @@ from dpbayes_cli.request import Calibration, Kernel, Selection
 from dpbayes_cli.spec.sections import Exact, exactly
 
 
+class UnitSection(Section, frozen=True, kw_only=True):
+    """Who is protected: the unit that may have several records."""
+
+    column: Annotated[str, Meta(min_length=1, description="the column that says whose a record is")]
+    max_contributions: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="records of a unit that count; others are left out, by a secret lot")
+    ] = 1
+
+
 class PrivacySection(Section, frozen=True, kw_only=True):
     """What is promised."""
 
@@ -27,6 +36,7 @@ class PrivacySection(Section, frozen=True, kw_only=True):
         Neighbors,
         Meta(description="replace-one (the number of records is public) or add-remove (it is private)"),
     ] = Neighbors.REPLACE_ONE
+    unit: Annotated[UnitSection | None, Meta(description="whose records neighbours differ in [one record]")] = None
 
     def __post_init__(self) -> None:
         checks = {

@@ -143,13 +143,14 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         """The law by which bounds are found privately, None where the domain states them."""
         if self.bounds is None:
             return None
-        return self.bounds.law(expect_bounded(model_type(self.model)), self.privacy.neighbors, self.domain)
+        return self.bounds.law(expect_bounded(model_type(self.model)), self.policy, self.domain)
 
     @property
     def policy(self) -> RecordPolicy:
         """Neighbours, and what an invalid record counts as."""
         impute = self.on_invalid.removeprefix(_IMPUTE) if self.on_invalid.startswith(_IMPUTE) else None
-        return RecordPolicy(self.privacy.neighbors, impute)
+        unit = self.privacy.unit
+        return RecordPolicy(self.privacy.neighbors, impute, 1 if unit is None else unit.max_contributions)
 
     @property
     def request(self) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def test_a_transaction_on_a_long_ledger(entries: int, tmp_path: Path) -> None:
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.sqlite import SqliteStorage
     from dpbayes_cli.privacy.neighbors import Neighbors
-    from tests.ledger.test_ledger import charge
+    from tests.ledger.books import charge
 
     storage = SqliteStorage(tmp_path / "long.sqlite")
     ledger = Ledger(storage)

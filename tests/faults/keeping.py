@@ -17,7 +17,7 @@ import dpbayes_cli.ledger.upkeep  # noqa: F401 - imported before the fork
 from dpbayes_cli.ledger.anchor import read_last
 from dpbayes_cli.ledger.state import State
 from tests.faults import harness
-from tests.ledger.books import changed, finish, kept, open_book, put_back
+from tests.ledger.kept_books import changed, finish, kept, open_book, put_back
 
 
 @dataclass(frozen=True)

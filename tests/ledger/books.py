@@ -1,61 +1,117 @@
-"""Small ledgers for tests: finished releases, kept copies, rows that were changed behind the ledger's back."""
+"""One ledger for a test, on either storage, with what a tamperer could do to it."""
 
 from __future__ import annotations
 
-import shutil
+import re
 import sqlite3
-from contextlib import closing
+from abc import ABC, abstractmethod
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.place import storage_at
+from dpbayes_cli.ledger.storage import Storage
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.postgres_server import Server
 
 
-def open_book(path: Path, stated: Path | None = None) -> Ledger:
-    return Ledger(SqliteStorage(path), lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), stated_anchor=stated)
+class Books(ABC):
+    """A ledger that is not opened yet."""
+
+    @property
+    @abstractmethod
+    def place(self) -> str:
+        """What ``--ledger`` is given."""
+
+    @abstractmethod
+    def tamper(self, *statements: str) -> None:
+        """Execute SQL past dpbayes, as one who may do anything."""
+
+    @abstractmethod
+    def contents(self) -> object:
+        """Everything that is stored, to compare."""
+
+    @property
+    def storage(self) -> Storage:
+        """The storage."""
+        return storage_at(self.place)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, whose clock stands still."""
+        return Ledger(self.storage, clock=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
 
-def charge(label: str, epsilon: str = "0.1") -> Charge:
-    return Charge(
+class SqliteBooks(Books):
+    """In a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def place(self) -> str:
+        return str(self.path)
+
+    def tamper(self, *statements: str) -> None:
+        with sqlite3.connect(self.path) as connection:
+            for statement in statements:
+                connection.execute(statement)
+        connection.close()
+
+    def contents(self) -> object:
+        return self.path.read_bytes()
+
+
+class PostgresBooks(Books):
+    """In a database of its own."""
+
+    def __init__(self, server: Server, database: str) -> None:
+        self.server, self.database = server, database
+
+    @property
+    def place(self) -> str:
+        return self.server.url(self.database)
+
+    def tamper(self, *statements: str) -> None:
+        with self.server.connect(self.database) as connection:
+            connection.execute("SET search_path = dpbayes")
+            for change in ("DISABLE TRIGGER", "ENABLE ALWAYS TRIGGER"):
+                for table in ("entries", "meta", "payloads"):
+                    connection.execute(f"ALTER TABLE {table} {change} append_only")
+                for statement in statements if change == "DISABLE TRIGGER" else ():
+                    connection.execute(re.sub(r"x'([0-9a-f]*)'", r"decode('\1', 'hex')", statement))
+
+    def contents(self) -> object:
+        tables = ("entries", "meta", "payloads")
+        return [self.server.execute(f"SELECT * FROM dpbayes.{table} ORDER BY 1", self.database) for table in tables]
+
+
+def charge(epsilon: str = "1", **changes: Any) -> Charge:
+    """What a release of the account ``clinic`` asks."""
+    base = Charge(
         account="clinic",
-        label=label,
+        label=None,
         fresh=False,
         same_data=False,
         open_account=True,
-        request={"label": label},
-        request_digest=f"request-{label}",
-        question_digest=f"question-{label}",
+        request={"model": "m", "epsilon": epsilon},
+        request_digest=f"request-{epsilon}",
+        question_digest=f"question-{epsilon}",
         source="/data/clinic.csv",
         guarantee=PureDP(Decimal(epsilon)),
         neighbors=Neighbors.REPLACE_ONE,
     )
+    return replace(base, **changes)
 
 
-def finish(ledger: Ledger, label: str) -> None:
-    """Reserve, seal and publish: three entries, and a first one that opens the account."""
-    release = ledger.reserve(charge(label)).release
-    ledger.seal(release, "clinic", b"payload of " + label.encode())
-    ledger.publish(release, "clinic", {"f": "d"}, b"document of " + label.encode())
-
-
-def kept(path: Path, name: str) -> Path:
-    return Path(shutil.copy(path, path.with_name(name)))
-
-
-def put_back(copy: Path, path: Path) -> None:
-    shutil.copy(copy, path)
-
-
-def changed(path: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        for statement in statements:
-            connection.execute(statement)
-
-
-def lines(anchor: Path) -> list[tuple[int, str]]:
-    return [(int(a), b) for a, b in (line.split() for line in anchor.read_text(encoding="ascii").splitlines())]
+def walk(ledger: Ledger, asked: Charge) -> str:
+    """Take a release from its charge to its end, as the same command would again; return its id."""
+    release = ledger.reserve(asked).release
+    ledger.seal(release, asked.account, f"payload of {release.label}".encode())
+    ledger.publish(release, asked.account, {"f": "d"}, f"document of {release.label}".encode())
+    return release.release_id

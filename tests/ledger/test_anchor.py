@@ -15,7 +15,7 @@ from dpbayes_cli.ledger import anchor as anchor_module
 from dpbayes_cli.ledger.anchor import locked, read_last
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.ledger import Ledger
-from tests.ledger.books import changed, charge, finish, kept, lines, open_book, put_back
+from tests.ledger.kept_books import changed, charge, finish, kept, lines, open_book, put_back
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def test_an_anchor_that_another_holds_is_waited_for(
 WRITER = """
 import sys
 from pathlib import Path
-from tests.ledger.books import charge, open_book
+from tests.ledger.kept_books import charge, open_book
 for i in range(25):
     open_book(Path(sys.argv[1])).reserve(charge(f"{sys.argv[2]}-{i}", "0.01"))
 """

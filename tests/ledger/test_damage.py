@@ -11,7 +11,7 @@ import pytest
 from dpbayes_cli.errors import DpbayesError
 from dpbayes_cli.ledger.chain import Entry
 from tests.conftest import Cli
-from tests.ledger.books import changed, finish, lines, open_book
+from tests.ledger.kept_books import changed, finish, lines, open_book
 
 ROWS = range(1, 9)
 

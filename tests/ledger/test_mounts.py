@@ -10,7 +10,7 @@ from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger import mounts
 from dpbayes_cli.ledger.mounts import file_system, read_table
 from tests.conftest import Cli
-from tests.ledger.books import charge, open_book
+from tests.ledger.kept_books import charge, open_book
 
 ROOT = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
 

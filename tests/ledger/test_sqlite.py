@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
+from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.ledger.books import SqliteBooks, charge
 
 
 def opened(path: Path) -> Ledger:
@@ -51,19 +53,39 @@ def test_a_name_that_sqlite_would_keep_in_memory_is_a_file(place: Path) -> None:
     assert list(Ledger(SqliteStorage(Path(":memory:"))).state().accounts) == ["d"]
 
 
-def test_a_relative_state_directory_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DPBAYES_LEDGER")
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    assert default_path().is_absolute()
+@pytest.fixture
+def books(tmp_path: Path) -> SqliteBooks:
+    return SqliteBooks(tmp_path / "books" / "ledger.sqlite")
 
 
-def test_without_a_home_the_ledger_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DPBAYES_LEDGER")
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+def test_the_file_is_for_its_owner_alone(books: SqliteBooks) -> None:
+    books.ledger.reserve(charge())
+    assert stat.S_IMODE(books.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(books.path.parent.stat().st_mode) == 0o700
 
-    def nowhere(cls: type[Path]) -> Path:
-        raise RuntimeError("no home")
 
-    monkeypatch.setattr(Path, "home", classmethod(nowhere))
-    with pytest.raises(LedgerError, match="no home"):
-        default_path()
+def test_the_settings_that_make_a_commit_durable(tmp_path: Path) -> None:
+    opened = SqliteStorage(tmp_path / "ledger.sqlite")._connect()
+    assert opened.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert opened.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
+    opened.close()
+
+
+def test_what_is_no_ledger_is_left_alone(books: SqliteBooks) -> None:
+    books.path.parent.mkdir()
+    books.path.write_bytes(b"important notes, not a database\n" * 100)
+    before = books.contents()
+    with pytest.raises(LedgerError):
+        books.ledger.reserve(charge())
+    assert books.contents() == before
+    books.path.unlink()
+    books.tamper("CREATE TABLE mine (x)")
+    with pytest.raises(LedgerError, match="not a dpbayes ledger"):
+        books.ledger.reserve(charge())
+
+
+def test_a_newer_ledger_is_refused(books: SqliteBooks) -> None:
+    books.ledger.reserve(charge())
+    books.tamper("PRAGMA user_version = 2")
+    with pytest.raises(LedgerError, match="schema version 2"):
+        books.ledger.reserve(charge("0.1"))

@@ -23,7 +23,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.upkeep import back_up, salvage, verified_prefix
 from tests.conftest import Cli
-from tests.ledger.books import changed, charge, finish, kept, open_book, put_back
+from tests.ledger.kept_books import changed, charge, finish, kept, open_book, put_back
 
 FIRST_VERSION = Path(__file__).parent / "data" / "ledger-v1.sqlite"
 
@@ -110,7 +110,7 @@ def test_a_ledger_that_is_not_to_be_trusted_is_not_backed_up(ledger: Ledger, led
 
 def test_a_backup_while_others_write(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
     script = (
-        "import sys\nfrom pathlib import Path\nfrom tests.ledger.books import charge, open_book\n"
+        "import sys\nfrom pathlib import Path\nfrom tests.ledger.kept_books import charge, open_book\n"
         "for i in range(40): open_book(Path(sys.argv[1])).reserve(charge(f'w{i}', '0.01'))"
     )
     root = Path(__file__).parents[2]

@@ -1,0 +1,34 @@
+"""Which storage a text names: a file, or an address on a PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
+from dpbayes_cli.ledger.storage import Storage
+
+
+def storage_at(stated: str | None = None) -> Storage:
+    """Return the storage of the ledger that is named: by the caller, else by ``$DPBAYES_LEDGER``, else by default.
+
+    Raises:
+        LedgerError: it is an address that is not understood, or of something else than PostgreSQL.
+    """
+    stated = stated or os.environ.get("DPBAYES_LEDGER")
+    if not stated:
+        return SqliteStorage(default_path())
+    from dpbayes_cli.ledger.postgres_address import is_address, parse_address
+
+    if is_address(stated):
+        from dpbayes_cli.ledger.postgres import PostgresStorage
+
+        return PostgresStorage(parse_address(stated))
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", stated):
+        raise LedgerError(
+            "the ledger's address is of something that dpbayes does not know",
+            hint="name a file, or postgresql://USER@HOST:PORT/DATABASE",
+        )
+    return SqliteStorage(Path(stated))

@@ -1,0 +1,326 @@
+"""The ledger on a PostgreSQL server, for several hosts: serializable, one writer at a time, durable on commit.
+
+A writer takes the lock of ``meta`` as the first statement of its transaction. ``LOCK TABLE`` needs no snapshot: the one
+that the transaction lives in is taken after the lock is held, and shows what the writer before has committed. Were a
+program to write past the lock, ``SERIALIZABLE`` and the primary key would still let one of two through.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.postgres_address import PostgresAddress
+from dpbayes_cli.ledger.storage import Storage, Transaction
+
+if TYPE_CHECKING:
+    import psycopg
+
+SCHEMA_VERSION = 1
+_CONNECTING = 10
+_LOCKING = 10.0
+"""Seconds that one attempt at the lock lasts; it is tried again up to the patience."""
+_PATIENCE = 120.0
+_STALLED = 300.0
+"""Seconds after which the server ends a transaction that has stalled, so that others can write."""
+_LONGEST = 600.0
+"""Seconds after which this side gives up a connection, whatever the server does."""
+_LARGEST_PAYLOAD = 256 << 20
+_TABLES = {"meta", "entries", "payloads"}
+_CREATE = """
+CREATE TABLE {schema}.meta (name text PRIMARY KEY, value text NOT NULL);
+CREATE TABLE {schema}.entries (sequence bigint PRIMARY KEY, body text NOT NULL, hash text NOT NULL);
+CREATE TABLE {schema}.payloads (release_id text PRIMARY KEY, payload bytea NOT NULL);
+ALTER TABLE {schema}.payloads ALTER COLUMN payload SET STORAGE EXTERNAL;
+CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS
+  $$ BEGIN RAISE EXCEPTION 'the ledger is append-only' USING ERRCODE = 'restrict_violation'; END $$;
+INSERT INTO {schema}.meta VALUES ('application', 'dpbayes'), ('schema_version', '{version}')
+"""
+_APPEND_ONLY = """
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.{table}
+  FOR EACH STATEMENT EXECUTE FUNCTION {schema}.refuse();
+ALTER TABLE {schema}.{table} ENABLE ALWAYS TRIGGER append_only
+"""
+_SESSION = """
+SELECT set_config('search_path', 'pg_catalog, ' || %s || ', pg_temp', false),
+  set_config('synchronous_commit', 'on', false), set_config('lock_timeout', %s, false),
+  set_config('statement_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false),
+  current_setting('fsync'), pg_is_in_recovery()
+"""
+_UNWRITTEN = {"23", "25", "40"}
+"""The classes of SQLSTATE with which a server says that a commit did not come about."""
+_REASONS = {
+    "08": ("the connection was lost", "run the same command again"),
+    "23": ("another program wrote to it at the same time; nothing was written", "run the same command again"),
+    "23001": ("the server let nothing be changed that is there already", ""),
+    "25P03": ("this process had stalled, and nothing was written", "run the same command again"),
+    "25": ("the server allows no writing", "is it a standby, or set to read only?"),
+    "28": ("the server does not let this user in", "are user and password right? see $PGPASSWORD and $PGPASSFILE"),
+    "40": ("another program changed it at the same time; nothing was written", "run the same command again"),
+    "42501": ("this user lacks a right on it", "see the README for the rights that a ledger needs"),
+    "42": ("its tables are not those of a ledger", "does the address name the right database and schema?"),
+    "53": ("the server has no room left: disk, memory or connections", "run the same command again when it has"),
+    "55P03": ("another process holds it", "run the same command again"),
+    "57014": ("the server gave up or was told to", "run the same command again"),
+    "57": ("the server ended the session", "run the same command again"),
+}
+"""What an SQLSTATE means here, by its class or in full; the driver's own texts are never shown."""
+
+
+class PostgresStorage(Storage):
+    """A ledger in a schema of a database; any number of hosts and processes."""
+
+    def __init__(self, address: PostgresAddress) -> None:
+        self._address = address
+
+    @property
+    def location(self) -> str:
+        """The address without anything secret."""
+        return self._address.location
+
+    @property
+    def exists(self) -> bool:
+        """Whether the schema holds a ledger.
+
+        Raises:
+            LedgerError: the server cannot be asked, or part of the tables is there.
+        """
+        with self._connected() as connection:
+            return self._has_tables(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """See ``Storage.writing``."""
+        with self._connected() as connection:
+            if not self._has_tables(connection):
+                self._create(connection)
+            self._begin(connection)
+            try:
+                yield _PostgresTransaction(connection)
+            except BaseException:
+                _roll_back(connection)
+                raise
+            self._commit(connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """See ``Storage.reading``."""
+        with self._connected() as connection:
+            if not self._has_tables(connection):
+                raise LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._check_schema(connection)
+            yield _PostgresTransaction(connection)
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """Connect, and translate what the driver raises."""
+        psycopg = _driver()
+        try:
+            connection = psycopg.connect(
+                **self._address.parameters,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=_CONNECTING,
+                client_encoding="UTF8",
+                application_name="dpbayes",
+                keepalives_idle=10,
+                keepalives_interval=5,
+                keepalives_count=3,
+                tcp_user_timeout=30_000,
+            )
+        except psycopg.Error as error:
+            raise self._unreachable(error) from None
+        try:
+            with _bounded(connection):
+                self._prepare(connection)
+                yield connection
+        except psycopg.Error as error:
+            raise self._translated(error) from None
+        except UnicodeError:
+            raise LedgerError(f"the ledger {self.location!r} holds what is no text") from None
+        finally:
+            connection.close()
+
+    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+        """Set what makes a commit durable and a wait end, whatever the server, the role or the environment set."""
+        milliseconds = [str(int(seconds * 1000)) for seconds in (_LOCKING, _PATIENCE, _STALLED)]
+        row = connection.execute(_SESSION, [f'"{self._address.schema}"', *milliseconds]).fetchone()
+        *_, fsync, standby = row or ("off", True)
+        if fsync != "on":
+            raise LedgerError(
+                f"the server of the ledger {self.location!r} runs with fsync = {fsync}: a charge could be lost",
+                hint="set fsync = on in the server's configuration",
+            )
+        if standby:
+            raise LedgerError(
+                f"the server of the ledger {self.location!r} is a standby, which may lag behind",
+                hint="name the primary server",
+            )
+
+    def _has_tables(self, connection: psycopg.Connection[Any]) -> bool:
+        rows = connection.execute(
+            "SELECT relname, has_schema_privilege(pg_namespace.oid, 'USAGE') FROM pg_class "
+            "JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s AND relname = ANY(%s)",
+            [self._address.schema, sorted(_TABLES)],
+        ).fetchall()
+        if not all(allowed for _, allowed in rows):
+            raise _driver().errors.InsufficientPrivilege
+        found = {name for name, _ in rows}
+        if found and found != _TABLES:
+            raise LedgerError(
+                f"{self.location!r} is not a dpbayes ledger, or not all of one",
+                hint="restore it from a backup, or state a schema of its own: ?schema=NAME",
+            )
+        return bool(found)
+
+    def _create(self, connection: psycopg.Connection[Any]) -> None:
+        """Create the ledger whole; of several that begin at once, one does."""
+        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
+        try:
+            alone = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+            connection.execute(alone, [f"dpbayes {self._address.schema}"])
+            if not self._has_tables(connection):
+                schema = f'"{self._address.schema}"'
+                named = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
+                if connection.execute(named, [self._address.schema]).fetchone() is None:
+                    connection.execute(f"CREATE SCHEMA {schema}")
+                connection.execute(_CREATE.format(schema=schema, version=SCHEMA_VERSION))
+                for table in sorted(_TABLES):
+                    connection.execute(_APPEND_ONLY.format(schema=schema, table=table))
+        except BaseException:
+            _roll_back(connection)
+            raise
+        self._commit(connection)
+
+    def _begin(self, connection: psycopg.Connection[Any]) -> None:
+        """Begin a transaction that excludes other writers; what fails before anything was seen is begun again."""
+        psycopg = _driver()
+        again = (psycopg.errors.LockNotAvailable, psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                connection.execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE")
+                connection.execute("LOCK TABLE meta IN EXCLUSIVE MODE")
+                self._check_schema(connection)
+                return
+            except again:
+                _roll_back(connection)
+                if time.monotonic() > deadline:
+                    raise
+
+    def _commit(self, connection: psycopg.Connection[Any]) -> None:
+        """Commit; where it is not known whether it came about, or is on disk everywhere, say so."""
+        psycopg = _driver()
+        warnings: list[str | None] = []  # as of one who told the server to wait for its standby no longer
+        connection.add_notice_handler(lambda notice: warnings.append(notice.severity_nonlocalized))
+        try:
+            done = connection.execute("COMMIT").statusmessage == "COMMIT"
+        except psycopg.Error as error:
+            if not connection.closed and (error.sqlstate or "")[:2] in _UNWRITTEN:
+                raise
+            done = False
+        if not done or "WARNING" in warnings:
+            raise LedgerError(
+                f"the server of the ledger {self.location!r} did not confirm a commit: "
+                "whether it was written is not known",
+                hint="run the same command again: a release that was charged is finished, and not charged again",
+            )
+
+    def _check_schema(self, connection: psycopg.Connection[Any]) -> None:
+        meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+        if meta.get("application") != "dpbayes":
+            raise LedgerError(f"{self.location!r} is not a dpbayes ledger")
+        version = meta.get("schema_version")
+        if version != str(SCHEMA_VERSION):
+            raise LedgerError(
+                f"the ledger {self.location!r} has schema version {version}; this dpbayes reads {SCHEMA_VERSION}",
+                hint="use the version of dpbayes that wrote it",
+            )
+
+    def _unreachable(self, error: psycopg.Error) -> LedgerError:
+        """Return what a failed connection means: the state of the driver tells, and its text is not shown."""
+        tried = error.pgconn
+        hint = "is the server running, and does it let this user of this host in?"
+        if tried is not None and (tried.needs_password or tried.used_password):
+            hint = "is the password right? it is read from $PGPASSWORD, or from the file that $PGPASSFILE names"
+        return LedgerError(f"the server of the ledger {self.location!r} cannot be reached, or refuses", hint=hint)
+
+    def _translated(self, error: psycopg.Error) -> LedgerError:
+        state = error.sqlstate or "08000"
+        unknown = (f"the server answered with SQLSTATE {state}", "the server's log says more")
+        reason, hint = next((_REASONS[key] for key in (state, state[:2]) if key in _REASONS), unknown)
+        return LedgerError(f"the ledger {self.location!r} cannot be used: {reason}", hint=hint)
+
+
+def _driver() -> Any:
+    """Return the driver, which is imported where a ledger is on PostgreSQL, and nowhere else."""
+    try:
+        import psycopg
+    except ImportError:
+        raise LedgerError(
+            "a ledger on PostgreSQL needs a driver that is not installed", hint="pip install 'dpbayes[postgres]'"
+        ) from None
+    logging.getLogger("psycopg").disabled = True  # its texts could hold what the server said
+    return psycopg
+
+
+@contextmanager
+def _bounded(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """End a connection from this side when a server has stopped answering: no timeout of its own would end it."""
+    line = socket.socket(fileno=os.dup(connection.fileno()))
+    timer = threading.Timer(_LONGEST, line.shutdown, [socket.SHUT_RDWR])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        line.close()
+
+
+def _roll_back(connection: psycopg.Connection[Any]) -> None:
+    """Undo a transaction; where the connection is lost or busy, the server does when it is closed."""
+    with suppress(_driver().Error):
+        connection.execute("ROLLBACK")
+
+
+class _PostgresTransaction(Transaction):
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def entries(self) -> list[Entry]:
+        rows = self._connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
+        return [Entry(*row) for row in rows]
+
+    def append(self, entry: Entry) -> None:
+        row = [entry.sequence, entry.body, entry.hash]
+        self._connection.execute("INSERT INTO entries VALUES (%s, %s, %s)", row)
+
+    def put_payload(self, release_id: str, payload: bytes) -> None:
+        compressed = zlib.compress(payload, 6)
+        if len(compressed) > _LARGEST_PAYLOAD:
+            raise LedgerError(f"the payload is larger than {_LARGEST_PAYLOAD >> 20} MiB")
+        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [release_id, compressed])
+
+    def payload(self, release_id: str) -> bytes | None:
+        query = "SELECT payload FROM payloads WHERE release_id = %s"
+        row = self._connection.execute(query, [release_id], binary=True).fetchone()
+        try:
+            return None if row is None else zlib.decompress(row[0])
+        except zlib.error:
+            raise LedgerError(f"the sealed payload of release {release_id} is damaged") from None
+
+    def payload_ids(self) -> list[str]:
+        rows = self._connection.execute("SELECT release_id FROM payloads")
+        return sorted(row[0] for row in rows)

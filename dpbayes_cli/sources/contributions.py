@@ -1,0 +1,113 @@
+"""Bounded contributions: of each privacy unit at most so many records are kept, chosen by a keyed hash.
+
+The choice looks at the unit, at the codes of the record and at a secret key, never at the order of records, so that
+every engine and every partitioning of the data keeps the same; a unit with too many records changes its own share and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.duck import fetch
+from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
+from dpbayes_cli.sources.records import literal
+from dpbayes_cli.sources.source import Cells, Reader
+from dpbayes_cli.sources.statements import any_code_expression
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from dpbayes_cli.columns import AnyColumn
+
+
+@dataclass(frozen=True)
+class UnitBound:
+    """Which column says whose a record is, and how many records of one unit count.
+
+    Records whose unit is missing, and malformed ones, belong to one unit together.
+
+    Attributes:
+        column: the name of the column.
+        most: how many records of a unit are kept.
+        key: a secret, new for every reading of the data.
+    """
+
+    column: str
+    most: int
+    key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+
+
+def unit_expression(text: str) -> str:
+    """Return the expression of a record's unit: its text without blanks around it, integers in their normal form."""
+    stripped = f"trim({text}, {literal(BLANKS)})"
+    whole = f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})"
+    plain = f"left({stripped}, 1) NOT IN ('+', '-', '0') AND NOT contains({stripped}, '.')"
+    return f"coalesce(CASE WHEN {plain} THEN {stripped} ELSE {whole} END, '')"
+
+
+class BoundedReader:
+    """Hands a reader the records that are kept.
+
+    Privacy: whether a record is kept is a function of the key and of the records of its own unit: a unit that changes
+        changes at most ``most`` kept records, all of them its own. Among k of m equal ones it does not matter which;
+        otherwise every k of a unit's records are chosen alike, as the hash is one of random numbers.
+    Source: mechanisms, conventions (privacy units).
+    """
+
+    def __init__(self, reader: Reader, bound: UnitBound) -> None:
+        self._reader, self._bound = reader, bound
+
+    @property
+    def columns(self) -> Sequence[AnyColumn]:
+        """What is read."""
+        return self._reader.columns
+
+    @property
+    def records(self) -> int:
+        """The number of records that were kept."""
+        return self._reader.records
+
+    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
+        """Read the records that are kept; see ``Reader``."""
+        names = [f"kept_{i}" for i in range(len(cells.texts))]
+        self._reader.run(engine, Cells(self._relation(cells, names), names), abort)
+
+    def _relation(self, cells: Cells, names: Sequence[str]) -> str:
+        """Return the relation of the kept records' texts."""
+        if cells.unit is None:
+            raise TypeError("the source does not say whose a record is")
+        texts = ", ".join(f"{text} AS {name}" for text, name in zip(cells.texts, names, strict=True))
+        codes = (any_code_expression(name, column) for name, column in zip(names, self.columns, strict=True))
+        # the number of codes is fixed, and the unit comes last: no two pairs of a unit and codes have one text
+        item = "".join(f"coalesce(CAST({code} AS VARCHAR), '') || ',' || " for code in codes) + "unit"
+        rows = f"SELECT {texts}, {unit_expression(cells.unit)} AS unit FROM {cells.relation}"
+        items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows})"
+        anyone = ", ".join(f"any_value({name}) AS {name}" for name in names)  # of records that are the same
+        groups = f"SELECT {anyone}, unit, item, count(*) AS n FROM ({items}) GROUP BY unit, item"
+        twins = f"SELECT *, unnest(range(n)) AS twin FROM ({groups})"
+        ticket = f"sha256({literal(self._bound.key)} || ',' || twin || ',' || item)"
+        record = f"struct_pack({', '.join(f'{name} := {name}' for name in names)})"
+        most = self._bound.most
+        drawn = f"unnest(arg_min({record}, {ticket}, {most}))" if most > 1 else f"arg_min({record}, {ticket})"
+        chosen = f"SELECT {drawn} AS one FROM ({twins}) GROUP BY unit"
+        return f"(SELECT {', '.join(f'one.{name} AS {name}' for name in names)} FROM ({chosen}))"
+
+
+class UnitCounter:
+    """Counts the units of all records, where their number is public."""
+
+    columns: Sequence[AnyColumn] = ()
+
+    def __init__(self) -> None:
+        self.records = self.units = 0
+
+    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
+        """Count; see ``Reader``."""
+        if cells.unit is None:
+            raise TypeError("the source does not say whose a record is")
+        query = f"SELECT count(*), count(DISTINCT {unit_expression(cells.unit)}) FROM {cells.relation}"
+        ((self.records, self.units),) = fetch(engine, query, abort)

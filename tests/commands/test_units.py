@@ -1,0 +1,132 @@
+"""Privacy units from the shell: priced, accounted, reported, refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import Cli
+
+N = 80
+ASK = ["--model", "beta-bernoulli", "--column", "x", "--unit", "who"]
+
+
+@pytest.fixture
+def visits(place: Path) -> Path:
+    """80 persons with one to ten visits each."""
+    rows = [f"P{i},{j % 2},{20 + i}" for i in range(N) for j in range(1 + i % 10)]
+    path = place / "visits.csv"
+    path.write_text("\n".join(["who,x,age", *rows]) + "\n", encoding="ascii")
+    return path
+
+
+def released(dpbayes: Cli, visits: Path, *more: str, ask: list[str] = ASK) -> dict[str, object]:
+    done = dpbayes("release", visits, *ask, *more, "--out", "out", "-q")
+    assert done.code == 0, done.err
+    found: dict[str, object] = json.loads(Path("out/release.json").read_text())
+    return found
+
+
+def test_noise_grows_with_the_contributions(dpbayes: Cli, visits: Path) -> None:
+    document = released(dpbayes, visits, "--max-contributions", "4", "--eps", "0.5")
+    statistics = document["statistics"]
+    assert isinstance(statistics, list)
+    assert [item["noise_scale"] for item in statistics] == [16.0, 16.0], "4 records, 2 counts, epsilon 0.5"
+    assert document["n_records"] is None, "the number of records is private where units may have several"
+    assert document["privacy_unit"] == "one value of the column 'who', of which at most 4 records count"
+    report = Path("out/report.md").read_text()
+    assert "differ in all records of one privacy unit" in report
+    assert "Each person has at most one record" not in report
+    assert dpbayes("infer", "out", "--samples", "10", "-q").code == 0
+    assert dpbayes("report", "out").code == 0
+
+
+def test_the_number_of_records_is_private_where_invalid_values_are_imputed_too(dpbayes: Cli, visits: Path) -> None:
+    document = released(dpbayes, visits, "--max-contributions", "2", "--eps", "1", "--on-invalid", "impute:0")
+    statistics = document["statistics"]
+    assert isinstance(statistics, list)
+    assert [item["name"] for item in statistics] == ["successes", "failures"]
+    assert document["n_records"] is None
+
+
+def test_one_record_a_unit_is_a_public_number_of_them(dpbayes: Cli, visits: Path) -> None:
+    document = released(dpbayes, visits, "--eps", "1")
+    assert document["n_records"] == N
+    assert "80 privacy units" in Path("out/report.md").read_text()
+    assert dpbayes("release", visits, *ASK, "--eps", "0.9", "--records", "440", "--out", "no").code == 4
+    drawn = ["--mechanism", "ops", "--on-invalid", "impute:0", "--eps", "0.5", "--records", str(N), "--out", "drawn"]
+    assert dpbayes("release", visits, *ASK, *drawn, "-q").code == 0
+
+
+def test_the_number_of_units_may_be_stated(dpbayes: Cli, visits: Path) -> None:
+    document = released(dpbayes, visits, "--max-contributions", "3", "--eps", "1", "--records", str(N))
+    assert document["n_records"] == N
+    other = dpbayes("release", visits, *ASK, "--max-contributions", "2", "--eps", "1", "--records", "81")
+    assert other.code == 4
+    assert dpbayes("budget", "show", "--json").json["accounts"][0]["spent"] == {"epsilon": "1"}
+
+
+def test_an_account_protects_one_unit(dpbayes: Cli, visits: Path) -> None:
+    released(dpbayes, visits, "--eps", "0.5")
+    assert dpbayes("budget", "show", "--json").json["accounts"][0]["unit"] == "who"
+    for more in (["--column", "x"], ["--column", "x", "--unit", "age"]):
+        refused = dpbayes("release", visits, "--model", "beta-bernoulli", "--eps", "0.5", *more)
+        assert refused.code == 5
+        assert "all records of one value of the column 'who'" in refused.err
+    opened = dpbayes("budget", "open", "other", "--epsilon", "1", "--unit", "who", "--json")
+    assert opened.json["unit"] == "who"
+    assert dpbayes("release", visits, *ASK, "--eps", "1", "--dataset", "other", "-q", "--out", "o2").code == 0
+    dpbayes("budget", "open", "third", "--epsilon", "1")
+    assert dpbayes("release", visits, *ASK, "--eps", "1", "--dataset", "third").code == 5
+    assert dpbayes("budget", "verify").code == 0
+
+
+def test_private_bounds_know_about_units(dpbayes: Cli, visits: Path) -> None:
+    ask = ["--model", "normal", "--column", "age", "--unit", "who", "--max-contributions", "5"]
+    bounds = ["--bounds-epsilon", "0.5", "--bounds-low", "0", "--bounds-high", "200"]
+    document = released(dpbayes, visits, *bounds, "--eps", "1", ask=ask)
+    guarantee = document["guarantee"]
+    assert isinstance(guarantee, dict)
+    assert guarantee["epsilon"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        (["--mechanism", "ops", "--on-invalid", "impute:0", "--max-contributions", "2"], "max_contributions"),
+        (["--mechanism", "gibbs", "--on-invalid", "impute:0", "--max-contributions", "2"], "max_contributions"),
+        (["--mechanism", "rdp-diffuse", "--on-invalid", "impute:0", "--max-contributions", "2"], "max_contributions"),
+        (["--mechanism", "map", "--on-invalid", "impute:0", "--max-contributions", "2"], "max_contributions"),
+        (["--max-contributions", "0"], "max_contributions"),
+        (["--max-contributions", "two"], "max_contributions"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused(dpbayes: Cli, visits: Path, more: list[str], where: str) -> None:
+    refused = dpbayes("release", visits, *ASK, "--eps", "1", *more)
+    assert refused.code == 3
+    assert where in refused.err
+    assert dpbayes("budget", "show", "--json").json["accounts"] == []
+
+
+def test_convex_losses_take_one_record_a_unit(dpbayes: Cli, visits: Path) -> None:
+    spec = {
+        "model": "logistic-regression",
+        "mechanism": "gibbs-posterior",
+        "privacy": {"mu": 1, "unit": {"column": "who", "max_contributions": 2}},
+        "domain": {"target": {"column": "x", "values": ["0", "1"]},
+                   "features": {"age": {"lower": 0, "upper": 200}}},
+        "prior": {"precision": 10},
+    }  # fmt: skip
+    Path("spec.yaml").write_text(yaml.safe_dump(spec))
+    refused = dpbayes("release", visits, "--spec", "spec.yaml")
+    assert (refused.code, "max_contributions" in refused.err) == (3, True), refused.err
+
+
+def test_no_unit_and_no_cell_is_named(dpbayes: Cli, visits: Path) -> None:
+    done = dpbayes("release", visits, *ASK, "--eps", "1", "--max-contributions", "2", "--out", "out", "-vv")
+    whole = done.out + done.err + "".join(p.read_text() for p in Path("out").glob("*.[jmc]*"))
+    assert not re.search(r"\bP[0-9]+\b", whole)

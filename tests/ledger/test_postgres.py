@@ -1,0 +1,460 @@
+"""The ledger on PostgreSQL: one writer at a time, durable, append-only, patient within bounds, silent on secrets."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger import postgres as module
+from dpbayes_cli.ledger.budgets import PureBudget
+from dpbayes_cli.ledger.chain import next_entry
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.place import storage_at
+from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.conftest import ROOT, Cli
+from tests.ledger.books import PostgresBooks, charge, walk
+from tests.postgres_server import Server
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def books(postgres: Server, database: str) -> PostgresBooks:
+    return PostgresBooks(postgres, database)
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def sessions(books: PostgresBooks, where: str = "true") -> list[int]:
+    """The backends that serve dpbayes in this database."""
+    query = f"SELECT pid FROM pg_stat_activity WHERE application_name = 'dpbayes' AND datname = '{books.database}'"
+    return [pid for (pid,) in books.server.execute(f"{query} AND {where}")]
+
+
+def test_a_writer_is_serializable_and_its_commit_durable_whatever_others_set(
+    books: PostgresBooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books.server.execute(f"ALTER DATABASE {books.database} SET synchronous_commit = off")
+    books.server.execute(f"ALTER DATABASE {books.database} SET default_transaction_read_only = on")
+    monkeypatch.setenv("PGOPTIONS", "-c synchronous_commit=off -c lock_timeout=0 -c search_path=public")
+    with books.storage.writing() as transaction:
+        rows = transaction._connection.execute(  # type: ignore[attr-defined]
+            "SELECT name, setting FROM pg_settings WHERE name IN ('synchronous_commit', 'transaction_isolation', "
+            "'lock_timeout', 'statement_timeout', 'idle_in_transaction_session_timeout', 'fsync')"
+        ).fetchall()
+    settings = dict(rows)
+    assert settings.pop("synchronous_commit") == settings.pop("fsync") == "on"
+    assert settings.pop("transaction_isolation") == "serializable"
+    assert all(int(value) > 0 for value in settings.values())
+    assert len(settings) == 3
+
+
+def test_a_server_that_does_not_sync_is_refused(books: PostgresBooks) -> None:
+    with books.server.setting("fsync", "off"), pytest.raises(LedgerError, match="fsync = off"):
+        books.ledger.reserve(charge())
+    assert not books.storage.exists
+
+
+def test_a_standby_is_refused(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    walk(books.ledger, charge())
+    monkeypatch.setattr(module, "_SESSION", module._SESSION.replace("pg_is_in_recovery()", "NOT pg_is_in_recovery()"))
+    for use in (lambda: books.ledger.reserve(charge()), books.ledger.state):
+        with pytest.raises(LedgerError, match="standby"):
+            use()
+
+
+def test_a_session_that_is_not_the_one_that_was_prepared_writes_nothing(
+    books: PostgresBooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a pooler that hands out single transactions: the settings of a durable commit would be lost."""
+    walk(books.ledger, charge())
+    prepare = module.PostgresStorage._prepare
+
+    def forgotten(self: Any, connection: Any) -> None:
+        prepare(self, connection)
+        connection.execute("RESET ALL")
+
+    monkeypatch.setattr(module.PostgresStorage, "_prepare", forgotten)
+    with pytest.raises(LedgerError, match="not those of a ledger"):
+        books.ledger.reserve(charge("0.5"))
+
+
+def test_a_writer_sees_what_the_one_before_it_wrote(books: PostgresBooks) -> None:
+    """The snapshot is taken after the lock is held: else the second would see an old ledger."""
+    books.ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
+    with ThreadPoolExecutor(1) as pool:
+        with books.storage.writing() as transaction:
+            second = pool.submit(books.ledger.amend, "clinic", {"epsilon": Decimal(3)}, "second")
+            until(lambda: sessions(books, "wait_event_type = 'Lock'"))
+            (last,) = transaction.entries()
+            fields = {**last.fields, "kind": "amend", "reason": "first"}
+            transaction.append(next_entry(last, fields))
+        second.result(timeout=60)
+    assert [entry.fields.get("reason") for entry in books.ledger.entries()] == [None, "first", "second"]
+    assert books.ledger.findings()[0] == []
+
+
+def test_of_many_that_create_a_ledger_at_once_one_does(books: PostgresBooks) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda i: walk(books.ledger, charge("0.25", label=f"n{i}")), range(8)))
+    assert len(set(ids)) == 8
+    assert books.ledger.findings()[0] == []
+    assert books.ledger.state().accounts["clinic"].remaining == {"epsilon": Decimal(1)}
+
+
+def test_past_the_lock_one_of_two_is_let_through(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The isolation level and the primary key are a second line behind the lock."""
+    books.ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
+
+    def unlocked(self: Any, connection: Any) -> None:
+        connection.execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE")
+        self._check_schema(connection)
+
+    monkeypatch.setattr(module.PostgresStorage, "_begin", unlocked)
+    barrier = threading.Barrier(2)
+    plain = module._PostgresTransaction.append
+
+    def together(self: Any, entry: Any) -> None:
+        barrier.wait(30)
+        plain(self, entry)
+
+    monkeypatch.setattr(module._PostgresTransaction, "append", together)
+    outcomes: list[str] = []
+
+    def spend(label: str) -> None:
+        try:
+            books.ledger.reserve(charge("1", label=label))
+            outcomes.append("charged")
+        except LedgerError as error:
+            outcomes.append(error.message.partition(": ")[2].rpartition("; ")[2])
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(spend, ["a", "b"]))
+    assert sorted(outcomes) == ["charged", "nothing was written"]
+    assert books.ledger.state().accounts["clinic"].remaining == {"epsilon": Decimal(0)}
+
+
+def test_a_lock_that_is_never_given_up_ends_in_an_error(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.5)
+    monkeypatch.setattr(module, "_LOCKING", 0.1)
+    with books.storage.writing():
+        began = time.monotonic()
+        with pytest.raises(LedgerError, match="another process holds it"):
+            books.ledger.reserve(charge())
+        assert 0.5 <= time.monotonic() - began < 20
+        assert books.ledger.state().accounts == {}  # a reader does not wait
+    books.ledger.reserve(charge())
+
+
+def test_a_server_that_stops_answering_is_given_up(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    books.ledger.reserve(charge())
+    monkeypatch.setattr(module, "_LONGEST", 1.0)
+    stopped: list[int] = []
+
+    def ask() -> None:
+        with books.storage.writing() as transaction:
+            stopped.extend(sessions(books))
+            os.kill(stopped[0], signal.SIGSTOP)
+            transaction.entries()
+
+    try:
+        with pytest.raises(LedgerError, match="connection was lost"):
+            ask()
+    finally:
+        os.kill(stopped[0], signal.SIGCONT)
+    monkeypatch.undo()
+    assert len(books.ledger.entries()) == 2
+
+
+def test_a_writer_that_stalls_is_ended_so_that_others_can_write(
+    books: PostgresBooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books.ledger.reserve(charge())
+    monkeypatch.setattr(module, "_STALLED", 0.2)
+
+    def stall() -> None:
+        with books.storage.writing() as transaction:
+            transaction.put_payload("lost", b"x")
+            until(lambda: not sessions(books))
+            books.ledger.reserve(charge("0.5"))
+            transaction.put_payload("lost too", b"x")
+
+    with pytest.raises(LedgerError, match="nothing was written"):
+        stall()
+    assert len(books.ledger.entries()) == 3
+    assert books.ledger.findings()[0] == []
+
+
+def test_a_signal_is_heard_while_another_writes(books: PostgresBooks, coin: Path) -> None:
+    books.ledger.reserve(charge())
+    command = [sys.executable, "-m", "dpbayes_cli", "release", str(coin), "--model", "beta-bernoulli", "--eps", "1",
+               "--ledger", books.place]  # fmt: skip
+    with books.storage.writing():
+        waiting = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        until(lambda: sessions(books, "wait_event_type = 'Lock'"))
+        waiting.send_signal(signal.SIGTERM)
+        _, talk = waiting.communicate(timeout=30)
+    assert waiting.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in talk
+    assert list(books.ledger.state().accounts) == ["clinic"]
+
+
+@pytest.fixture
+def killing(monkeypatch: pytest.MonkeyPatch, postgres: Server) -> list[int]:
+    """Count the statements; end the backend before the one whose number is put first."""
+    import psycopg
+
+    steps, plain = [0, 0], psycopg.Connection.execute
+
+    def counted(self: Any, *arguments: Any, **named: Any) -> Any:
+        if self.info.get_parameters().get("application_name") == "dpbayes":
+            steps[1] += 1
+            if steps[0] == steps[1]:
+                pid = self.info.backend_pid
+                postgres.execute(f"SELECT pg_terminate_backend({pid}, 10000)")
+        return plain(self, *arguments, **named)
+
+    monkeypatch.setattr(psycopg.Connection, "execute", counted)
+    return steps
+
+
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_release_whose_server_process_is_killed_at_any_statement_is_finished_by_the_same_calls(
+    stride: int, books: PostgresBooks, killing: list[int]
+) -> None:
+    walk(Ledger(storage_at(f"{books.place}?schema=whole")), charge())
+    total = killing[1]
+    assert total >= 25
+    for fatal in range(stride, total + 1, stride):
+        ledger = Ledger(storage_at(f"{books.place}?schema=step_{fatal}"))
+        killing[:] = [fatal, 0]
+        with pytest.raises(LedgerError) as lost:
+            walk(ledger, charge())
+        assert any(text in lost.value.message for text in ("ended the session", "was lost", "did not confirm"))
+        killing[0] = 0
+        if ledger.state().last is not None:
+            assert ledger.findings()[0] == []
+        walk(ledger, charge())
+        assert ledger.findings()[0] == []
+        (account,) = ledger.state().accounts.values()
+        assert account.spent == {"epsilon": Decimal(1)}
+        assert [release.stage for release in account.releases.values()] == ["published"]
+
+
+@pytest.mark.parametrize("end", ["pg_terminate_backend", "pg_cancel_backend"])
+def test_a_commit_that_is_not_confirmed_is_said_to_be_unknown_and_found_by_the_same_call(
+    end: str, books: PostgresBooks
+) -> None:
+    """A standby that never answers holds a commit up when it is on this disk already."""
+    books.ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
+    with books.server.setting("synchronous_standby_names", "nobody"), ThreadPoolExecutor(1) as pool:
+        charged = pool.submit(books.ledger.reserve, charge())
+        until(lambda: sessions(books, "wait_event = 'SyncRep'"))
+        (backend,) = sessions(books)
+        books.server.execute(f"SELECT {end}({backend})")
+        with pytest.raises(LedgerError, match="whether it was written is not known") as unknown:
+            charged.result(timeout=60)
+    assert "run the same command again" in unknown.value.hint
+    assert [entry.fields["kind"] for entry in books.ledger.entries()] == ["open", "reserved"]
+    walk(books.ledger, charge())
+    assert books.ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(1)}
+
+
+@pytest.mark.parametrize("table", ["entries", "payloads", "meta"])
+@pytest.mark.parametrize("statement", ["UPDATE {0} SET {1} = {1}", "DELETE FROM {0}", "TRUNCATE {0}"])
+def test_not_even_the_superuser_changes_what_is_there_by_accident(
+    table: str, statement: str, books: PostgresBooks
+) -> None:
+    import psycopg
+
+    walk(books.ledger, charge())
+    before = books.contents()
+    column = {"entries": "body", "payloads": "payload", "meta": "value"}[table]
+    for role in ("origin", "replica"):
+        with books.server.connect(books.database) as connection:
+            connection.execute(f"SET session_replication_role = {role}")
+            with pytest.raises(psycopg.errors.RestrictViolation, match="append-only"):
+                connection.execute(statement.format(f"dpbayes.{table}", column))
+    assert books.contents() == before
+
+
+@pytest.fixture
+def role(books: PostgresBooks) -> Iterator[str]:
+    """A role without any right."""
+    books.server.execute("CREATE ROLE clerk LOGIN")
+    yield "clerk"
+    books.server.execute("DROP OWNED BY clerk", books.database)
+    books.server.execute("DROP ROLE clerk")
+
+
+def test_the_rights_that_the_readme_gives_are_those_that_a_release_needs(books: PostgresBooks, role: str) -> None:
+    import psycopg
+
+    (rights,) = re.findall(r"^```sql\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    walk(books.ledger, charge())
+    clerk = Ledger(storage_at(books.server.url(books.database, role)))
+    for right in rights.replace("analyst", role).splitlines():
+        with pytest.raises(LedgerError, match="lacks a right"):
+            walk(clerk, charge("0.5"))
+        books.server.execute(right, books.database)
+    walk(clerk, charge("0.5"))
+    assert clerk.findings()[0] == []
+    for statement in ("DELETE FROM dpbayes.entries", "UPDATE dpbayes.entries SET hash = ''", "TRUNCATE dpbayes.meta"):
+        with (
+            books.server.connect(books.database, role) as connection,
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+        ):
+            connection.execute(statement)
+
+
+def test_a_role_that_may_not_create_a_ledger_uses_the_schema_it_is_given(books: PostgresBooks, role: str) -> None:
+    clerk = Ledger(storage_at(books.server.url(books.database, role)))
+    with pytest.raises(LedgerError, match="lacks a right"):
+        walk(clerk, charge())
+    books.server.execute("CREATE SCHEMA dpbayes AUTHORIZATION clerk", books.database)
+    walk(clerk, charge())
+    assert clerk.findings()[0] == []
+
+
+def test_what_is_no_ledger_is_left_alone(books: PostgresBooks) -> None:
+    books.server.execute("CREATE SCHEMA dpbayes", books.database)
+    books.server.execute("CREATE TABLE dpbayes.entries (mine text)", books.database)
+    for use in (lambda: books.ledger.reserve(charge()), books.ledger.state):
+        with pytest.raises(LedgerError, match="not a dpbayes ledger"):
+            use()
+    books.server.execute("CREATE TABLE dpbayes.payloads (mine text)", books.database)
+    books.server.execute("CREATE TABLE dpbayes.meta (mine text)", books.database)
+    with pytest.raises(LedgerError, match="not those of a ledger"):
+        books.ledger.reserve(charge())
+    assert books.contents() == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE meta SET value = '2' WHERE name = 'schema_version'", "schema version 2"),
+        ("UPDATE meta SET value = 'x' WHERE name = 'application'", "not a dpbayes ledger"),
+        ("DELETE FROM meta", "not a dpbayes ledger"),
+    ],
+)
+def test_another_or_a_newer_ledger_is_refused(statement: str, message: str, books: PostgresBooks) -> None:
+    walk(books.ledger, charge())
+    books.tamper(statement)
+    for use in (lambda: books.ledger.reserve(charge("0.1")), books.ledger.state):
+        with pytest.raises(LedgerError, match=message):
+            use()
+
+
+def test_a_database_holds_several_ledgers_each_in_its_schema(books: PostgresBooks, dpbayes: Cli) -> None:
+    for name in ("one", "two"):
+        assert dpbayes("budget", "open", name, "--eps", "1", "--ledger", f"{books.place}?schema={name}").code == 0
+    shown = dpbayes("budget", "show", "--ledger", f"{books.place}?schema=two&sslmode=prefer", "--json").json
+    assert [account["account"] for account in shown["accounts"]] == ["two"]
+    assert shown["ledger"] == f"{books.place}?schema=two"
+    assert not books.storage.exists
+
+
+def test_a_large_payload_comes_back(books: PostgresBooks) -> None:
+    payload = os.urandom(20 << 20)
+    release = books.ledger.reserve(charge()).release
+    books.ledger.seal(release, "clinic", payload)
+    assert books.ledger.reserve(charge()).payload == payload
+
+
+@pytest.fixture
+def guarded(books: PostgresBooks) -> Iterator[str]:
+    """The address for a role that has a password."""
+    books.server.execute(f"CREATE ROLE guarded LOGIN SUPERUSER PASSWORD '{PASSWORD}'")
+    yield books.server.url(books.database, "guarded")
+    books.server.execute("REASSIGN OWNED BY guarded TO postgres", books.database)
+    books.server.execute("DROP ROLE guarded")
+
+
+def test_the_password_comes_from_the_environment_or_a_file_and_is_never_shown(
+    guarded: str, coin: Path, place: Path, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPBAYES_LEDGER", guarded)
+    question = ("release", coin, "--model", "beta-bernoulli", "--eps", "1", "-vv", "--out", "out")
+    for wrong in ("", "incorrect horse"):
+        monkeypatch.setenv("PGPASSWORD", wrong)
+        refused = dpbayes(*question)
+        assert refused.code == LedgerError.exit_code
+        assert "is the password right?" in refused.err
+        assert not any(word in refused.err for word in ("authentication", "FATAL", "SCRAM", "horse"))
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    outputs = [dpbayes(*question), dpbayes("budget", "show", "-v"), dpbayes("budget", "export")]
+    assert [output.code for output in outputs] == [0, 0, 0]
+    assert guarded in outputs[1].err
+    monkeypatch.delenv("PGPASSWORD")
+    secret = place / "pgpass"
+    secret.write_text(f"*:*:*:guarded:{PASSWORD}\n")
+    secret.chmod(0o600)
+    outputs.append(dpbayes("budget", "verify", "--ledger", f"{guarded}?passfile={secret}", "-vv"))
+    monkeypatch.setenv("PGPASSFILE", str(secret))
+    outputs.append(dpbayes("budget", "verify", "-vv"))
+    assert [output.code for output in outputs[3:]] == [0, 0]
+    assert not any(PASSWORD in output.out + output.err for output in outputs)
+    written = b"".join(path.read_bytes() for path in (place / "out").iterdir())
+    assert b"postgresql://" not in written
+    assert PASSWORD.encode() not in written
+
+
+@pytest.mark.usefixtures("postgres")
+def test_a_server_that_is_not_there_is_named_without_the_words_of_the_driver(dpbayes: Cli, place: Path) -> None:
+    result = dpbayes("budget", "show", "--ledger", f"postgresql://ada@{str(place).replace('/', '%2F')}/clinic", "-vv")
+    assert result.code == LedgerError.exit_code
+    assert "cannot be reached" in result.err
+    assert not any(word in result.err for word in ("connection failed", "No such file", "psycopg.Operational"))
+
+
+HOST = """
+import socket, sys
+name = sys.argv.pop(1)
+socket.gethostname = lambda: name
+from dpbayes_cli.main import run
+run()
+"""
+
+
+def test_two_hosts_race_for_the_last_of_a_budget_and_one_gets_it(
+    books: PostgresBooks, coin: Path, dpbayes: Cli
+) -> None:
+    hosts = ["left.example", "right.example"]
+    dpbayes("budget", "open", "coin", "--eps", "1", "--ledger", books.place)
+    for attempt in range(2):
+        racers = [
+            subprocess.Popen(
+                [sys.executable, "-c", HOST, host, "release", coin.name, "--model", "beta-bernoulli", "--eps", "1",
+                 "--release-id", f"{host}-{attempt}", "--out", f"{host}-{attempt}", "--ledger", books.place],
+                stderr=subprocess.PIPE,
+            )
+            for host in hosts
+        ]  # fmt: skip
+        talk = [racer.communicate(timeout=120)[1] for racer in racers]
+        assert sorted(racer.returncode for racer in racers) == [0, 5], talk
+        winner = hosts[[racer.returncode for racer in racers].index(0)]
+        last = [entry.fields for entry in books.ledger.entries() if entry.fields["kind"] == "reserved"][-1]
+        assert last["owner"]["host"] == winner
+        assert (coin.parent / f"{winner}-{attempt}").is_dir()
+        total = Decimal(attempt + 1)
+        assert books.ledger.state().accounts["coin"].spent == {"epsilon": total}
+        books.ledger.amend("coin", {"epsilon": total + 1}, "one more")
+    assert books.ledger.findings()[0] == []

@@ -1,0 +1,176 @@
+"""Bounded contributions: the kept records against a reference in Python, in any order, layout and partition."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpbayes_cli.columns import Column, RecordPolicy
+from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.sources.contributions import UnitBound
+from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.source import source_for
+from dpbayes_cli.statistic import CountAt, Statistic, TableCounts, Witness
+
+POLICY = RecordPolicy(Neighbors.REPLACE_ONE, contributions=3)
+LEVELS = ("a", "b", "c")
+COLUMN = Column("kind", LEVELS)
+COUNTS = Statistic(LEVELS, tuple(CountAt("kind", i) for i in range(3)), 2, Witness(("a",), ("b",)), 2)
+KEY = "0f" * 32
+
+Rows = list[tuple[str, str]]
+
+
+def kept(rows: Iterable[tuple[str, str]], most: int, key: str) -> Counter[str | None]:
+    """The reference: what is counted of (unit, kind)."""
+    by_unit: dict[str, list[str]] = defaultdict(list)
+    for unit, kind in rows:
+        code = str(LEVELS.index(normal_cell(kind))) if normal_cell(kind) in LEVELS else ""
+        by_unit[normal_cell(unit)].append(f"{code},{normal_cell(unit)}")
+    found: Counter[str | None] = Counter()
+    for items in by_unit.values():
+        seen: Counter[str] = Counter()
+        tickets = []
+        for item in items:
+            tickets.append((hashlib.sha256(f"{key},{seen[item]},{item}".encode()).hexdigest(), item))
+            seen[item] += 1
+        for _, item in sorted(tickets)[:most]:
+            code = item.partition(",")[0]
+            found[LEVELS[int(code)] if code else None] += 1
+    return found
+
+
+def some_rows(seed: int, n_units: int = 60) -> Rows:
+    """Units with one to thirty records, with spellings, missing units and cells that are no level."""
+    rng = random.Random(seed)
+    rows = []
+    for i in range(n_units):
+        unit = rng.choice([f"P{i}", str(i), f" {i} ", f"0{i}", f"+{i}", f"{i}.0", f"-{i}", f"x{i}.0", ""])
+        for _ in range(rng.choice([1, 1, 2, 3, 8, 30])):
+            rows.append((unit, rng.choice(["a", "b", "c", " a ", "", "zzz"])))
+    rng.shuffle(rows)
+    return rows
+
+
+def counted(where: str, most: int, key: str = KEY, statistic: Statistic = COUNTS) -> tuple[tuple[int, ...], int]:
+    """What a source counts, and how many records it kept."""
+    source = source_for(locate(where), Dialect(), None, UnitBound("who", most, key))
+    source.check([COLUMN], ["kind"])
+    found = source.statistics(statistic, POLICY)
+    source.close()
+    return found.values, found.n_records
+
+
+def written(path: Path, rows: Rows) -> str:
+    if path.suffix == ".parquet":
+        pq.write_table(pa.table({"who": [u for u, _ in rows], "kind": [k for _, k in rows]}), path, row_group_size=50)
+    else:
+        path.write_text("who,kind\n" + "".join(f"{unit},{kind}\n" for unit, kind in rows), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("most", [1, 2, 5, 100])
+def test_what_is_kept_is_what_the_reference_keeps(place: Path, most: int, ending: str) -> None:
+    for seed in range(4):
+        rows = some_rows(seed)
+        expected = kept(rows, most, KEY)
+        found, n_records = counted(written(place / f"data.{ending}", rows), most)
+        assert found == tuple(expected[level] for level in LEVELS)
+        assert n_records == expected.total()
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_neither_order_nor_partition_matters(place: Path, ending: str) -> None:
+    rows = some_rows(5)
+    whole = counted(written(place / f"whole.{ending}", rows), 2)
+    for seed in range(3):
+        random.Random(seed).shuffle(rows)
+        assert counted(written(place / f"shuffled.{ending}", rows), 2) == whole
+        cut = len(rows) // 3
+        for i, part in enumerate((rows[:cut], rows[cut : cut + 1], rows[cut + 1 :])):
+            written(place / f"part-{i}.{ending}", part)
+        assert counted(str(place / f"part-*.{ending}"), 2) == whole, "a unit may have records in several files"
+
+
+def test_tables_are_of_the_same_records(place: Path) -> None:
+    rows = some_rows(6)
+    table = Statistic(LEVELS, (TableCounts(("kind",), (3,)),), 2, Witness(("a",), ("b",)), 2)
+    where = written(place / "data.csv", rows)
+    assert counted(where, 2, statistic=table) == counted(where, 2)
+
+
+def test_a_unit_with_too_many_records_changes_nothing_but_its_own_share(place: Path) -> None:
+    """The levels tell units apart: those of all others stay as they were."""
+    units = [f"u{i}" for i in range(40)]
+    column = Column("kind", tuple(units))
+    table = Statistic(tuple(units), tuple(CountAt("kind", i) for i in range(40)), 2, Witness(("u0",), ("u1",)), 2)
+    rows = [(unit, unit) for i, unit in enumerate(units) for _ in range(1 + i % 5)]
+
+    def counts(more: Rows) -> tuple[int, ...]:
+        source = source_for(locate(written(place / "d.csv", rows + more)), Dialect(), None, UnitBound("who", 3, KEY))
+        source.check([column], ["kind"])
+        return source.statistics(table, POLICY).values
+
+    before = counts([])
+    assert before == tuple(min(3, 1 + i % 5) for i in range(40))
+    after = counts([("u7", "u7")] * 5000 + [("u7", "u8")] * 3)
+    assert sum(abs(a - b) for i, (a, b) in enumerate(zip(before, after, strict=True)) if i not in {7, 8}) == 0
+    assert sum(abs(a - b) for a, b in zip(before, after, strict=True)) <= 2 * 3
+
+
+def test_every_record_of_a_unit_is_kept_as_often(place: Path) -> None:
+    """One of ten records of each unit is another: it is kept in 3 of 10 lots; 6 sd of 600 units, false-fail 1e-8."""
+    where = written(place / "data.csv", [(f"p{i}", kind) for i in range(600) for kind in "aaaaaaaaab"])
+    found = [counted(where, 3, key=f"{seed:064x}")[0][1] for seed in range(5)]
+    assert all(abs(count - 180) <= 6.0 * (600 * 0.3 * 0.7) ** 0.5 for count in found)
+    assert len(set(found)) > 1, "the key decides"
+
+
+def test_records_without_a_unit_and_malformed_ones_are_one_unit(place: Path) -> None:
+    path = place / "data.csv"
+    path.write_text("who,kind\n" + ",a\n" * 9 + " ,a\n" * 9 + "x,a,a\n" * 9 + '"x,a\n' * 9 + "p,a\n", encoding="utf-8")
+    (a, _, _), n_records = counted(str(path), 2)
+    assert n_records == 3, "two of the one, and p's"
+    assert 1 <= a <= 3
+
+
+def test_units_are_counted_where_their_number_is_public(place: Path) -> None:
+    where = written(place / "data.csv", [(u, "a") for u in ("p", "q", " p ", "", "7", "07")] * 3)
+    source = source_for(locate(where), Dialect(), None, UnitBound("who", 2, KEY))
+    source.check([COLUMN], ["kind"])
+    assert source.count() == 4
+    assert source_for(locate(where), Dialect(), None).count() == 18
+
+
+def test_keys_are_new_for_every_reading() -> None:
+    keys = {UnitBound("who", 1).key for _ in range(50)}
+    assert len(keys) == 50
+    assert all(len(key) == 64 for key in keys)
+    assert KEY not in repr(UnitBound("who", 1, KEY))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_that_is_not_there_is_refused(place: Path, ending: str) -> None:
+    from dpbayes_cli.errors import SourceError
+
+    where = written(place / f"data.{ending}", [("p", "a")])
+    source = source_for(locate(where), Dialect(), None, UnitBound("whom", 1, KEY))
+    with pytest.raises(SourceError, match="no column 'whom'"):
+        source.check([COLUMN], ["kind"])
+
+
+def test_units_in_columns_of_numbers_are_their_normal_forms(place: Path) -> None:
+    table: Any = pa.table({"who": pa.array([1, 1, 2, None, None], pa.int64()), "kind": ["a"] * 5})
+    pq.write_table(table, place / "data.parquet")
+    assert counted(str(place / "data.parquet"), 1) == ((3, 0, 0), 3)
