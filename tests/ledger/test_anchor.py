@@ -15,6 +15,7 @@ from dpbayes_cli.ledger import anchor as anchor_module
 from dpbayes_cli.ledger.anchor import locked, read_last
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.ledger import Ledger
+from tests.ledger.books import Books
 from tests.ledger.kept_books import changed, charge, finish, kept, lines, open_book, put_back
 
 
@@ -313,6 +314,19 @@ def test_an_anchor_that_another_holds_is_waited_for(
     with locked(file, set()), pytest.raises(LedgerError, match="another process holds its lock"):
         ledger.reserve(charge("b"))
     ledger.reserve(charge("b"))
+
+
+def test_a_ledger_on_either_storage_is_anchored(books: Books, file: Path) -> None:
+    ledger = books.ledger
+    ledger.anchor(file, "")
+    finish(ledger, "a")
+    assert read_last(file) == ledger.state().mark
+    books.tamper("DELETE FROM entries WHERE sequence > 4")
+    refused(ledger.state, "has seen entry 5")
+    refused(lambda: ledger.reserve(charge("b")), "has seen entry 5")
+    ledger.adopt("looked at")
+    finish(ledger, "b")
+    assert read_last(file) == ledger.state().mark
 
 
 WRITER = """
