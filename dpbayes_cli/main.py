@@ -32,7 +32,7 @@ COMMANDS = {
     "predict": "Predict a column of new records from a bundle: free.",
     "evaluate": "Score the predictions of a bundle on labelled records.",
     "report": "Show a bundle as a page or as text, with plots.",
-    "budget": "Open, show, check and amend privacy budgets.",
+    "budget": "Open, show, check, amend and keep privacy budgets.",
     "spec": "Write, check and describe spec files.",
     "experiment": "Run a study of many simulated releases.",
     "models": "List the models.",

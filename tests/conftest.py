@@ -50,6 +50,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     work.mkdir()
     monkeypatch.chdir(work)
     monkeypatch.setenv("DPBAYES_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.delenv("DPBAYES_ANCHOR", raising=False)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     mask = os.umask(0o022)
     yield work

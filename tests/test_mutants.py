@@ -247,7 +247,7 @@ MUTANTS = {
         "tests/ledger/test_postgres.py::test_a_writer_is_serializable_and_its_commit_durable_whatever_others_set",
     ),
     "the chain is not checked": (
-        "ledger/ledger.py",
+        "ledger/guarded.py",
         "if findings := broken_links(entries) + state.findings:",
         "if findings := state.findings:",
         "tests/ledger/test_ledger.py::test_tampering_is_found_and_stops_every_release",
@@ -679,6 +679,91 @@ MUTANTS = {
         "return [*found, total]",
         "tests/mechanisms/test_gibbs.py::test_the_budget_is_spent_and_never_exceeded",
     ),
+    "the anchor is not compared": (
+        "ledger/guarded.py",
+        "if state.holds(last) or last in state.adopted:",
+        "if True:",
+        "tests/ledger/test_anchor.py::test_an_older_copy_is_refused_wherever_it_was_taken",
+    ),
+    "the anchor's number is compared, and not its hash": (
+        "ledger/state.py",
+        "return mark.sequence <= len(self.hashes) and self.hashes[mark.sequence - 1] == mark.hash",
+        "return mark.sequence <= len(self.hashes)",
+        "tests/ledger/test_anchor.py::test_a_ledger_that_was_rewritten_with_new_hashes_is_refused",
+    ),
+    "the anchor is marked before the ledger is on disk": (
+        "ledger/guarded.py",
+        "                anchors += self._begun(locks, taken, state, before, begun)",
+        "                for anchor in anchors:\n                    anchor.append(state.mark)\n"
+        "                anchors += self._begun(locks, taken, state, before, begun)",
+        "tests/faults/test_kill.py::test_a_release_ended_at_any_step_is_finished_by_the_same_command[anchored]",
+    ),
+    "a stated anchor is not asked": (
+        "ledger/guarded.py",
+        'str(self._stated.absolute()) if self._stated else ""',
+        '""',
+        "tests/ledger/test_anchor.py::test_a_copy_from_before_the_anchor_is_refused_where_the_anchor_is_stated",
+    ),
+    "a ledger that was lost is begun anew": (
+        "ledger/guarded.py",
+        "self.refuse_disputed(State(), new)",
+        "pass",
+        "tests/ledger/test_anchor.py::test_a_lost_ledger_is_not_begun_anew_beside_its_anchor",
+    ),
+    "a missing anchor is taken for none": (
+        "ledger/guarded.py",
+        "                disputes.append(_missing(path))",
+        "                pass",
+        "tests/ledger/test_anchor.py::test_a_missing_or_emptied_anchor_is_refused",
+    ),
+    "an adoption that leaves the mark as it was": (
+        "ledger/guarded.py",
+        "                anchor.append(state.mark)",
+        "                anchor.append(before)",
+        "tests/ledger/test_anchor.py::test_adopting_records_who_looked_and_what_was_lost",
+    ),
+    "racing processes mark without a lock": (
+        "ledger/anchor.py",
+        "        _lock(path, descriptor)\n",
+        "",
+        "tests/ledger/test_anchor.py::test_an_anchor_that_another_holds_is_waited_for",
+    ),
+    "a torn line is gone on with": (
+        "ledger/anchor.py",
+        'line = b"\\n" + line',
+        "pass",
+        "tests/ledger/test_anchor.py::test_an_anchor_that_is_behind_is_brought_up",
+    ),
+    "what is salvaged goes on without a human": (
+        "ledger/state.py",
+        'state.held = fields["held"]',
+        'state.held = ""',
+        "tests/ledger/test_upkeep.py::test_nothing_of_the_budget_comes_back_wherever_the_damage_is",
+    ),
+    "a salvaged ledger forgets charges": (
+        "ledger/upkeep.py",
+        "        for entry in rest:\n            _charge_again(chain, entry, found)",
+        "        pass",
+        "tests/ledger/test_upkeep.py::test_nothing_of_the_budget_comes_back_wherever_the_damage_is",
+    ),
+    "a lost draw is drawn again for nothing": (
+        "ledger/upkeep.py",
+        "            _charge_again(chain, prefix[release.sequence - 1], found)",
+        "            pass",
+        "tests/ledger/test_upkeep.py::test_nothing_of_the_budget_comes_back_wherever_the_damage_is",
+    ),
+    "a backup that is not verified": (
+        "ledger/upkeep.py",
+        "if findings or not copied.holds(state.mark):",
+        "if False:",
+        "tests/ledger/test_upkeep.py::test_a_copy_that_does_not_verify_is_no_backup",
+    ),
+    "a network is taken for a disk": (
+        "ledger/mounts.py",
+        'if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE:',
+        "if False:",
+        "tests/ledger/test_mounts.py::test_a_ledger_on_a_network_is_refused_with_a_way_out",
+    ),
 }
 
 
@@ -689,7 +774,7 @@ OFTEN = {
     "clamp removed: an undeclared value counts", "published before it is sealed",
     "a charge that is not counted", "temperature doubled",
     "lambda off by one", "bounds that are not charged", "the chain is not checked",
-    "half the noise of a chain", "one gradient charged where two differ",
+    "the anchor is not compared", "half the noise of a chain", "one gradient charged where two differ",
 }  # fmt: skip
 """Bugs that the fast tests plant; the slow ones plant the others."""
 

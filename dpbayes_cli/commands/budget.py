@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpbayes_cli.commands import budget_upkeep
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
 from dpbayes_cli.commands.totals import stated_budget
 
 if TYPE_CHECKING:
+    from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
 
 
@@ -52,11 +55,18 @@ def total_options(function: Command) -> Command:
 
 @click.group("budget")
 def command() -> None:
-    """Open, show, check and amend privacy budgets.
+    """Open, show, check, amend and keep privacy budgets.
 
     One account stands for one population, has one neighbour relation and one total. Charges are never refunded, and
     budgets do not renew with time.
+
+    The ledger finds out by itself whether it was edited. That an older copy was put in its place, only an anchor
+    shows: dpbayes budget anchor FILE.
     """
+
+
+for _command in budget_upkeep.COMMANDS:
+    command.add_command(_command)
 
 
 @command.command("open")
@@ -126,7 +136,8 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     accounts = [_known(state, account)] if account else list(state.accounts.values())
     if as_json:
         listed = [_described(item) for item in accounts]
-        emit_json({"ledger": ledger.location, "head": _head(state), "accounts": listed})
+        anchors = [str(path) for path in ledger.anchors(state)]
+        emit_json({"ledger": ledger.location, "head": _head(state), "anchors": anchors, "accounts": listed})
         return
     emit_table(
         ["account", "neighbors", "unit", "budget", "spent", "remaining", "releases"],
@@ -151,10 +162,13 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         if described["routes"]:
             say(f"{item.name} has left by route: {_components(described['routes'])}")
     say(f"ledger {ledger.location}, {_head(state)['sequence']} entries, head {_head(state)['hash']}")
-    say(
-        "no anchor is configured: an older copy of the ledger put in its place would go unnoticed; "
-        "compare the head with your receipts"
-    )
+    for anchor in ledger.anchors(state):
+        say(f"anchored at {anchor}, which agrees")
+    if not ledger.anchors(state):
+        say(
+            "no anchor is configured: an older copy of the ledger put in its place would go unnoticed; "
+            "compare the head with your receipts"
+        )
 
 
 @command.command("history")
@@ -163,12 +177,12 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
 @output_options
 def history(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """List every entry of ACCOUNT (or of all accounts) in order."""
-    state = open_ledger(ledger_place)
-    verified = state.state()
+    ledger = open_ledger(ledger_place)
+    verified = _looked_at(ledger)
     if account:
         _known(verified, account)
-    rows = [entry.fields for entry in state.entries()] if verified.last else []
-    rows = [row for row in rows if account in (None, row["account"])]
+    rows = [entry.fields for entry in ledger.entries()] if verified.last else []
+    rows = [row for row in rows if account is None or row["account"] in (account, "")]
     if as_json:
         emit_json(rows)
         return
@@ -191,21 +205,43 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
 
 
 @command.command("verify")
+@click.option(
+    "--receipt",
+    "receipts",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A bundle, or what release --json printed: its entry must be in the ledger. May be repeated.",
+)
 @ledger_option
 @output_options
-def verify(ledger_place: str | None, as_json: bool) -> None:
-    """Check the chain, the protocol, the totals and the sealed payloads; exit 7 if anything is wrong."""
+def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) -> None:
+    """Check the chain, the protocol, the totals, the sealed payloads and the anchor; exit 7 if anything is wrong.
+
+    Edits, deletions and reordering always show. That the ledger was cut short, or is an older copy, shows only against
+    what has seen more of it: an anchor, or with --receipt a bundle (which knows the entry that charged it) or the
+    printed result of a release (which knows the entry that published it).
+    """
     from dpbayes_cli.errors import VerificationError
 
     ledger = open_ledger(ledger_place)
     findings, state = ledger.findings()
+    findings += budget_upkeep.receipt_findings(receipts, state)
     if as_json:
         emit_json({"ledger": ledger.location, "ok": not findings, "head": _head(state), "findings": findings})
     if findings:
         raise VerificationError(f"the ledger {ledger.location!r} does not verify", findings=findings)
     if not as_json:
         emit(f"{_head(state)['sequence']} entries verified, head {_head(state)['hash']}")
-    say("edits, deletions and reordering would have shown; a ledger cut short shows only against a receipt")
+    seen = [str(path) for path in [*ledger.anchors(state), *receipts]]
+    say(
+        "edits, deletions and reordering would have shown; "
+        + (
+            f"it holds what these have seen: {', '.join(seen)}"
+            if seen
+            else "a ledger cut short shows only against a receipt or an anchor"
+        )
+    )
 
 
 @command.command("export")
@@ -214,7 +250,7 @@ def verify(ledger_place: str | None, as_json: bool) -> None:
 def export(ledger_place: str | None, as_json: bool) -> None:
     """Print the whole chain: JSON lines, or with --json one document. The sealed payloads are not in it."""
     ledger = open_ledger(ledger_place)
-    state = ledger.state()
+    state = _looked_at(ledger)
     entries = [
         {"sequence": entry.sequence, "body": entry.body, "hash": entry.hash}
         for entry in (ledger.entries() if state.last else [])
@@ -233,10 +269,21 @@ def _amount(row: dict[str, Any]) -> str:
         from dpbayes_cli.privacy.composition import parse_guarantee
 
         return price_text(parse_guarantee(row["guarantee"]))
+    if not row["account"]:
+        seen = ", ".join(f"for entry {mark['sequence']} of another" for mark in row.get("seen", []))
+        return str(row.get("path") or seen)
     amount = row.get("budget") or {}
     return _components(
         {name: value for name, value in amount.items() if name in {"epsilon", "delta", "rho", "mu", "rdp", "order"}}
     )
+
+
+def _looked_at(ledger: Ledger) -> State:
+    """Return the state for a human to look at, also where an anchor speaks against it; which is said."""
+    state = ledger.state(compare=False)
+    for dispute in ledger.disputes(state):
+        say(f"NOT TO BE TRUSTED: {dispute}")
+    return state
 
 
 def _known(state: State, name: str) -> Account:

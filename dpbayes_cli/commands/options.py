@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -189,7 +191,16 @@ def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
 
 
 def ledger_option(function: Command) -> Command:
-    """Add ``--ledger``."""
+    """Add ``--ledger`` and ``--anchor``."""
+    function = click.option(
+        "--anchor",
+        "stated_anchor",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        expose_value=False,
+        callback=_remember_anchor,
+        help="An anchor that must agree, whatever the ledger says [$DPBAYES_ANCHOR]; see: dpbayes budget anchor.",
+    )(function)
     return click.option(
         "--ledger",
         "ledger_place",
@@ -204,7 +215,22 @@ def open_ledger(place: str | None) -> Ledger:
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.place import storage_at
 
-    return Ledger(storage_at(place))
+    return Ledger(storage_at(place), stated_anchor=_stated_anchor())
+
+
+_ANCHOR = "dpbayes_cli.anchor"
+
+
+def _remember_anchor(context: click.Context, _parameter: click.Parameter, value: Path | None) -> None:
+    context.meta[_ANCHOR] = value
+
+
+def _stated_anchor() -> Path | None:
+    """Return the anchor that the command line or the environment states."""
+    context = click.get_current_context(silent=True)
+    stated: Path | None = context.meta.get(_ANCHOR) if context else None
+    named = os.environ.get("DPBAYES_ANCHOR")
+    return stated or (Path(named) if named else None)
 
 
 def _parameter(key: str) -> str:

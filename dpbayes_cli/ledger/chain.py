@@ -33,6 +33,14 @@ class Entry:
         return parsed
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What is remembered of a chain elsewhere: the sequence and the hash of one of its entries."""
+
+    sequence: int
+    hash: str
+
+
 def next_entry(last: Entry | None, fields: Mapping[str, Any]) -> Entry:
     """Return the entry that appends fields to a chain that ends with ``last``."""
     sequence = last.sequence + 1 if last else 1

@@ -53,6 +53,42 @@ class Charge:
     purpose: str = ""
 
 
+@dataclass(frozen=True)
+class Reservation:
+    """A release that is charged.
+
+    Attributes:
+        release: its record.
+        payload: the sealed draw where there is one already.
+        document: the release document where it was published already.
+        delta: the delta that the account promises, 0 where it promises none.
+        opened: whether the account was opened for it.
+    """
+
+    release: ReleaseRecord
+    payload: bytes | None
+    document: bytes | None
+    delta: Decimal
+    opened: bool
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What reserving would do.
+
+    Attributes:
+        release_id: the id that the release has or would get.
+        known: its record where it is charged already, so that nothing more would be charged; else None.
+        remaining: what the account would have left, by component.
+        opened: whether the account would be opened for it.
+    """
+
+    release_id: str
+    known: ReleaseRecord | None
+    remaining: dict[str, Decimal]
+    opened: bool
+
+
 def release_id_of(account: str, label: str) -> str:
     """Return the id of a release: a digest of account and label, never of the data."""
     return digest("release", account.encode("utf-8"), label.encode("utf-8"))[:16]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from dpbayes_cli import __version__
@@ -13,47 +13,21 @@ from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger.budgets import Budget, texts
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
-from dpbayes_cli.ledger.charging import Charge, check_fits, find_release, paying_account, release_id_of
+from dpbayes_cli.ledger.charging import (
+    Charge,
+    Preview,
+    Reservation,
+    check_fits,
+    find_release,
+    paying_account,
+    release_id_of,
+)
+from dpbayes_cli.ledger.guarded import Dispute, Guarded, unsettled
 from dpbayes_cli.ledger.owner import this_process, user_name
+from dpbayes_cli.ledger.payloads import document_key, payload_findings, sealed_payload, stored_document
 from dpbayes_cli.ledger.state import Account, ReleaseRecord, State, replay
 from dpbayes_cli.ledger.storage import Storage, Transaction
 from dpbayes_cli.privacy.neighbors import Neighbors
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A release that is charged.
-
-    Attributes:
-        release: its record.
-        payload: the sealed draw where there is one already.
-        document: the release document where it was published already.
-        delta: the delta that the account promises, 0 where it promises none.
-        opened: whether the account was opened for it.
-    """
-
-    release: ReleaseRecord
-    payload: bytes | None
-    document: bytes | None
-    delta: Decimal
-    opened: bool
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What reserving would do.
-
-    Attributes:
-        release_id: the id that the release has or would get.
-        known: its record where it is charged already, so that nothing more would be charged; else None.
-        remaining: what the account would have left, by component.
-        opened: whether the account would be opened for it.
-    """
-
-    release_id: str
-    known: ReleaseRecord | None
-    remaining: dict[str, Decimal]
-    opened: bool
 
 
 class Ledger:
@@ -66,8 +40,15 @@ class Ledger:
     Source: architecture, the ledger; ``Budget`` for the composition.
     """
 
-    def __init__(self, storage: Storage, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        stated_anchor: Path | None = None,
+    ) -> None:
         self._storage = storage
+        self._guarded = Guarded(storage, stated_anchor)
         self._time = clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
@@ -75,40 +56,96 @@ class Ledger:
         """Where the ledger is."""
         return self._storage.location
 
-    def state(self) -> State:
+    @property
+    def storage(self) -> Storage:
+        """What the ledger is kept in."""
+        return self._storage
+
+    def state(self, *, compare: bool = True) -> State:
         """Return the verified state of the ledger; empty where there is none yet.
 
+        Args:
+            compare: whether the anchors are asked; without, a human can look at what they speak against.
+
         Raises:
-            LedgerError: it cannot be read, or its chain is broken.
+            LedgerError: it cannot be read, its chain is broken, or an anchor speaks against it.
         """
         if not self._storage.exists:
+            if compare:
+                self._guarded.refuse_disputed(State())
             return State()
-        with self._storage.reading() as transaction:
-            return _trusted(transaction)
+        with self._guarded.reading(compare=compare) as (_, state):
+            return state
 
     def entries(self) -> list[Entry]:
         """Return all entries, unverified."""
         with self._storage.reading() as transaction:
             return transaction.entries()
 
-    def findings(self) -> tuple[list[str], State]:
-        """Check everything: the chain, the protocol, the totals and the sealed payloads."""
+    def findings(self, *, compare: bool = True) -> tuple[list[str], State]:
+        """Check everything: the file, the chain, the protocol, the totals, the sealed payloads and the anchors."""
         with self._storage.reading() as transaction:
             entries = transaction.entries()
             state = replay(entries)
             found = broken_links(entries) + state.findings
-            releases = [release for account in state.accounts.values() for release in account.releases.values()]
-            kept = {r.release_id: r.sealed for r in releases if r.sealed}
-            kept |= {_document_key(r.release_id): r.document for r in releases if r.document}
-            stored = set(transaction.payload_ids())
-            found += [f"release {missing}: the sealed payload is missing" for missing in sorted(kept.keys() - stored)]
-            found += [f"release {extra}: a payload that was never sealed" for extra in sorted(stored - kept.keys())]
-            for key in sorted(kept.keys() & stored):
-                try:
-                    _checked(transaction, key, kept[key])
-                except LedgerError as error:
-                    found.append(error.message)
-            return found, state
+            found += payload_findings(transaction, state)
+        return self._storage.damage() + found + (self.disputes(state) if compare else []), state
+
+    def disputes(self, state: State) -> list[str]:
+        """Return what the anchors say against a state, one sentence each."""
+        try:
+            disputes = self._guarded.disputes(state)
+        except LedgerError as error:
+            return [error.message]
+        if disputes and self._storage.exists:
+            with self._storage.reading() as transaction:  # which may be younger than what the anchor has seen
+                disputes = unsettled(replay(transaction.entries()), disputes)
+        return [dispute.text for dispute in disputes]
+
+    def anchors(self, state: State) -> list[Path]:
+        """Return where the head of the ledger is marked."""
+        return self._guarded.paths(state)
+
+    def anchor(self, path: Path | None, reason: str) -> State:
+        """Mark the head in a file from now on, or in none; the entry that says so is the first to be marked.
+
+        Raises:
+            LedgerError: the file cannot be written, or has seen another ledger.
+        """
+        name = str(path.absolute()) if path else ""
+        with self._guarded.writing(new=Path(name) if name else None) as (transaction, state):
+            if state.anchor != name:
+                fields = {"kind": "anchor", "account": "", "path": name, "reason": reason}
+                self._append(transaction, state, fields)
+        return state
+
+    def adopt(self, reason: str, move: Path | None = None) -> tuple[State, list[Dispute]]:
+        """Record that a human has looked at a ledger that its anchors speak against, and goes on with it.
+
+        Args:
+            reason: why, for the history.
+            move: where the anchor is from now on; None: where it was.
+
+        Returns:
+            The state, and what was said against it; where that is nothing, nothing is recorded.
+        """
+        with self._guarded.adopting() as (transaction, state, disputes):
+            if disputes:
+                marks = [(dispute.path, dispute.mark) for dispute in disputes]
+                seen = [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in marks if mark]
+                fields = {
+                    "kind": "adopt",
+                    "account": "",
+                    "reason": reason,
+                    "seen": seen,
+                    "lost": [path for path, mark in marks if path and not mark],
+                    "found": {"sequence": state.mark.sequence, "hash": state.mark.hash},
+                }
+                self._append(transaction, state, fields)
+            if disputes and move is not None:
+                fields = {"kind": "anchor", "account": "", "path": str(move.absolute()), "reason": reason}
+                self._append(transaction, state, fields)
+        return state, disputes
 
     def open_account(self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None) -> Account:
         """Open an account with a stated total.
@@ -116,8 +153,7 @@ class Ledger:
         Raises:
             BudgetError: it is already open.
         """
-        with self._storage.writing() as transaction:
-            state = _trusted(transaction)
+        with self._guarded.writing() as (transaction, state):
             if name in state.accounts:
                 raise BudgetError(
                     f"the account {name!r} is already open",
@@ -137,8 +173,7 @@ class Ledger:
         Raises:
             BudgetError: there is no such account or component, or more is spent already.
         """
-        with self._storage.writing() as transaction:
-            state = _trusted(transaction)
+        with self._guarded.writing() as (transaction, state):
             account = _account(state, name)
             budget = account.budget.amended(changes)
             if budget.excess(account.charged):
@@ -172,12 +207,12 @@ class Ledger:
         """Return the sealed draw of a release that was answered before; whatever its guarantee says."""
         if not self._storage.exists:
             return None
-        with self._storage.reading() as transaction:
-            account = _trusted(transaction).accounts.get(charge.account)
+        with self._guarded.reading() as (transaction, state):
+            account = state.accounts.get(charge.account)
             if account is None or charge.fresh:
                 return None
             _, known = find_release(account, charge)
-            return None if known is None else _sealed(transaction, known)
+            return None if known is None else sealed_payload(transaction, known)
 
     def reserve(self, charge: Charge) -> Reservation:
         """Charge a release, or find it charged already: one charge for each id, durable on return.
@@ -186,13 +221,13 @@ class Ledger:
             BudgetError: it does not fit, or conflicts with an earlier release; nothing is changed.
             LedgerError: the ledger cannot be trusted or written.
         """
-        with self._storage.writing() as transaction:
-            state = _trusted(transaction)
+        with self._guarded.writing() as (transaction, state):
             account, opened = paying_account(state, charge)
             label, known = find_release(account, charge)
             if known is not None:
                 delta = account.budget.total.get("delta", Decimal(0))
-                return Reservation(known, _sealed(transaction, known), _document(transaction, known), delta, False)
+                sealed, document = sealed_payload(transaction, known), stored_document(transaction, known)
+                return Reservation(known, sealed, document, delta, False)
             check_fits(account, charge)
             if opened:
                 self._open(transaction, state, account)
@@ -220,12 +255,11 @@ class Ledger:
         Raises:
             LedgerError: the release was never charged.
         """
-        with self._storage.writing() as transaction:
-            state = _trusted(transaction)
+        with self._guarded.writing() as (transaction, state):
             known = _account(state, account).releases.get(release.release_id)
             if known is None:
                 raise LedgerError(f"release {release.release_id} was never charged")
-            stored = _sealed(transaction, known)
+            stored = sealed_payload(transaction, known)
             if stored is not None:
                 return stored
             fields = {
@@ -246,8 +280,7 @@ class Ledger:
         Raises:
             LedgerError: the release was never sealed.
         """
-        with self._storage.writing() as transaction:
-            state = _trusted(transaction)
+        with self._guarded.writing() as (transaction, state):
             known = _account(state, account).releases.get(release.release_id)
             if known is None or known.stage == "reserved":
                 raise LedgerError(f"release {release.release_id} was never sealed")
@@ -261,7 +294,7 @@ class Ledger:
                 "document": digest("payload", document),
             }
             self._append(transaction, state, fields)
-            transaction.put_payload(_document_key(release.release_id), document)
+            transaction.put_payload(document_key(release.release_id), document)
             return state.accounts[account].releases[release.release_id], state
 
     def _open(self, transaction: Transaction, state: State, account: Account) -> None:
@@ -282,13 +315,14 @@ class Ledger:
         Raises:
             LedgerError: the entry would break the protocol; the transaction is undone.
         """
-        entry = next_entry(state.last, {**fields, **self._stamp()})
+        entry = next_entry(state.last, {**fields, **self.stamp()})
         state.follow(entry)
         if state.findings:
             raise LedgerError(f"refused to write: {state.findings[0]}")
         transaction.append(entry)
 
-    def _stamp(self) -> dict[str, str]:
+    def stamp(self) -> dict[str, str]:
+        """Return what every entry says of when, by whom and by what it was written."""
         return {
             "time": self._time,
             "user": user_name(),
@@ -296,39 +330,7 @@ class Ledger:
         }
 
 
-def _trusted(transaction: Transaction) -> State:
-    """Return the state, refusing a ledger whose chain or protocol is broken."""
-    entries = transaction.entries()
-    state = replay(entries)
-    if findings := broken_links(entries) + state.findings:
-        raise LedgerError(f"the ledger does not verify: {findings[0]}", hint="dpbayes budget verify lists all findings")
-    return state
-
-
 def _account(state: State, name: str) -> Account:
     if name not in state.accounts:
         raise BudgetError(f"there is no account {name!r}", hint="dpbayes budget show lists the accounts")
     return state.accounts[name]
-
-
-def _sealed(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
-    """Return the sealed draw of a release, refused where it is not the one that was sealed."""
-    return None if release.sealed is None else _checked(transaction, release.release_id, release.sealed)
-
-
-def _document(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
-    """Return the document of a published release, refused where it is another."""
-    if release.document is None:
-        return None
-    return _checked(transaction, _document_key(release.release_id), release.document)
-
-
-def _document_key(release_id: str) -> str:
-    return f"{release_id}/document"
-
-
-def _checked(transaction: Transaction, key: str, expected: str) -> bytes:
-    payload = transaction.payload(key)
-    if payload is None or digest("payload", payload) != expected:
-        raise LedgerError(f"the payload of release {key} is not the one that was sealed")
-    return payload

@@ -6,28 +6,31 @@ commit could bring the journal back and roll the charge away. The write-ahead lo
 
 from __future__ import annotations
 
-import glob
 import os
-import secrets
 import sqlite3
 import stat
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.mounts import check_local
+from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction, entry_of
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
+MIGRATIONS: dict[int, tuple[str, ...]] = {}
+"""For each older version the statements that lead to the next one; they leave the entries' bodies and hashes alone."""
 _APPLICATION_ID = 0x44504259  # "DPBY"
 _PATIENCE = 120.0
 _SLICE = 0.25
 """Seconds that SQLite waits by itself for a lock; signals are not heard meanwhile."""
-_LARGEST_PAYLOAD = 256 << 20
+_GAP = 1000
+"""Entries that must be missing in a row before a damaged ledger is taken to have ended."""
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
     "CREATE TABLE payloads (release_id TEXT PRIMARY KEY, payload BLOB NOT NULL) STRICT",
@@ -39,8 +42,9 @@ _TABLES = (
 class SqliteStorage(Storage):
     """A ledger in a file; single host, any number of processes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, anywhere: bool = False) -> None:
         self._path = path.absolute()
+        self._anywhere = anywhere  # a copy that one process writes, and that nobody else uses yet
 
     @property
     def location(self) -> str:
@@ -72,13 +76,14 @@ class SqliteStorage(Storage):
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """See ``Storage.writing``."""
+        self._check_place()
         with self._translated():
             self._create()
             with self._patient() as connection:
                 _begin(connection)
                 try:
                     self._check_schema(connection)
-                    yield _SqliteTransaction(connection)
+                    yield SqliteTransaction(connection)
                     _persist(connection, "COMMIT")
                 except BaseException:
                     if connection.in_transaction:
@@ -89,50 +94,131 @@ class SqliteStorage(Storage):
     def reading(self) -> Iterator[Transaction]:
         """See ``Storage.reading``."""
         if not self.exists:
-            raise LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
+            raise self._missing()
+        self._check_place()
         with self._translated(), self._patient() as connection:
             connection.execute("BEGIN")
             self._check_schema(connection)
-            yield _SqliteTransaction(connection)
+            yield SqliteTransaction(connection)
+
+    @property
+    def directory(self) -> Path:
+        """See ``Storage.directory``."""
+        return self._path.parent
+
+    def settle(self) -> bool:
+        """See ``Storage.settle``; SQLite rolls back a journal that a crash left, when the file is opened next."""
+        if not self.exists:
+            raise self._missing()
+        journal = self._path.with_name(f"{self._path.name}-journal")
+        left = journal.exists()
+        with self.writing():
+            return left and not journal.exists()
+
+    def _missing(self) -> LedgerError:
+        return LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
+
+    def damage(self) -> list[str]:
+        """See ``Storage.damage``; SQLite's own check of pages, order and indexes."""
+        with self._translated(), self._patient() as connection:
+            rows = [str(row[0]) for row in _persist(connection, "PRAGMA integrity_check(20)")]
+        return [] if rows == ["ok"] else [f"the file is damaged: {' '.join(row.split())}" for row in rows]
+
+    def copy_to(self, target: Path) -> None:
+        """See ``Storage.copy_to``; through SQLite's backup, so that it is of one moment."""
+        with self._translated(), self._patient() as connection, closing(_connected(target)) as copy:
+            connection.execute("BEGIN")
+            self._version(connection)  # holds the lock of a reader from now on
+            connection.backup(copy)
+
+    def salvage(self) -> tuple[list[Entry], list[str]]:
+        """See ``Storage.salvage``; entry by entry, so that a damaged page costs no other."""
+        entries: list[Entry] = []
+        lost: list[str] = []
+        with self._translated(), self._patient() as connection:
+            _persist(connection, "SELECT name FROM sqlite_master").fetchall()
+            sequence, failed = 0, False
+            gap: list[int] = []
+            while len(gap) < _GAP:
+                sequence += 1
+                try:
+                    row = connection.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+                    entry = None if row is None else entry_of(row)
+                except (sqlite3.DatabaseError, UnicodeDecodeError):
+                    entry, failed = None, True
+                if entry is None:
+                    gap.append(sequence)
+                    continue
+                lost += [f"entry {gone} is missing or cannot be read" for gone in gap]
+                entries.append(entry)
+                gap, failed = [], False
+        if failed:
+            lost.append(f"what followed entry {entries[-1].sequence if entries else 0} cannot be read")
+        return entries, lost
+
+    def salvage_payload(self, release_id: str) -> bytes | None:
+        """See ``Storage.salvage_payload``."""
+        try:
+            with self._patient() as connection:
+                return SqliteTransaction(connection).payload(release_id)
+        except (sqlite3.Error, LedgerError, UnicodeDecodeError):
+            return None
+
+    def migrate(self) -> tuple[int, Path] | None:
+        """See ``Storage.migrate``."""
+        if not self.exists:
+            raise self._missing()
+        self._check_place()
+        with self._translated(), self._patient() as connection:
+            _begin(connection)
+            try:
+                version = self._version(connection)
+                if version == SCHEMA_VERSION:
+                    return None
+                steps = [MIGRATIONS.get(step) for step in range(version, SCHEMA_VERSION)]
+                if not steps or None in steps:
+                    self._check_schema(connection)
+                backup = self._copy_beside(version)
+                before = SqliteTransaction(connection).entries()
+                for statements in steps:
+                    for statement in statements or ():
+                        connection.execute(statement)
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                if SqliteTransaction(connection).entries() != before:
+                    raise LedgerError("migrating would change the chain; nothing was changed")
+                _persist(connection, "COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+        return version, backup
+
+    def _copy_beside(self, version: int) -> Path:
+        """Back the ledger up beside itself under a free name."""
+        for number in range(1, 1000):
+            path = self._path.with_name(f"{self._path.name}.v{version}" + (f".{number}" if number > 1 else ""))
+            with suppress(FileExistsError):
+                with appearing(path) as partial:
+                    self.copy_to(partial)
+                return path
+        raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some away")
+
+    def _check_place(self) -> None:
+        if not self._anywhere:
+            check_local(self._path)
 
     def _create(self) -> None:
         """Create the ledger whole, beside its place and for its owner alone, and link it there."""
         if self.exists:
             return
-        partial = self._path.with_name(f".{self._path.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._remove_dead()
-            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
-            try:
-                with closing(self._connect(partial)) as connection:
-                    connection.execute("BEGIN IMMEDIATE")
-                    for statement in _TABLES:
-                        connection.execute(statement)
-                    connection.execute("COMMIT")
-                with suppress(FileExistsError):  # another process was first
-                    os.link(partial, self._path)
-                _sync(self._path.parent)
-            finally:
-                partial.unlink(missing_ok=True)
+            with suppress(FileExistsError), appearing(self._path) as partial:  # where another process was first
+                begin_ledger(partial)
         except OSError as error:
             raise LedgerError(f"cannot create the ledger {self.location!r}: {error.strerror}") from None
 
-    def _remove_dead(self) -> None:
-        """Remove what killed creators left behind."""
-        for path in self._path.parent.glob(f".{glob.escape(self._path.name)}.*.partial*"):
-            pid = path.name.removeprefix(f".{self._path.name}.").partition("-")[0]
-            if pid.isdigit() and not Path(f"/proc/{pid}").exists():
-                path.unlink(missing_ok=True)
-
-    def _connect(self, path: Path | None = None) -> sqlite3.Connection:
-        connection = sqlite3.connect(path or self._path, isolation_level=None, timeout=_SLICE)
-        connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("PRAGMA synchronous = EXTRA")
-        if sys.platform == "darwin":
-            connection.execute("PRAGMA fullfsync = ON")
-        return connection
+    def _connect(self) -> sqlite3.Connection:
+        return _connected(self._path)
 
     @contextmanager
     def _patient(self) -> Iterator[sqlite3.Connection]:
@@ -153,34 +239,57 @@ class SqliteStorage(Storage):
         finally:
             connection.close()
 
-    def _check_schema(self, connection: sqlite3.Connection) -> None:
+    def _version(self, connection: sqlite3.Connection) -> int:
+        """Return the version of the schema, of what is a ledger."""
         (application_id,) = _persist(connection, "PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if application_id != _APPLICATION_ID:
             raise LedgerError(f"{self.location!r} is not a dpbayes ledger")
+        return version
+
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        version = self._version(connection)
         if version != SCHEMA_VERSION:
             raise LedgerError(
                 f"the ledger {self.location!r} has schema version {version}; this dpbayes reads {SCHEMA_VERSION}",
-                hint="use the version of dpbayes that wrote it",
+                hint="use the version of dpbayes that wrote it"
+                if version > SCHEMA_VERSION
+                else "dpbayes budget migrate makes a backup beside it and brings it to this version",
             )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's own message may hold a damaged text
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+            what = "its text is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
             raise LedgerError(
-                f"the ledger {self.location!r} cannot be used: {error}",
-                hint="another process may hold it, or the disk may be full or read-only",
+                f"the ledger {self.location!r} cannot be used: {what}",
+                hint="restore a backup, or save what verifies: dpbayes budget recover --to FILE"
+                if damaged
+                else "another process may hold it, or the disk may be full or read-only",
             ) from None
 
 
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def begin_ledger(path: Path) -> None:
+    """Make an empty file a ledger without entries."""
+    with closing(_connected(path)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _TABLES:
+            connection.execute(statement)
+        connection.execute("COMMIT")
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=_SLICE)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA journal_mode = DELETE")
+    connection.execute("PRAGMA synchronous = EXTRA")
+    if sys.platform == "darwin":
+        connection.execute("PRAGMA fullfsync = ON")
+    return connection
 
 
 def _begin(connection: sqlite3.Connection) -> None:
@@ -197,34 +306,6 @@ def _persist(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
-
-
-class _SqliteTransaction(Transaction):
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def entries(self) -> list[Entry]:
-        rows = self._connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
-        return [Entry(*row) for row in rows]
-
-    def append(self, entry: Entry) -> None:
-        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.sequence, entry.body, entry.hash))
-
-    def put_payload(self, release_id: str, payload: bytes) -> None:
-        compressed = zlib.compress(payload, 6)
-        if len(compressed) > _LARGEST_PAYLOAD:
-            raise LedgerError(f"the payload is larger than {_LARGEST_PAYLOAD >> 20} MiB")
-        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (release_id, compressed))
-
-    def payload(self, release_id: str) -> bytes | None:
-        row = self._connection.execute("SELECT payload FROM payloads WHERE release_id = ?", (release_id,)).fetchone()
-        try:
-            return None if row is None else zlib.decompress(row[0])
-        except zlib.error:
-            raise LedgerError(f"the sealed payload of release {release_id} is damaged") from None
-
-    def payload_ids(self) -> list[str]:
-        return [row[0] for row in self._connection.execute("SELECT release_id FROM payloads ORDER BY release_id")]
 
 
 def default_path() -> Path:

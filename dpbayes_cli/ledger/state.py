@@ -9,7 +9,7 @@ from typing import Any
 
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.ledger.budgets import Budget, Lanes
-from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark
 from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -98,11 +98,30 @@ class State:
         accounts: by name, in the order of their opening.
         last: the last entry; its hash is the head.
         findings: entries that break the protocol, one sentence each.
+        hashes: those of all entries, in order.
+        anchor: the path of the anchor, or an empty text.
+        adopted: marks of chains that this one has replaced, with a human's word.
+        held: why nothing may be charged until a human has looked, or an empty text.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
     last: Entry | None = None
     findings: list[str] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=list)
+    anchor: str = ""
+    adopted: set[Mark] = field(default_factory=set)
+    held: str = ""
+
+    @property
+    def mark(self) -> Mark:
+        """The end of the chain, as an anchor keeps it."""
+        return Mark(self.last.sequence, self.last.hash) if self.last else Mark(0, GENESIS)
+
+    def holds(self, mark: Mark) -> bool:
+        """Return whether an entry that was seen is in the chain."""
+        if mark.sequence == 0:
+            return mark.hash == GENESIS
+        return mark.sequence <= len(self.hashes) and self.hashes[mark.sequence - 1] == mark.hash
 
     @property
     def head(self) -> str:
@@ -112,6 +131,7 @@ class State:
     def follow(self, entry: Entry) -> None:
         """Take in the next entry; one that does not follow the protocol is listed, not believed."""
         self.last = entry
+        self.hashes.append(entry.hash)
         try:
             _apply(self, entry)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, SpecError) as error:
@@ -150,6 +170,9 @@ def _apply(state: State, entry: Entry) -> None:
         budget, relation = parse_budget(fields["budget"]), Neighbors(fields["neighbors"])
         state.accounts[name] = Account(name, budget, relation, fields["time"], fields["by_default"], unit)
         return
+    if not name:
+        _apply_to_ledger(state, kind, fields)
+        return
     account = state.accounts[name]
     if kind == "amend":
         budget = parse_budget(fields["budget"])
@@ -160,6 +183,22 @@ def _apply(state: State, entry: Entry) -> None:
         account.budget = budget
         return
     _apply_to_release(account, kind, fields, entry)
+
+
+def _apply_to_ledger(state: State, kind: str, fields: dict[str, Any]) -> None:
+    """Apply an entry about the whole ledger."""
+    if kind == "anchor":
+        if not isinstance(fields["path"], str):
+            raise ValueError("its path is not a text")
+        state.anchor = fields["path"]
+    elif kind == "adopt":
+        marks = {Mark(seen["sequence"], seen["hash"]) for seen in fields["seen"]}
+        state.adopted |= marks
+        state.held = ""
+    elif kind == "salvaged":
+        state.held = fields["held"]
+    else:
+        raise ValueError(f"{kind!r} is a kind of entry that this version of dpbayes does not know")
 
 
 def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry: Entry) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from pathlib import Path
 
+from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 
 
@@ -62,3 +64,57 @@ class Storage(ABC):
         Raises:
             LedgerError: it cannot be opened.
         """
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory that its file is in; None where it is no file of this host."""
+        return None
+
+    def settle(self) -> bool:
+        """Undo what a crash left half done; return whether there was anything.
+
+        Raises:
+            LedgerError: it cannot be opened, locked or written.
+        """
+        return False
+
+    def damage(self) -> list[str]:
+        """Return what the storage itself finds wrong with what it keeps, one sentence each."""
+        return []
+
+    def copy_to(self, target: Path) -> None:
+        """Write a consistent copy into an empty file.
+
+        Raises:
+            LedgerError: it is kept by a server, or cannot be read.
+        """
+        raise self._kept_by_a_server()
+
+    def salvage(self) -> tuple[list[Entry], list[str]]:
+        """Return every entry that can still be read, verified or not, and what cannot be, one sentence each.
+
+        Raises:
+            LedgerError: it is kept by a server, or nothing can be read.
+        """
+        raise self._kept_by_a_server()
+
+    def salvage_payload(self, release_id: str) -> bytes | None:
+        """Return a sealed payload that can still be read, or None."""
+        raise self._kept_by_a_server()
+
+    def migrate(self) -> tuple[int, Path] | None:
+        """Bring an older ledger to this version's schema, after a backup beside it.
+
+        Returns:
+            The version that it had, and the backup; None where it is of this version already.
+
+        Raises:
+            LedgerError: it is newer, kept by a server, or cannot be migrated; nothing is changed.
+        """
+        raise self._kept_by_a_server()
+
+    def _kept_by_a_server(self) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.location!r} is kept by a database server, which has tools of its own for this",
+            hint="with PostgreSQL: pg_dump and pg_restore; then dpbayes budget verify",
+        )

@@ -173,7 +173,8 @@ def test_a_transaction_on_a_long_ledger(entries: int, tmp_path: Path) -> None:
     from decimal import Decimal
 
     from dpbayes_cli.ledger.budgets import PureBudget
-    from dpbayes_cli.ledger.ledger import Ledger, _trusted
+    from dpbayes_cli.ledger.guarded import trusted
+    from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.sqlite import SqliteStorage
     from dpbayes_cli.privacy.neighbors import Neighbors
     from tests.ledger.books import charge
@@ -183,7 +184,7 @@ def test_a_transaction_on_a_long_ledger(entries: int, tmp_path: Path) -> None:
     ledger.open_account("clinic", PureBudget(Decimal(100)), Neighbors.REPLACE_ONE)
     ledger.reserve(charge("1e-9", label="first"))
     with storage.writing() as transaction:
-        state = _trusted(transaction)
+        state = trusted(transaction)
         fields = transaction.entries()[-1].fields
         for i in range(entries):
             ledger._append(transaction, state, {**fields, "release_id": f"{i:016d}", "label": f"n{i}"})

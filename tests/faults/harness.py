@@ -9,6 +9,7 @@ reading of the data, the noise, the analysis, every line printed.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -32,6 +33,7 @@ import dpbayes_cli.bundle.write as bundle_write
 import dpbayes_cli.inference.sequences  # noqa: F401 - imported before the fork
 import dpbayes_cli.release as release_module
 from dpbayes_cli.bundle.document import parse_document, parse_draw
+from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.main import run
@@ -65,8 +67,9 @@ class Steps:
         setattr(owner, name, counted)
 
     def install(self) -> None:
-        for name in ("open", "fsync", "fchmod", "mkdir", "unlink", "rmdir"):
+        for name in ("open", "write", "fsync", "fchmod", "link", "mkdir", "unlink", "rmdir"):
             self.around(os, name)
+        self.around(fcntl, "flock")
         self.around(bundle_write, "_rename_without_replacing")
         self.around(DelimitedSource, "check")
         self.around(DelimitedSource, "statistics")
@@ -145,12 +148,14 @@ domain:
 
 @dataclass(frozen=True)
 class Kind:
-    """What is released: the command, its data, its spec, and the files that a bundle has beside those of all."""
+    """What is released: the command, its data, its spec, the files that a bundle has beside those of all, and whether
+    the ledger has an anchor."""
 
     options: tuple[str, ...]
     data: str = COIN
     spec: str = ""
     files: frozenset[str] = frozenset()
+    anchored: bool = False
 
     @property
     def arguments(self) -> list[str]:
@@ -162,6 +167,7 @@ BOUNDED = ("--model", "gamma-poisson", "--eps", "0.75", "--bounds-epsilon", "0.2
            "--on-invalid", "impute:0")  # fmt: skip
 KINDS = {
     "coin": Kind(("--model", "beta-bernoulli", "--eps", "1")),
+    "anchored": Kind(("--model", "beta-bernoulli", "--eps", "1"), anchored=True),
     "bounds": Kind(BOUNDED),
     "network": Kind((), "x,y\n" + "1,0\n" * 30 + "0,1\n" * 70, NETWORK, frozenset({"tables.csv"})),
     "hmm": Kind(("--chain-sweeps", "50"), LOG, HMM.replace("MECHANISM", "laplace"), frozenset({"states.csv"})),
@@ -176,7 +182,17 @@ def fresh(directory: Path) -> Path:
     (directory / "work").mkdir(parents=True)
     (directory / "spec.yaml").write_text(KIND.spec)
     (directory / "work" / "data.csv").write_text(KIND.data)
+    if KIND.anchored:
+        Ledger(SqliteStorage(directory / "ledger.sqlite")).anchor(directory / "anchor", "")
     return directory
+
+
+def marks_of(directory: Path) -> list[Mark]:
+    """Return the lines of the anchor; none may be torn, for a line is written at once."""
+    if not KIND.anchored:
+        return []
+    lines = [line.split() for line in (directory / "anchor").read_text().splitlines()]
+    return [Mark(int(sequence), head) for sequence, head in lines]
 
 
 def bundle_of(directory: Path) -> dict[str, bytes]:
@@ -194,6 +210,10 @@ def examine(directory: Path) -> tuple[list[str], bytes | None, dict[str, bytes],
         pass  # rolls back a hot journal and creates the tables, as the next command would
     findings, state = ledger.findings()
     wrong += findings
+    marks = marks_of(directory)
+    wrong += [f"the anchor is ahead of the ledger: {mark}" for mark in marks if not state.holds(mark)]
+    if [mark.sequence for mark in marks] != sorted({mark.sequence for mark in marks}):
+        wrong.append("the lines of the anchor are not in the order of the entries")
     releases = [release for account in state.accounts.values() for release in account.releases.values()]
     if len(releases) > 1:
         wrong.append(f"{len(releases)} charges for one request")
@@ -233,6 +253,8 @@ def finish(directory: Path, payload: bytes | None, bundle: dict[str, bytes]) -> 
     state = Ledger(SqliteStorage(directory / "ledger.sqlite")).state()
     if [account.spent["epsilon"] for account in state.accounts.values()] != [EPSILON]:
         wrong.append("not exactly one charge")
+    if KIND.anchored and marks_of(directory)[-1] != state.mark:
+        wrong.append("the anchor is behind a finished release")
     left = [path.name for path in (directory / "work").iterdir() if path.name not in {"out", "data.csv"}]
     if left:
         wrong.append(f"left behind: {left}")

@@ -14,9 +14,9 @@ import pytest
 from tests.conftest import ROOT, Cli
 
 
-def sweep(kind: str, place: Path) -> dict[str, Any]:
+def sweep(kind: str, place: Path, module: str = "tests.faults.harness") -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.faults.harness", kind, str(place)],
+        [sys.executable, "-W", "ignore", "-m", module, kind, str(place)],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -29,7 +29,10 @@ def sweep(kind: str, place: Path) -> dict[str, Any]:
     "kind",
     [
         "single",
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("terminate", "bounds", "network", "hmm", "gibbs")),
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("terminate", "anchored", "bounds", "network", "hmm", "gibbs")
+        ),
     ],
 )
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
@@ -43,6 +46,15 @@ def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: P
     summary = sweep("pairs", tmp_path / "faults")
     assert summary["violations"] == []
     assert summary["runs"] == summary["steps"] ** 2
+
+
+@pytest.mark.parametrize(
+    "kind", ["adopt", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("anchor", "move", "backup", "salvage"))]
+)
+def test_upkeep_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
+    summary = sweep(kind, tmp_path / "faults", "tests.faults.keeping")
+    assert summary["steps"] >= 8
+    assert summary["violations"] == []
 
 
 @pytest.mark.slow

@@ -1,0 +1,63 @@
+"""Files that are there whole or not at all: written beside their place, synced, and linked there without replacing."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def appearing(target: Path) -> Iterator[Path]:
+    """Yield an empty file for its owner alone that gets its name when the block ends well.
+
+    Args:
+        target: the file to be; nothing that is there is ever replaced.
+
+    Raises:
+        FileExistsError: something has its name.
+        OSError: it cannot be written.
+    """
+    partial = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.partial")
+    _remove_dead(target)
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
+    try:
+        yield partial
+        _sync(partial)
+        _give_name(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+        _sync(target.parent)
+
+
+def _give_name(partial: Path, target: Path) -> None:
+    """Name a file, replacing nothing."""
+    try:
+        os.link(partial, target)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}:
+            raise
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))  # no links here: take the name first
+        partial.replace(target)
+
+
+def _remove_dead(target: Path) -> None:
+    """Remove what killed creators left behind."""
+    for path in target.parent.glob(f".{glob.escape(target.name)}.*.partial*"):
+        pid = path.name.removeprefix(f".{target.name}.").partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,134 @@
+"""Which file system a path is on: SQLite's locks and syncs are not to be relied on where it is a network's."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from dpbayes_cli.errors import LedgerError
+
+NETWORK = frozenset(
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "9p",
+        "virtiofs",
+        "ceph",
+        "lustre",
+        "gfs",
+        "gfs2",
+        "ocfs2",
+        "glusterfs",
+        "afs",
+        "openafs",
+        "auristorfs",
+        "coda",
+        "ncpfs",
+        "gpfs",
+        "beegfs",
+        "beegfs_nodev",
+        "pvfs2",
+        "orangefs",
+        "panfs",
+        "vboxsf",
+        "vmhgfs",
+        "prl_fs",
+        "davfs",
+        "acfs",
+        "dlm",
+    ]
+)
+NETWORK_FUSE = frozenset(
+    [
+        "sshfs",
+        "glusterfs",
+        "ceph",
+        "cephfs",
+        "cvmfs2",
+        "curlftpfs",
+        "davfs",
+        "davfs2",
+        "encfs-ssh",
+        "gcsfuse",
+        "gcsfs",
+        "goofys",
+        "gvfsd-fuse",
+        "httpfs",
+        "juicefs",
+        "lizardfs",
+        "mfs",
+        "moosefs",
+        "mount.juicefs",
+        "osxfs",
+        "grpcfuse",
+        "rclone",
+        "s3fs",
+        "seaweedfs",
+        "smbnetfs",
+        "vmhgfs-fuse",
+        "weed",
+        "alluxio",
+        "alluxio-fuse",
+        "blobfuse",
+        "blobfuse2",
+        "hdfs",
+        "fuse_dfs",
+    ]
+)
+_TABLE = Path("/proc/self/mountinfo")
+
+
+def read_table() -> str:
+    """Return the kernel's table of mounts, an empty text where there is none."""
+    try:
+        return _TABLE.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def file_system(path: Path, table: str) -> str:
+    """Return the type of the file system that a path is on, or will be; an empty text where that is not known.
+
+    Args:
+        path: the file, which need not exist.
+        table: the table of mounts, as ``/proc/self/mountinfo`` has it.
+    """
+    place = os.path.realpath(path)
+    found, longest = "", -1
+    for line in table.splitlines():
+        left, dash, right = line.partition(" - ")
+        fields = left.split(" ")
+        if not dash or len(fields) < 5:
+            continue
+        mount = _unescaped(fields[4])
+        inside = place == mount or place.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= longest:  # of two mounts at one place the later one is seen
+            found, longest = right.split(" ")[0], len(mount)
+    return found
+
+
+def check_local(path: Path) -> None:
+    """Refuse a path on a network's file system.
+
+    Raises:
+        LedgerError: it is on one.
+    """
+    kind = file_system(path, read_table())
+    if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE:
+        raise LedgerError(
+            f"the ledger {str(path)!r} would be on a network's file system ({kind}), whose locks a ledger in a file "
+            "cannot rely on",
+            hint="keep it on a disk of this host, or, where several hosts share it, in PostgreSQL: "
+            "--ledger postgresql://HOST/DATABASE; an anchor may be on a network",
+        )
+
+
+def _unescaped(text: str) -> str:
+    """Return a path of the table without its octal escapes."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -1,0 +1,57 @@
+"""The sealed draws and the published documents that a ledger keeps, each checked against its digest in the chain."""
+
+from __future__ import annotations
+
+from dpbayes_cli.canonical import digest
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.state import ReleaseRecord, State
+from dpbayes_cli.ledger.storage import Transaction
+
+
+def sealed_payload(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
+    """Return the sealed draw of a release, refused where it is not the one that was sealed."""
+    return None if release.sealed is None else checked_payload(transaction, release.release_id, release.sealed)
+
+
+def stored_document(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
+    """Return the document of a published release, refused where it is another."""
+    if release.document is None:
+        return None
+    return checked_payload(transaction, document_key(release.release_id), release.document)
+
+
+def document_key(release_id: str) -> str:
+    """Return the name under which the document of a release is kept."""
+    return f"{release_id}/document"
+
+
+def checked_payload(transaction: Transaction, key: str, expected: str) -> bytes:
+    """Return what is kept under a name.
+
+    Raises:
+        LedgerError: its digest is another than the chain says.
+    """
+    payload = transaction.payload(key)
+    if payload is None or digest("payload", payload) != expected:
+        raise LedgerError(f"the payload of release {key} is not the one that was sealed")
+    return payload
+
+
+def kept_payloads(state: State) -> dict[str, str]:
+    """Return what must be kept: names and digests."""
+    releases = [release for account in state.accounts.values() for release in account.releases.values()]
+    kept = {release.release_id: release.sealed for release in releases if release.sealed}
+    return kept | {document_key(release.release_id): release.document for release in releases if release.document}
+
+
+def payload_findings(transaction: Transaction, state: State) -> list[str]:
+    """Return what is missing, was never sealed, or is not what was sealed."""
+    kept, stored = kept_payloads(state), set(transaction.payload_ids())
+    found = [f"release {missing}: the sealed payload is missing" for missing in sorted(kept.keys() - stored)]
+    found += [f"release {extra}: a payload that was never sealed" for extra in sorted(stored - kept.keys())]
+    for key in sorted(kept.keys() & stored):
+        try:
+            checked_payload(transaction, key, kept[key])
+        except LedgerError as error:
+            found.append(error.message)
+    return found

@@ -1,0 +1,351 @@
+"""The anchor: an older, shorter, other or copied ledger is refused until a human has adopted it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger import anchor as anchor_module
+from dpbayes_cli.ledger.anchor import locked, read_last
+from dpbayes_cli.ledger.chain import Mark
+from dpbayes_cli.ledger.ledger import Ledger
+from tests.ledger.books import Books
+from tests.ledger.kept_books import changed, charge, finish, kept, lines, open_book, put_back
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.sqlite"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "elsewhere").mkdir()
+    return tmp_path / "elsewhere" / "anchor"
+
+
+@pytest.fixture
+def ledger(path: Path, file: Path) -> Ledger:
+    ledger = open_book(path)
+    ledger.anchor(file, "")
+    finish(ledger, "a")
+    return ledger
+
+
+def refused(use: Callable[[], object], match: str) -> None:
+    with pytest.raises(LedgerError, match=match) as error:
+        use()
+    assert error.value.exit_code == 6
+    assert "dpbayes budget adopt" in error.value.hint
+
+
+def test_every_change_is_marked_in_order(ledger: Ledger, file: Path) -> None:
+    """The account and its first charge are one change."""
+    hashes = [entry.hash for entry in ledger.entries()]
+    assert [number for number, _ in lines(file)] == [0, 1, 3, 4, 5]
+    assert all(number == 0 or hashes[number - 1] == digest for number, digest in lines(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+    before = file.read_bytes()
+    ledger.state()
+    ledger.reserve(charge("a"))
+    ledger.findings()
+    assert file.read_bytes() == before
+
+
+def test_the_entry_that_configures_it_is_in_the_chain(ledger: Ledger, file: Path, path: Path) -> None:
+    assert ledger.entries()[0].fields["path"] == str(file)
+    assert open_book(path).anchors(open_book(path).state()) == [file]
+    changed(path, "UPDATE entries SET body = replace(body, 'elsewhere', 'nowhere') WHERE sequence = 1")
+    with pytest.raises(LedgerError, match="does not verify"):
+        open_book(path).state()
+
+
+@pytest.mark.parametrize("entries", [1, 3, 4])
+def test_an_older_copy_is_refused_wherever_it_was_taken(entries: int, ledger: Ledger, path: Path) -> None:
+    changed(path, f"DELETE FROM entries WHERE sequence > {entries}")
+    for use in (ledger.state, lambda: ledger.reserve(charge("b")), lambda: ledger.preview(charge("b")),
+                lambda: ledger.anchor(None, "away with it"), lambda: ledger.sealed(charge("a"))):  # fmt: skip
+        refused(use, f"ends at entry {entries}, but its anchor .* has seen entry 5")
+    assert any("has seen entry 5" in finding for finding in ledger.findings()[0])
+    assert len(ledger.entries()) == entries
+
+
+def test_a_copy_that_goes_on_by_itself_is_noticed(ledger: Ledger, path: Path) -> None:
+    copy = open_book(kept(path, "copy.sqlite"))
+    finish(ledger, "here")
+    refused(lambda: copy.reserve(charge("there")), "has seen entry 8")
+    bare = kept(path, "bare.sqlite")
+    ledger.reserve(charge("next"))
+    put_back(bare, path)  # the second of two entries with one number is another
+    elsewhere = open_book(path, None)
+    refused(lambda: elsewhere.reserve(charge("another")), "ends at entry 8, but its anchor .* has seen entry 9")
+
+
+def test_a_ledger_that_was_rewritten_with_new_hashes_is_refused(tmp_path: Path, file: Path) -> None:
+    """As many entries, all of them valid."""
+    first, second = open_book(tmp_path / "one.sqlite"), open_book(tmp_path / "two.sqlite", file)
+    first.anchor(file, "")
+    finish(first, "a")
+    other = open_book(tmp_path / "two.sqlite")
+    other.anchor(tmp_path / "another", "")
+    finish(other, "b")
+    refused(second.state, "entry 5 of the ledger .* is not the one")
+
+
+def test_a_copy_from_before_the_anchor_is_refused_where_the_anchor_is_stated(path: Path, file: Path) -> None:
+    ledger = open_book(path)
+    ledger.reserve(charge("first"))
+    old = kept(path, "old.sqlite")
+    ledger.anchor(file, "")
+    put_back(old, path)
+    assert open_book(path).state().anchor == ""  # it does not know
+    refused(open_book(path, file).state, "has seen entry 3")
+    refused(lambda: open_book(path, file).reserve(charge("b")), "has seen entry 3")
+
+
+def test_a_lost_ledger_is_not_begun_anew_beside_its_anchor(ledger: Ledger, path: Path, file: Path) -> None:
+    path.unlink()
+    again = open_book(path, file)
+    for use in (again.state, lambda: again.reserve(charge("a"))):
+        refused(use, "has seen entry 5")
+    assert not path.exists()
+
+
+def test_a_missing_or_emptied_anchor_is_refused(ledger: Ledger, path: Path, file: Path) -> None:
+    content = file.read_bytes()
+    file.unlink()
+    refused(ledger.state, "is missing")
+    refused(lambda: ledger.reserve(charge("b")), "is missing")
+    assert not file.exists()
+    file.touch()
+    refused(lambda: ledger.reserve(charge("b")), "is empty")
+    file.write_bytes(content)
+    ledger.reserve(charge("b"))
+
+
+def test_a_stated_anchor_must_exist_but_may_be_begun(path: Path, file: Path) -> None:
+    ledger = open_book(path, file)
+    refused(lambda: ledger.reserve(charge("a")), "is missing")
+    file.touch()  # as if killed between making it and its first line
+    ledger.anchor(file, "")
+    ledger.reserve(charge("a"))
+    assert [number for number, _ in lines(file)] == [0, 1, 3]
+
+
+def test_one_file_by_two_names_is_locked_once(ledger: Ledger, path: Path, file: Path) -> None:
+    file.with_name("link").symlink_to(file)
+    os.link(file, file.with_name("hard"))
+    for name in ("link", "hard", "../elsewhere/anchor"):
+        before = len(lines(file))
+        open_book(path, file.parent / name).reserve(charge(name))
+        assert len(lines(file)) == before + 1
+
+
+def test_an_anchor_that_is_behind_is_brought_up(ledger: Ledger, file: Path) -> None:
+    whole = file.read_bytes()
+    for cut in {*range(whole.index(b"\n") + 1, len(whole), 7), len(whole) - 1, len(whole)}:
+        file.write_bytes(whole[:cut])
+        ledger.state()
+        ledger.reserve(charge("a"))  # no entry, but a command that could have written one
+        last = read_last(file)
+        assert last == ledger.state().mark
+        assert file.read_bytes().startswith(whole[:cut])  # nothing is taken back
+    file.write_bytes(whole[:-1] + b"\0" * 20)
+    assert read_last(file) == ledger.state().mark
+
+
+def test_the_last_line_is_found_behind_many_torn_ones(tmp_path: Path) -> None:
+    file = tmp_path / "anchor"
+    file.write_text(f"7 {'a' * 64}\n" + "8 abc\n" * 2000)
+    assert read_last(file) == Mark(7, "a" * 64)
+    file.write_text("".join(f"{i} {'a' * 64}\n" for i in range(1, 5000)))
+    assert read_last(file) == Mark(4999, "a" * 64)
+
+
+@pytest.mark.parametrize(
+    "content", ["secret notes\n", f"1 {'A' * 64}\n", f"01 {'a' * 64}\n", f"1 {'a' * 65}\n", "-1 a\n"]
+)
+def test_what_is_no_anchor_is_left_alone(content: str, path: Path, file: Path) -> None:
+    file.write_text(content)
+    with pytest.raises(LedgerError, match="not an anchor"):
+        open_book(path).anchor(file, "")
+    assert file.read_text() == content
+    assert open_book(path).state().last is None
+
+
+def test_places_that_cannot_be_an_anchor(path: Path, tmp_path: Path) -> None:
+    ledger = open_book(path)
+    ledger.reserve(charge("a"))
+    os.mkfifo(tmp_path / "pipe")
+    before = path.read_bytes()
+    for place, match in [
+        (tmp_path, "cannot be used"), (tmp_path / "pipe", "not a regular file"), (path, "the ledger itself"),
+        (tmp_path / "missing" / "anchor", "is missing"), (tmp_path / "work" / ".." / "ledger.sqlite", "ledger itself"),
+    ]:  # fmt: skip
+        with pytest.raises(LedgerError, match=match):
+            ledger.anchor(place, "")
+    assert path.read_bytes() == before
+
+
+def test_an_anchor_of_another_ledger_is_refused(ledger: Ledger, tmp_path: Path, file: Path) -> None:
+    other = open_book(tmp_path / "other.sqlite")
+    refused(lambda: other.anchor(file, ""), "has seen entry 5")
+    assert other.state().last is None
+
+
+def test_an_anchor_can_be_moved_and_the_old_one_still_agrees(ledger: Ledger, path: Path, file: Path) -> None:
+    new = file.with_name("new")
+    ledger.anchor(new, "a larger disk")
+    assert lines(new)[-1] == lines(file)[-1]
+    finish(ledger, "b")
+    assert [number for number, _ in lines(new)] == [5, 6, 7, 8, 9]
+    open_book(path, file).state()
+    ledger.anchor(None, "no more")
+    file.unlink()
+    new.unlink()
+    finish(ledger, "c")
+
+
+def test_adopting_records_who_looked_and_what_was_lost(ledger: Ledger, path: Path, file: Path) -> None:
+    old = kept(path, "old.sqlite")
+    finish(ledger, "b")
+    seen = ledger.state().mark
+    put_back(old, path)
+    found = ledger.state(compare=False).mark
+    state, disputes = ledger.adopt("the disk died; looked at by Ada")
+    assert len(disputes) == 1
+    fields = ledger.entries()[-1].fields
+    assert fields["seen"] == [{"path": str(file), "sequence": seen.sequence, "hash": seen.hash}]
+    assert fields["found"] == {"sequence": found.sequence, "hash": found.hash}
+    assert (fields["reason"], fields["time"]) == ("the disk died; looked at by Ada", "2026-01-02T03:04:05Z")
+    assert fields["user"]
+    assert read_last(file) == state.mark
+    finish(ledger, "c")
+    assert ledger.findings()[0] == []
+
+
+def test_an_adoption_that_was_cut_off_before_its_mark_holds(
+    ledger: Ledger, path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = kept(path, "old.sqlite")
+    finish(ledger, "b")
+    put_back(old, path)
+    with monkeypatch.context() as patched:
+        patched.setattr(anchor_module.Anchor, "append", lambda self, mark: None)
+        ledger.adopt("looked at")
+    assert ledger.adopt("again")[1] == []
+    assert read_last(file) == ledger.state().mark
+    assert [entry.fields["kind"] for entry in ledger.entries()].count("adopt") == 1
+
+
+def test_what_was_adopted_away_is_refused_from_then_on(ledger: Ledger, path: Path) -> None:
+    old = kept(path, "old.sqlite")
+    finish(ledger, "b")
+    newer = kept(path, "newer.sqlite")
+    put_back(old, path)
+    ledger.adopt("the newer one is lost")
+    put_back(newer, path)
+    refused(ledger.state, "is not the one that its anchor")
+
+
+def test_nothing_is_adopted_where_nothing_speaks_against_it(ledger: Ledger) -> None:
+    before = len(ledger.entries())
+    assert ledger.adopt("just so")[1] == []
+    assert len(ledger.entries()) == before
+
+
+def test_a_lost_anchor_begins_anew_only_by_a_human(ledger: Ledger, file: Path) -> None:
+    file.unlink()
+    ledger.adopt("the share is gone")
+    assert ledger.entries()[-1].fields["lost"] == [str(file)]
+    assert [number for number, _ in lines(file)] == [5, 6]
+    file.unlink()
+    file.parent.rmdir()
+    with pytest.raises(LedgerError, match="directory of the anchor"):
+        ledger.adopt("still gone")
+    moved = file.parent.with_name("moved")
+    ledger.adopt("elsewhere from now on", moved)
+    finish(ledger, "b")
+    assert read_last(moved) == ledger.state().mark
+
+
+@pytest.mark.parametrize("name", ["write", "fsync"])
+def test_a_charge_whose_mark_fails_stands_and_is_marked_later(
+    name: str, ledger: Ledger, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    before = file.read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, name, full)
+        with pytest.raises(LedgerError, match="No space left"):
+            ledger.reserve(charge("b"))
+    ledger.reserve(charge("b"))
+    assert ledger.state().accounts["clinic"].releases.keys() == set(released(ledger))
+    assert len(released(ledger)) == 2
+    assert file.read_bytes().startswith(before)
+    assert read_last(file) == ledger.state().mark
+
+
+def released(ledger: Ledger) -> list[str]:
+    return [entry.fields["release_id"] for entry in ledger.entries() if entry.fields["kind"] == "reserved"]
+
+
+def test_an_anchor_that_cannot_be_opened_stops_a_charge_before_it_is_made(ledger: Ledger, file: Path) -> None:
+    before = len(ledger.entries())
+    file.rename(file.with_name("kept"))
+    file.mkdir()
+    with pytest.raises(LedgerError, match="cannot be used"):
+        ledger.reserve(charge("b"))
+    assert len(ledger.entries()) == before
+
+
+def test_an_anchor_that_another_holds_is_waited_for(
+    ledger: Ledger, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anchor_module, "_PATIENCE", 0.05)
+    with locked(file, set()), pytest.raises(LedgerError, match="another process holds its lock"):
+        ledger.reserve(charge("b"))
+    ledger.reserve(charge("b"))
+
+
+def test_a_ledger_on_either_storage_is_anchored(books: Books, file: Path) -> None:
+    ledger = books.ledger
+    ledger.anchor(file, "")
+    finish(ledger, "a")
+    assert read_last(file) == ledger.state().mark
+    books.tamper("DELETE FROM entries WHERE sequence > 4")
+    refused(ledger.state, "has seen entry 5")
+    refused(lambda: ledger.reserve(charge("b")), "has seen entry 5")
+    ledger.adopt("looked at")
+    finish(ledger, "b")
+    assert read_last(file) == ledger.state().mark
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.ledger.kept_books import charge, open_book
+for i in range(25):
+    open_book(Path(sys.argv[1])).reserve(charge(f"{sys.argv[2]}-{i}", "0.01"))
+"""
+
+
+def test_processes_that_race_mark_every_change_in_order(ledger: Ledger, path: Path, file: Path) -> None:
+    root = Path(__file__).parents[2]
+    writers = [
+        subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(i)], cwd=root) for i in range(4)
+    ]
+    for _ in range(20):
+        open_book(path).state()  # never a false alarm meanwhile
+    assert [writer.wait() for writer in writers] == [0] * 4
+    hashes = [entry.hash for entry in ledger.entries()]
+    assert len(hashes) == 105
+    assert lines(file)[5:] == [(number, hashes[number - 1]) for number in range(6, 106)]

@@ -1,0 +1,79 @@
+"""Network file systems are refused for a ledger in a file, whatever they are called and however they are mounted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger import mounts
+from dpbayes_cli.ledger.mounts import file_system, read_table
+from tests.conftest import Cli
+from tests.ledger.kept_books import charge, open_book
+
+ROOT = "22 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+
+
+def mounted(place: Path | str, kind: str) -> str:
+    escaped = str(place).replace(" ", "\\040")
+    return f"{ROOT}36 22 0:31 / {escaped} rw,noatime shared:1 master:2 - {kind} server:/share rw\n"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "fuse.ceph", "lustre", "gfs2", "fuse.glusterfs",
+     "glusterfs", "afs", "ocfs2", "beegfs", "gpfs", "virtiofs", "fuse.rclone", "fuse.s3fs"],
+)  # fmt: skip
+def test_a_ledger_on_a_network_is_refused_with_a_way_out(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    share = tmp_path / "a share"
+    monkeypatch.setattr(mounts, "read_table", lambda: mounted(share, kind))
+    with pytest.raises(LedgerError, match=r"network's file system \(" + kind) as refused:
+        open_book(share / "deep" / "ledger.sqlite").reserve(charge("a"))
+    assert "postgresql://" in refused.value.hint
+    assert not share.exists()
+    open_book(tmp_path / "a share beside" / "ledger.sqlite").reserve(charge("a"))
+
+
+def test_an_existing_ledger_is_not_read_there_either(
+    dpbayes: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
+    monkeypatch.setattr(mounts, "read_table", lambda: mounted(tmp_path, "nfs4"))
+    for command in (["show"], ["verify"], ["open", "e", "--eps", "1"], ["migrate"], ["recover"]):
+        assert dpbayes("budget", *command).code == 6
+
+
+def test_an_anchor_may_be_on_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "share").mkdir()
+    monkeypatch.setattr(mounts, "read_table", lambda: mounted(tmp_path / "share", "nfs4"))
+    open_book(tmp_path / "ledger.sqlite").anchor(tmp_path / "share" / "anchor", "")
+
+
+@pytest.mark.parametrize(
+    "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuseblk", "fuse.gocryptfs"]
+)
+def test_a_disk_is_not(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "read_table", lambda: mounted(tmp_path, kind))
+    open_book(tmp_path / "ledger.sqlite").reserve(charge("a"))
+
+
+def test_the_innermost_and_the_latest_mount_counts(tmp_path: Path) -> None:
+    outer, inner = mounted(tmp_path, "nfs"), mounted(tmp_path / "disk", "xfs")
+    for table in (outer + inner, inner + outer):
+        assert file_system(tmp_path / "x", table) == "nfs"
+        assert file_system(tmp_path / "disk" / "x", table) == "xfs"
+        assert file_system(tmp_path / "diskette" / "x", table) == "nfs"
+    assert file_system(tmp_path / "x", outer + mounted(tmp_path, "ext4")) == "ext4"
+    assert file_system(tmp_path / "x", "nonsense\n\n1 2 3 - \n") == ""
+
+
+def test_a_link_does_not_hide_a_network(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "share")
+    assert file_system(tmp_path / "link" / "ledger.sqlite", mounted(tmp_path / "share", "nfs")) == "nfs"
+
+
+def test_the_table_of_this_host_is_understood() -> None:
+    assert file_system(Path("/proc/self/status"), read_table()) == "proc"

@@ -1,0 +1,393 @@
+"""Backups, recovery after crashes and damage, and migration: nothing is replaced, nothing of the budget comes back."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger import sqlite as sqlite_module
+from dpbayes_cli.ledger import upkeep
+from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.upkeep import back_up, salvage, verified_prefix
+from tests.conftest import Cli
+from tests.ledger.kept_books import changed, charge, finish, kept, open_book, put_back
+
+FIRST_VERSION = Path(__file__).parent / "data" / "ledger-v1.sqlite"
+
+
+@pytest.fixture
+def ledger(ledger_path: Path) -> Ledger:
+    ledger = open_book(ledger_path)
+    for label in "abcdefgh":
+        finish(ledger, label)
+    return ledger
+
+
+def spent(path: Path) -> Decimal:
+    return open_book(path).state(compare=False).accounts["clinic"].spent["epsilon"]
+
+
+def test_a_backup_is_the_ledger_of_one_moment_for_its_owner_alone(ledger: Ledger, tmp_path: Path) -> None:
+    state = back_up(ledger, tmp_path / "backup")
+    copy = open_book(tmp_path / "backup")
+    assert copy.entries() == ledger.entries()
+    assert copy.findings()[0] == []
+    assert state.mark == ledger.state().mark
+    assert (tmp_path / "backup").stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"backup", "ledger.sqlite", "work"}
+
+
+def test_a_backup_never_replaces_anything(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("notes", "link", "work", "ledger.sqlite"):
+        with pytest.raises(LedgerError, match="exists already"):
+            back_up(ledger, tmp_path / name)
+    assert (tmp_path / "notes").read_text() == "mine"
+    with pytest.raises(LedgerError, match="cannot write"):
+        back_up(ledger, tmp_path / "missing" / "backup")
+    assert {path.name for path in tmp_path.iterdir()} == {"link", "ledger.sqlite", "notes", "work"}
+
+
+def test_a_file_system_without_links_takes_backups_too(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", none)
+    back_up(ledger, tmp_path / "backup")
+    assert open_book(tmp_path / "backup").entries() == ledger.entries()
+    with pytest.raises(LedgerError, match="exists already"):
+        back_up(ledger, tmp_path / "backup")
+    assert {path.name for path in tmp_path.iterdir()} == {"backup", "ledger.sqlite", "work"}
+
+
+def test_a_copy_that_does_not_verify_is_no_backup(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy_to = SqliteStorage.copy_to
+
+    def damaged(self: SqliteStorage, target: Path) -> None:
+        copy_to(self, target)
+        changed(target, "DELETE FROM entries WHERE sequence = 9")
+
+    def shorter(self: SqliteStorage, target: Path) -> None:
+        copy_to(self, target)
+        changed(target, "DELETE FROM entries WHERE sequence > 22", "DELETE FROM payloads WHERE release_id LIKE '%doc%'")
+
+    for broken in (damaged, shorter):
+        monkeypatch.setattr(SqliteStorage, "copy_to", broken)
+        with pytest.raises(LedgerError, match="does not verify"):
+            back_up(ledger, tmp_path / "backup")
+        assert {path.name for path in tmp_path.iterdir()} == {"ledger.sqlite", "work"}
+
+
+def test_a_ledger_that_is_not_to_be_trusted_is_not_backed_up(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
+    old = kept(ledger_path, "old")
+    ledger.anchor(tmp_path / "anchor", "")
+    put_back(old, ledger_path)
+    with pytest.raises(LedgerError, match="its anchor"):
+        back_up(open_book(ledger_path, tmp_path / "anchor"), tmp_path / "backup")
+    changed(ledger_path, "DELETE FROM entries WHERE sequence = 9")
+    with pytest.raises(LedgerError, match="does not verify"):
+        back_up(ledger, tmp_path / "backup")
+    assert not (tmp_path / "backup").exists()
+
+
+def test_a_backup_while_others_write(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom tests.ledger.kept_books import charge, open_book\n"
+        "for i in range(40): open_book(Path(sys.argv[1])).reserve(charge(f'w{i}', '0.01'))"
+    )
+    root = Path(__file__).parents[2]
+    with subprocess.Popen([sys.executable, "-W", "ignore", "-c", script, str(ledger_path)], cwd=root) as writer:
+        heads = []
+        for number in range(15):
+            heads.append(back_up(ledger, tmp_path / f"backup{number}").mark)
+        assert writer.wait() == 0
+    final = ledger.state()
+    assert all(final.holds(mark) for mark in heads)
+
+
+def test_restoring_a_backup_needs_a_human_where_there_is_an_anchor(
+    dpbayes: Cli, ledger_path: Path, tmp_path: Path
+) -> None:
+    assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
+    assert "own file system" in dpbayes("budget", "anchor", tmp_path / "anchor").err
+    assert dpbayes("budget", "backup", tmp_path / "backup", "--json").json["head"]["sequence"] == 2
+    assert dpbayes("budget", "backup", tmp_path / "backup").code == 6
+    assert dpbayes("budget", "amend", "d", "--eps", "2", "--reason", "more").code == 0
+    put_back(tmp_path / "backup", ledger_path)
+    for command in (["show"], ["open", "e", "--eps", "1"], ["backup", "again"]):
+        assert dpbayes("budget", *command).code == 6
+    assert "NOT TO BE TRUSTED" in dpbayes("budget", "history").err
+    assert "NOT TO BE TRUSTED" in dpbayes("budget", "export").err
+    assert dpbayes("budget", "adopt").code == 2
+    assert dpbayes("budget", "adopt", "--reason", "a\x1b[2J").code == 2
+    adopted = dpbayes("budget", "adopt", "--reason", "disk died", "--json").json
+    assert (adopted["adopted"], adopted["seen"][0]["sequence"], adopted["head"]["sequence"]) == (True, 3, 3)
+    assert not dpbayes("budget", "adopt", "--reason", "disk died", "--json").json["adopted"]
+    shown = dpbayes("budget", "show")
+    assert f"anchored at {tmp_path / 'anchor'}" in shown.err
+    assert "disk died" in dpbayes("budget", "history", "d").out
+    assert dpbayes("budget", "show", "--json").json["anchors"] == [str(tmp_path / "anchor")]
+    assert dpbayes("budget", "verify").code == 0
+    assert dpbayes("budget", "anchor", "--none").code == 2
+    assert dpbayes("budget", "anchor").code == 2
+    assert dpbayes("budget", "anchor", "--none", "--reason", "retired", "--json").json["anchor"] is None
+    assert "no anchor is configured" in dpbayes("budget", "show").err
+
+
+def test_adopting_names_the_releases_that_may_have_been_drawn_already(
+    dpbayes: Cli, ledger: Ledger, ledger_path: Path, tmp_path: Path
+) -> None:
+    ledger.anchor(tmp_path / "anchor", "")
+    release = ledger.reserve(charge("next")).release
+    old = kept(ledger_path, "old")
+    ledger.seal(release, "clinic", b"seen by somebody")
+    put_back(old, ledger_path)
+    done = dpbayes("budget", "adopt", "--reason", "restored")
+    assert done.code == 0
+    assert f"release {release.release_id} of account clinic would be drawn at the price" in done.err
+
+
+def test_an_anchor_is_stated_on_the_command_line(dpbayes: Cli, tmp_path: Path, ledger_path: Path) -> None:
+    assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
+    old = kept(ledger_path, "old")
+    assert dpbayes("budget", "anchor", tmp_path / "anchor").code == 0
+    put_back(old, ledger_path)
+    assert dpbayes("budget", "show").code == 0
+    assert dpbayes("budget", "show", "--anchor", tmp_path / "anchor").code == 6
+    assert dpbayes("budget", "show", "--anchor", tmp_path / "missing").code == 6
+
+
+HALF = """
+import os, signal, sys
+from pathlib import Path
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+with SqliteStorage(Path(sys.argv[1])).writing() as transaction:
+    transaction._connection.execute("PRAGMA cache_spill = 1")
+    transaction._connection.execute("PRAGMA cache_size = 1")
+    transaction.put_payload("big", os.urandom(1 << 20))
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_transaction_that_was_cut_off_is_rolled_back(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
+    before = ledger.entries()
+    ledger.reserve(charge("unfinished"))
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", HALF, str(ledger_path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert ledger_path.with_name("ledger.sqlite-journal").exists()
+    recovered = dpbayes("budget", "recover", "--json").json
+    assert recovered["rolled_back"]
+    assert [(each["stage"], each["account"]) for each in recovered["unfinished"]] == [("reserved", "clinic")]
+    assert ledger.entries()[:-1] == before
+    assert not ledger_path.with_name("ledger.sqlite-journal").exists()
+    again = dpbayes("budget", "recover")
+    assert "unfinished: release" in again.out
+    assert "rolled back" not in again.err
+    assert spent(ledger_path) == Decimal("0.9")
+
+
+def test_a_damaged_ledger_says_what_to_do(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
+    changed(ledger_path, "UPDATE entries SET body = '{}' WHERE sequence = 12")
+    done = dpbayes("budget", "recover")
+    assert done.code == 7
+    assert "recover --to FILE" in done.err
+    ledger_path.write_bytes(b"garbage" * 1000)
+    done = dpbayes("budget", "recover")
+    assert done.code == 6
+    assert "recover --to FILE" in done.err
+    assert dpbayes("budget", "recover", "--to", "new").code == 6
+    ledger_path.unlink()
+    assert dpbayes("budget", "recover").code == 6
+    assert not ledger_path.exists()
+
+
+@pytest.mark.parametrize("row", range(2, 26))
+def test_nothing_of_the_budget_comes_back_wherever_the_damage_is(
+    row: int, ledger: Ledger, ledger_path: Path, tmp_path: Path
+) -> None:
+    before = spent(ledger_path)
+    changed(ledger_path, f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
+    damaged = ledger_path.read_bytes()
+    saved = salvage(ledger, tmp_path / "new")
+    new = open_book(tmp_path / "new")
+    assert ledger_path.read_bytes() == damaged
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o600
+    assert saved.kept == row - 1
+    assert spent(tmp_path / "new") >= before
+    assert new.entries()[: row - 1] == ledger.entries()[: row - 1]
+    assert [text for text in new.findings()[0] if "salvaged" not in text] == []
+    with pytest.raises(LedgerError, match=f"lacks what followed entry {row - 1}"):
+        new.reserve(charge("next"))
+    new.adopt("looked at, and lowered")
+    assert new.findings()[0] == []
+    shown = [new.reserve(charge(label)).payload for label in "abcdefgh"]
+    for label, payload in zip("abcdefgh", shown, strict=True):
+        assert payload in {None, b"payload of " + label.encode()}  # a draw that is lost is paid for again
+    assert spent(tmp_path / "new") >= before + Decimal("0.1") * sum(payload is None for payload in shown)
+
+
+def test_a_whole_ledger_is_salvaged_whole_and_its_anchor_agrees(
+    ledger: Ledger, ledger_path: Path, tmp_path: Path
+) -> None:
+    ledger.anchor(tmp_path / "anchor", "")
+    saved = salvage(ledger, tmp_path / "new")
+    assert (saved.kept, saved.charged, saved.lost) == (26, [], [])
+    put_back(tmp_path / "new", ledger_path)
+    ledger.reserve(charge("next"))
+    assert ledger.findings()[0] == []
+
+
+def test_what_is_salvaged_is_never_put_over_a_file(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
+    before = ledger_path.read_bytes()
+    assert dpbayes("budget", "recover", "--to", ledger_path).code == 6
+    assert ledger_path.read_bytes() == before
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pages_that_are_overwritten_cost_no_budget(
+    seed: int, ledger: Ledger, ledger_path: Path, tmp_path: Path
+) -> None:
+    """Whatever page is lost: what is salvaged begins with what was there, or is refused."""
+    draw, before = random.Random(seed), ledger.entries()
+    content = bytearray(ledger_path.read_bytes())
+    pages = len(content) // 4096
+    page = draw.randrange(1, pages)
+    content[page * 4096 : (page + 1) * 4096] = draw.randbytes(4096)
+    ledger_path.write_bytes(content)
+    try:
+        saved = salvage(ledger, tmp_path / "new")
+    except LedgerError:
+        assert not (tmp_path / "new").exists()
+        return
+    new = open_book(tmp_path / "new")
+    assert new.entries()[: saved.kept] == before[: saved.kept]
+    assert (saved.kept == len(before)) or new.state(compare=False).held
+
+
+def test_the_prefix_ends_before_the_first_entry_that_does_not_follow() -> None:
+    entries = open_book(FIRST_VERSION).entries()
+    assert verified_prefix(entries) == entries
+    assert verified_prefix(entries[1:]) == []
+    for row in range(len(entries)):
+        changed_one = [
+            Entry(e.sequence, e.body.replace("a", "b"), e.hash) if i == row else e for i, e in enumerate(entries)
+        ]
+        assert verified_prefix(changed_one) == entries[:row]
+        assert verified_prefix(entries[:row] + entries[row + 1 :]) == entries[:row]
+
+
+@pytest.fixture
+def first(ledger_path: Path) -> Ledger:
+    """A ledger that the first version wrote, in the place of the ledger."""
+    shutil.copy(FIRST_VERSION, ledger_path)
+    ledger_path.chmod(0o600)
+    return open_book(ledger_path)
+
+
+def test_a_ledger_of_the_first_version_opens_and_goes_on(first: Ledger, dpbayes: Cli) -> None:
+    assert first.findings()[0] == []
+    assert first.state().head == "0f86d6522e5a857bad23670f1f4e9206f6b18705a5cde6dc6fb32b299819851d"
+    account = first.state().accounts["clinic"]
+    assert (account.spent["epsilon"], account.budget.total["epsilon"]) == (Decimal("0.3"), Decimal(2))
+    assert sorted(release.stage for release in account.releases.values()) == ["published", "reserved", "sealed"]
+    assert first.reserve(charge("sealed")).payload == b"payload of sealed"
+    assert first.reserve(charge("published")).document == b"document of published"
+    finish(first, "reserved")
+    finish(first, "new")
+    assert dpbayes("budget", "migrate").out == "nothing to migrate: the ledger is of this version\n"
+    assert dpbayes("budget", "migrate", "--json").json["backup"] is None
+
+
+NEXT = ("ALTER TABLE entries ADD COLUMN note TEXT", "CREATE INDEX hashes ON entries (hash)")
+
+
+def pretend_newer(monkeypatch: pytest.MonkeyPatch, statements: tuple[str, ...] = NEXT) -> None:
+    monkeypatch.setattr(sqlite_module, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr(sqlite_module, "MIGRATIONS", {1: statements})
+
+
+def test_an_older_ledger_is_migrated_when_that_is_asked_after_a_backup(
+    first: Ledger, ledger_path: Path, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = first.entries()
+    pretend_newer(monkeypatch)
+    refused = dpbayes("budget", "show")
+    assert refused.code == 6
+    assert "dpbayes budget migrate" in refused.err
+    done = dpbayes("budget", "migrate", "--json").json
+    assert (done["from"], done["backup"]) == (1, f"{ledger_path}.v1")
+    assert dpbayes("budget", "verify").code == 0
+    assert first.entries() == entries
+    monkeypatch.undo()
+    backup = open_book(Path(done["backup"]))
+    assert backup.entries() == entries
+    assert backup.findings()[0] == []
+    assert Path(done["backup"]).stat().st_mode & 0o777 == 0o600
+    with pytest.raises(LedgerError, match="schema version 2"):
+        first.state()  # the older program refuses what is newer
+    with pytest.raises(LedgerError, match="schema version 2"):
+        SqliteStorage(ledger_path).migrate()
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [(*NEXT, "CREATE INDEX hashes ON entries (hash)"), ("UPDATE entries SET hash = 'x' WHERE sequence = 3",)],
+)
+def test_a_migration_that_fails_changes_nothing(
+    statements: tuple[str, ...], first: Ledger, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = first.entries()
+    pretend_newer(monkeypatch, statements)
+    for number in (1, 2):
+        with pytest.raises(LedgerError):
+            SqliteStorage(ledger_path).migrate()
+        assert len(list(ledger_path.parent.glob("ledger.sqlite.v1*"))) == number  # each time a backup, none replaced
+    monkeypatch.undo()
+    assert first.entries() == entries
+    assert first.findings()[0] == []
+
+
+def test_a_version_without_a_way_to_this_one_is_refused(first: Ledger, ledger_path: Path) -> None:
+    changed(ledger_path, "PRAGMA user_version = 0")
+    with pytest.raises(LedgerError, match="schema version 0"):
+        SqliteStorage(ledger_path).migrate()
+    with pytest.raises(LedgerError, match="schema version 0"):
+        first.reserve(charge("x"))
+
+
+def test_what_a_newer_version_writes_is_named(first: Ledger, ledger_path: Path) -> None:
+    from dpbayes_cli.ledger.chain import next_entry
+
+    fields = {**first.entries()[0].fields, "kind": "notarized", "account": ""}
+    entry = next_entry(first.entries()[-1], fields)
+    with closing(sqlite3.connect(ledger_path)) as connection, connection:
+        connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.sequence, entry.body, entry.hash))
+    with pytest.raises(LedgerError, match="'notarized' is a kind of entry that this version of dpbayes does not know"):
+        first.state()
+
+
+def test_a_killed_backup_leaves_nothing_that_the_next_does_not_remove(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / ".backup.999999999-0.partial").touch()
+    (tmp_path / ".backup.999999999-0.partial-journal").touch()
+    (tmp_path / f".backup.{os.getpid()}-0.partial").touch()
+    back_up(ledger, tmp_path / "backup")
+    assert [path.name for path in tmp_path.glob(".backup*")] == [f".backup.{os.getpid()}-0.partial"]
+    assert upkeep.unfinished(ledger.state()) == []
