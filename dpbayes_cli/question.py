@@ -89,6 +89,7 @@ class Wish:
         open_account: whether an unknown account may be opened.
         purpose: why, for the history.
         out: the directory of the bundle; None: ``dpbayes-<id>`` here.
+        analyst: who asks, where the account has limits of analysts.
     """
 
     label: str | None = None
@@ -97,6 +98,7 @@ class Wish:
     open_account: bool = True
     purpose: str = ""
     out: Path | None = None
+    analyst: str | None = None
 
     def charge(self, spec: ReleaseSpec, location: Location, account: str, guarantee: Guarantee) -> Charge:
         """Return what the ledger is asked."""
@@ -114,6 +116,7 @@ class Wish:
             neighbors=spec.privacy.neighbors,
             unit=None if spec.privacy.unit is None else spec.privacy.unit.column,
             purpose=self.purpose,
+            analyst=self.analyst,
         )
 
     def charge_of(self, question: Question) -> Charge:

@@ -23,6 +23,7 @@ from dpbayes_cli.contracts import Draws, Payload, Plan, expect
 from dpbayes_cli.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.limits import notices
 from dpbayes_cli.ledger.state import ReleaseRecord
 from dpbayes_cli.privacy.measurements import no_randomness
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -109,7 +110,11 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
     last = state.last
     if last is None:
         raise LedgerError("the ledger is empty after a release")
-    remaining = state.accounts[question.account].remaining
+    account = state.accounts[question.account]
+    if not replayed:
+        for notice in notices(account, wish.analyst):
+            say(notice)
+    remaining = account.remaining
     return Outcome(document, target, remaining, replayed, last.sequence, last.hash)
 
 

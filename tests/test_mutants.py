@@ -625,6 +625,18 @@ MUTANTS = {
         "return log_table(cover, after, bits)",
         "tests/test_log_weight.py::test_the_mean_weight_is_the_evidence",
     ),
+    "an analyst's limit that nobody looks at": (
+        "ledger/charging.py",
+        "    check_limit(account, charge.analyst, charge.guarantee)\n",
+        "",
+        "tests/ledger/test_limits.py::test_an_analyst_spends_no_more_than_the_limit_nor_the_total",
+    ),
+    "a charge that an analyst's limit forgets": (
+        "ledger/state.py",
+        "Limit(limit.budget, limit.budget.added(limit.charged, guarantee))",
+        "limit",
+        "tests/ledger/test_limits.py::test_an_analyst_spends_no_more_than_the_limit_nor_the_total",
+    ),
     "a unit of several records at the price of one": (
         "statistic.py",
         "    k = policy.contributions\n",

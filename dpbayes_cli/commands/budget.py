@@ -3,54 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands import budget_upkeep
+from dpbayes_cli.commands import budget_limits, budget_upkeep
+from dpbayes_cli.commands.accounts import components, described, print_account
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
-from dpbayes_cli.commands.totals import stated_budget
+from dpbayes_cli.commands.totals import DecimalType, stated_budget, total_options
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.ledger import Ledger
-    from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class DecimalType(click.ParamType[Decimal]):
-    """An exact decimal number."""
-
-    name = "decimal"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """Parse the text exactly."""
-        from dpbayes_cli.numeric import parse_decimal
-
-        try:
-            return value if isinstance(value, Decimal) else parse_decimal(value)
-        except ValueError as error:
-            self.fail(f"{value!r}: {error}", param, ctx)
-
-
-def total_options(function: Command) -> Command:
-    """Add the options that state a total."""
-    for flags, metavar, text in reversed(
-        [
-            (("--epsilon", "--eps"), "E", "The total epsilon."),
-            (("--delta",), "D", "The total delta; without it: pure epsilon."),
-            (("--rho",), "R", "The total rho, for an account of zCDP."),
-            (("--mu",), "M", "The total mu, for an account of Gaussian differential privacy."),
-            (("--rdp",), "V", "The total Renyi divergence, for an account of RDP at --order."),
-        ]
-    ):
-        function = click.option(*flags, type=DecimalType(), metavar=metavar, help=text)(function)
-    return function
+    from dpbayes_cli.ledger.state import Account, State
 
 
 @click.group("budget")
@@ -65,7 +31,7 @@ def command() -> None:
     """
 
 
-for _command in budget_upkeep.COMMANDS:
+for _command in (*budget_limits.COMMANDS, *budget_upkeep.COMMANDS):
     command.add_command(_command)
 
 
@@ -106,23 +72,7 @@ def open_(
     except ValueError as error:
         raise SpecError(str(error)) from None
     budget = stated_budget(**total)
-    _print_account(open_ledger(ledger_place).open_account(account, budget, relation, unit), as_json=as_json)
-
-
-@command.command("amend")
-@click.argument("account")
-@total_options
-@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the history.")
-@ledger_option
-@output_options
-def amend(account: str, reason: str, ledger_place: str | None, as_json: bool, **totals: Decimal | None) -> None:
-    """Change the total of ACCOUNT, never below what is spent."""
-    changes = {name: total for name, total in totals.items() if total is not None}
-    if not changes:
-        raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")
-    if not reason.strip() or reason != printable(reason):
-        raise click.UsageError("--reason must say something, without control characters")
-    _print_account(open_ledger(ledger_place).amend(account, changes, reason), as_json=as_json)
+    print_account(open_ledger(ledger_place).open_account(account, budget, relation, unit), as_json=as_json)
 
 
 @command.command("show")
@@ -135,7 +85,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     state = ledger.state()
     accounts = [_known(state, account)] if account else list(state.accounts.values())
     if as_json:
-        listed = [_described(item) for item in accounts]
+        listed = [described(item) for item in accounts]
         anchors = [str(path) for path in ledger.anchors(state)]
         emit_json({"ledger": ledger.location, "head": _head(state), "anchors": anchors, "accounts": listed})
         return
@@ -146,21 +96,23 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
                 item.name,
                 str(item.neighbors),
                 item.unit or "record",
-                _components(_described(item)["budget"]),
-                _components(_described(item)["spent"]),
-                _components(_described(item)["remaining"]),
+                components(described(item)["budget"]),
+                components(described(item)["spent"]),
+                components(described(item)["remaining"]),
                 str(len(item.releases)),
             ]
             for item in accounts
         ],
     )
     for item in accounts:
-        described = _described(item)
-        fit = {name: what for name, what in described["allows_next"].items() if set(what.values()) != {"0"}}
-        allowed = ", ".join(f"{name} {_components(what)}" for name, what in fit.items())
+        found = described(item)
+        fit = {name: what for name, what in found["allows_next"].items() if set(what.values()) != {"0"}}
+        allowed = ", ".join(f"{name} {components(what)}" for name, what in fit.items())
         say(f"{item.name} would let through next, at most one of: {allowed or 'nothing'}")
-        if described["routes"]:
-            say(f"{item.name} has left by route: {_components(described['routes'])}")
+        if found["routes"]:
+            say(f"{item.name} has left by route: {components(found['routes'])}")
+        for analyst, limit in found["limits"].items():
+            say(f"{item.name}: {analyst} may spend {components(limit['limit'])}, left {components(limit['remaining'])}")
     say(f"ledger {ledger.location}, {_head(state)['sequence']} entries, head {_head(state)['hash']}")
     for anchor in ledger.anchors(state):
         say(f"anchored at {anchor}, which agrees")
@@ -273,7 +225,7 @@ def _amount(row: dict[str, Any]) -> str:
         seen = ", ".join(f"for entry {mark['sequence']} of another" for mark in row.get("seen", []))
         return str(row.get("path") or seen)
     amount = row.get("budget") or {}
-    return _components(
+    return components(
         {name: value for name, value in amount.items() if name in {"epsilon", "delta", "rho", "mu", "rdp", "order"}}
     )
 
@@ -296,54 +248,3 @@ def _known(state: State, name: str) -> Account:
 
 def _head(state: State) -> dict[str, Any]:
     return {"sequence": state.last.sequence if state.last else 0, "hash": state.head}
-
-
-def _print_account(account: Account, *, as_json: bool) -> None:
-    from dpbayes_cli.ledger.charging import unit_text
-
-    described = _described(account)
-    if as_json:
-        emit_json(described)
-        return
-    emit(
-        f"account {account.name}: {_components(described['budget'])} under {account.neighbors} neighbours of "
-        f"{unit_text(account.unit)}, "
-        f"remaining {_components(described['remaining'])}"
-    )
-
-
-def _described(account: Account) -> dict[str, Any]:
-    from dpbayes_cli.ledger.allowance import allowances, routes_of
-    from dpbayes_cli.ledger.budgets import texts
-
-    return {
-        "account": account.name,
-        "neighbors": str(account.neighbors),
-        "unit": account.unit,
-        "opened": account.opened,
-        "by_default": account.by_default,
-        "kind": account.budget.kind,
-        "budget": texts(account.budget.total),
-        "spent": texts(account.spent),
-        "remaining": texts(account.remaining),
-        "allows_next": allowances(account),
-        "routes": texts(dict(routes_of(account))),
-        "releases": [_release(release) for release in account.releases.values()],
-    }
-
-
-def _release(release: ReleaseRecord) -> dict[str, Any]:
-    return {
-        "release_id": release.release_id,
-        "stage": release.stage,
-        "guarantee": release.guarantee.serialize(),
-        "time": release.time,
-        "user": release.user,
-        "version": release.version,
-        "purpose": release.purpose,
-        "sequence": release.sequence,
-    }
-
-
-def _components(values: dict[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands.budget import DecimalType
 from dpbayes_cli.commands.options import merged, question_options, stated
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+from dpbayes_cli.commands.totals import DecimalType
 
 if TYPE_CHECKING:
     from dpbayes_cli.contracts import Plan

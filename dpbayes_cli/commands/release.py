@@ -33,6 +33,7 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 @click.option("--fresh", is_flag=True, help="Pay for a new draw although the question was answered before.")
 @click.option("--same-data", is_flag=True, help="Another path holds the same data: show the earlier release.")
 @click.option("--no-open-account", is_flag=True, help="Refuse an account that is not open yet (for cron).")
+@click.option("--analyst", metavar="NAME", help="Who asks, where the account has limits of analysts.")
 @click.option("--purpose", default="", metavar="TEXT", help="Why, for the ledger's history.")
 @click.option("--dry-run", is_flag=True, help="Price it without reading a record; exit 5 if it would not fit.")
 @output_options
@@ -45,6 +46,7 @@ def command(
     fresh: bool,
     same_data: bool,
     no_open_account: bool,
+    analyst: str | None,
     purpose: str,
     dry_run: bool,
     as_json: bool,
@@ -71,7 +73,7 @@ def command(
         raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
     no_core_dumps()
     spec, location = _question(data, spec_path, stated(flags))
-    wish = Wish(release_id, fresh, same_data, not no_open_account, purpose, out)
+    wish = Wish(release_id, fresh, same_data, not no_open_account, purpose, out, analyst)
     ledger = open_ledger(ledger_place)
     question = prepare(spec, location, wish, ledger)
     detail(f"ledger: {ledger.location}")

@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.budgets import Budget
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class DecimalType(click.ParamType[Decimal]):
+    """An exact decimal number."""
+
+    name = "decimal"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Parse the text exactly."""
+        from dpbayes_cli.numeric import parse_decimal
+
+        try:
+            return value if isinstance(value, Decimal) else parse_decimal(value)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+
+
+def total_options(function: Command) -> Command:
+    """Add the options that state a total."""
+    for flags, metavar, text in reversed(
+        [
+            (("--epsilon", "--eps"), "E", "The total epsilon."),
+            (("--delta",), "D", "The total delta; without it: pure epsilon."),
+            (("--rho",), "R", "The total rho, for an account of zCDP."),
+            (("--mu",), "M", "The total mu, for an account of Gaussian differential privacy."),
+            (("--rdp",), "V", "The total Renyi divergence, for an account of RDP at --order."),
+        ]
+    ):
+        function = click.option(*flags, type=DecimalType(), metavar=metavar, help=text)(function)
+    return function
 
 
 def stated_budget(

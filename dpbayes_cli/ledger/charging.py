@@ -10,6 +10,7 @@ from typing import Any
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import BudgetError
 from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
+from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.owner import is_running
 from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
 from dpbayes_cli.numeric import decimal_text
@@ -36,6 +37,7 @@ class Charge:
         neighbors: the relation that the guarantee is about.
         unit: the column that says whose a record is, or None: each record is a unit of its own.
         purpose: why, for the history.
+        analyst: under whose limit it is charged, or None.
     """
 
     account: str
@@ -51,6 +53,7 @@ class Charge:
     neighbors: Neighbors
     unit: str | None = None
     purpose: str = ""
+    analyst: str | None = None
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,7 @@ def check_fits(account: Account, charge: Charge) -> None:
                     "another prior, method or number of samples is free; nothing was charged",
                     hint="dpbayes infer BUNDLE --prior ... --samples N; or --fresh to pay for a new draw",
                 )
+    check_limit(account, charge.analyst, charge.guarantee)
     missing = account.budget.shortfall(account.charged, charge.guarantee)
     if not missing:
         return

@@ -11,7 +11,7 @@ from typing import Any
 from dpbayes_cli import __version__
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import BudgetError, LedgerError
-from dpbayes_cli.ledger.budgets import Budget, texts
+from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.charging import (
     Charge,
@@ -162,28 +162,19 @@ class Ledger:
             self._open(transaction, state, Account(name, budget, neighbors, "", False, unit))
             return state.accounts[name]
 
-    def amend(self, name: str, changes: Mapping[str, Decimal], reason: str) -> Account:
-        """Change the totals of an account, never below what is spent.
+    def change(self, name: str, entry: Callable[[Account], dict[str, Any]]) -> Account:
+        """Append an entry about an account that is open; see ``amendment``, ``limitation`` and ``notification``.
 
         Args:
             name: the account.
-            changes: new totals by component.
-            reason: why, for the history.
+            entry: returns the entry from the account as it is, or refuses.
 
         Raises:
-            BudgetError: there is no such account or component, or more is spent already.
+            BudgetError: there is no such account, or the entry is refused.
         """
         with self._guarded.writing() as (transaction, state):
             account = _account(state, name)
-            budget = account.budget.amended(changes)
-            if budget.excess(account.charged):
-                raise BudgetError(
-                    f"the account {name!r} has spent more than that",
-                    requested=texts(budget.total),
-                    remaining=texts(account.remaining),
-                )
-            fields = {"kind": "amend", "account": name, "budget": budget.serialize(), "reason": reason}
-            self._append(transaction, state, fields)
+            self._append(transaction, state, entry(account))
             return account
 
     def preview(self, charge: Charge) -> Preview:
@@ -245,6 +236,8 @@ class Ledger:
                 "owner": this_process(),
                 "purpose": charge.purpose,
             }
+            if charge.analyst is not None:
+                fields["analyst"] = charge.analyst
             self._append(transaction, state, fields)
             delta = account.budget.total.get("delta", Decimal(0))
             return Reservation(state.accounts[account.name].releases[release_id], None, None, delta, opened)

@@ -10,7 +10,9 @@ from typing import Any
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.ledger.budgets import Budget, Lanes
 from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark
+from dpbayes_cli.ledger.limits import Limit
 from dpbayes_cli.ledger.union_budget import parse_budget
+from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -29,6 +31,7 @@ class ReleaseRecord:
         owner: the process that reserved it.
         sequence, hash: the entry that charged it.
         time, user, version, purpose: who asked, and why.
+        analyst: under whose limit it was charged, or None.
         sealed: the digest of the sealed payload, or None.
         published: the digests of the published files, or None.
         document: the digest of the published document, or None.
@@ -48,6 +51,7 @@ class ReleaseRecord:
     user: str
     version: str
     purpose: str
+    analyst: str | None = None
     sealed: str | None = None
     published: dict[str, str] | None = None
     document: str | None = None
@@ -64,7 +68,8 @@ class Account:
 
     ``unit`` is the column that says whose a record is; None: each record is a unit of its own.
     ``charged`` is the exact sum of the prices of all releases in the budget's lanes; a reservation counts from the
-    moment it is made, and for good.
+    moment it is made, and for good. ``limits`` are those of analysts, by their names; ``notice`` is the share of the
+    budget from which on every charge says how much is spent.
     """
 
     name: str
@@ -75,6 +80,8 @@ class Account:
     unit: str | None = None
     releases: dict[str, ReleaseRecord] = field(default_factory=dict)
     charged: Lanes = field(default_factory=dict)
+    limits: dict[str, Limit] = field(default_factory=dict)
+    notice: Decimal | None = None
 
     def __post_init__(self) -> None:
         self.charged = self.charged or self.budget.nothing
@@ -182,7 +189,28 @@ def _apply(state: State, entry: Entry) -> None:
             raise ValueError("the budget falls below what is spent")
         account.budget = budget
         return
+    if kind in {"limit", "notice"}:
+        _apply_to_limits(account, kind, fields)
+        return
     _apply_to_release(account, kind, fields, entry)
+
+
+def _apply_to_limits(account: Account, kind: str, fields: dict[str, Any]) -> None:
+    """Apply an entry about an analyst's limit, or about notices."""
+    if kind == "notice":
+        share = fields["share"]
+        account.notice = None if share is None else parse_decimal(share)
+        return
+    analyst, budget = fields["analyst"], parse_budget(fields["budget"])
+    if not isinstance(analyst, str) or not analyst:
+        raise ValueError("its analyst is not a text")
+    if budget.shape != account.budget.shape:
+        raise ValueError("the kind of the limit is not that of the budget")
+    known = account.limits.get(analyst)
+    charged = budget.nothing if known is None else known.charged
+    if budget.excess(charged):
+        raise ValueError("the limit falls below what is spent")
+    account.limits[analyst] = Limit(budget, charged)
 
 
 def _apply_to_ledger(state: State, kind: str, fields: dict[str, Any]) -> None:
@@ -211,6 +239,14 @@ def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry
         guarantee = parse_guarantee(fields["guarantee"])
         if account.budget.shortfall(account.charged, guarantee):
             raise ValueError("the charge does not fit the budget")
+        analyst = fields.get("analyst")
+        if (analyst is None) != (not account.limits):
+            raise ValueError("the charge names an analyst without a limit, or none where there are limits")
+        if analyst is not None:
+            limit = account.limits[analyst]
+            if limit.budget.shortfall(limit.charged, guarantee):
+                raise ValueError("the charge does not fit the analyst's limit")
+            account.limits[analyst] = Limit(limit.budget, limit.budget.added(limit.charged, guarantee))
         keys = ("label", "request", "request_digest", "question_digest", "source", "owner", "time", "user", "version")
         account.releases[release_id] = ReleaseRecord(
             release_id=release_id,
@@ -218,6 +254,7 @@ def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry
             sequence=entry.sequence,
             hash=entry.hash,
             purpose=fields["purpose"],
+            analyst=analyst,
             **{key: fields[key] for key in keys},
         )
         account.charged = account.budget.added(account.charged, guarantee)

@@ -13,11 +13,18 @@ from typing import Any
 
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.limits import amendment
 from dpbayes_cli.ledger.place import storage_at
+from dpbayes_cli.ledger.state import Account
 from dpbayes_cli.ledger.storage import Storage
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.postgres_server import Server
+
+
+def amend(ledger: Ledger, name: str, changes: dict[str, Decimal], reason: str) -> Account:
+    """Change the totals of an account."""
+    return ledger.change(name, lambda account: amendment(account, changes, reason))
 
 
 class Books(ABC):

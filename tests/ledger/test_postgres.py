@@ -25,7 +25,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.place import storage_at
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import ROOT, Cli
-from tests.ledger.books import PostgresBooks, charge, walk
+from tests.ledger.books import PostgresBooks, amend, charge, walk
 from tests.postgres_server import Server
 
 PASSWORD = "correct horse"
@@ -102,7 +102,7 @@ def test_a_writer_sees_what_the_one_before_it_wrote(books: PostgresBooks) -> Non
     books.ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
     with ThreadPoolExecutor(1) as pool:
         with books.storage.writing() as transaction:
-            second = pool.submit(books.ledger.amend, "clinic", {"epsilon": Decimal(3)}, "second")
+            second = pool.submit(amend, books.ledger, "clinic", {"epsilon": Decimal(3)}, "second")
             until(lambda: sessions(books, "wait_event_type = 'Lock'"))
             (last,) = transaction.entries()
             fields = {**last.fields, "kind": "amend", "reason": "first"}
@@ -456,5 +456,5 @@ def test_two_hosts_race_for_the_last_of_a_budget_and_one_gets_it(
         assert (coin.parent / f"{winner}-{attempt}").is_dir()
         total = Decimal(attempt + 1)
         assert books.ledger.state().accounts["coin"].spent == {"epsilon": total}
-        books.ledger.amend("coin", {"epsilon": total + 1}, "one more")
+        amend(books.ledger, "coin", {"epsilon": total + 1}, "one more")
     assert books.ledger.findings()[0] == []

@@ -1,0 +1,75 @@
+"""How accounts are shown: for people and for other programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.commands.output import emit, emit_json
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.state import Account, ReleaseRecord
+
+
+def print_account(account: Account, *, as_json: bool) -> None:
+    """Print an account after a change."""
+    from dpbayes_cli.ledger.charging import unit_text
+
+    found = described(account)
+    if as_json:
+        emit_json(found)
+        return
+    emit(
+        f"account {account.name}: {components(found['budget'])} under {account.neighbors} neighbours of "
+        f"{unit_text(account.unit)}, "
+        f"remaining {components(found['remaining'])}"
+    )
+
+
+def described(account: Account) -> dict[str, Any]:
+    """Return an account for other programs; the names are stable."""
+    from dpbayes_cli.ledger.allowance import allowances, routes_of
+    from dpbayes_cli.ledger.budgets import texts
+    from dpbayes_cli.numeric import decimal_text
+
+    return {
+        "account": account.name,
+        "neighbors": str(account.neighbors),
+        "unit": account.unit,
+        "opened": account.opened,
+        "by_default": account.by_default,
+        "kind": account.budget.kind,
+        "budget": texts(account.budget.total),
+        "spent": texts(account.spent),
+        "remaining": texts(account.remaining),
+        "allows_next": allowances(account),
+        "limits": {
+            analyst: {
+                "limit": texts(limit.budget.total),
+                "spent": texts(limit.spent),
+                "remaining": texts(limit.remaining),
+            }
+            for analyst, limit in account.limits.items()
+        },
+        "notice": None if account.notice is None else decimal_text(account.notice),
+        "routes": texts(dict(routes_of(account))),
+        "releases": [_release(release) for release in account.releases.values()],
+    }
+
+
+def _release(release: ReleaseRecord) -> dict[str, Any]:
+    return {
+        "release_id": release.release_id,
+        "stage": release.stage,
+        "guarantee": release.guarantee.serialize(),
+        "time": release.time,
+        "user": release.user,
+        "version": release.version,
+        "purpose": release.purpose,
+        "analyst": release.analyst,
+        "sequence": release.sequence,
+    }
+
+
+def components(values: dict[str, str]) -> str:
+    """Return amounts by component in one line."""
+    return ", ".join(f"{name} {value}" for name, value in values.items())

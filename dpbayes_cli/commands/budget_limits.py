@@ -1,0 +1,103 @@
+"""``dpbayes budget amend``, ``limit`` and ``notify``: what of an account may change."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import click
+
+from dpbayes_cli.commands.accounts import print_account
+from dpbayes_cli.commands.options import ledger_option, open_ledger
+from dpbayes_cli.commands.output import output_options, printable
+from dpbayes_cli.commands.totals import DecimalType, total_options
+
+
+@click.command("amend")
+@click.argument("account")
+@total_options
+@click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the history.")
+@ledger_option
+@output_options
+def amend(account: str, reason: str, ledger_place: str | None, as_json: bool, **totals: Decimal | None) -> None:
+    """Change the total of ACCOUNT, never below what is spent."""
+    from dpbayes_cli.ledger.limits import amendment
+
+    changes, why = _stated(totals), _checked(reason)
+    changed = open_ledger(ledger_place).change(account, lambda known: amendment(known, changes, why))
+    print_account(changed, as_json=as_json)
+
+
+@click.command("limit")
+@click.argument("account")
+@click.argument("analyst")
+@total_options
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the history.")
+@ledger_option
+@output_options
+def limit(
+    account: str, analyst: str, reason: str, ledger_place: str | None, as_json: bool, **totals: Decimal | None
+) -> None:
+    """Limit what ANALYST may spend of ACCOUNT, or change the limit, never below what they have spent.
+
+    Once an account has limits, every release that it pays for says who asks (release --analyst NAME) and has to fit the
+    limit and the account's total. Limits may add up to more than the total. The name is what the command says it is.
+    """
+    from dpbayes_cli.errors import SpecError
+    from dpbayes_cli.ledger.limits import limitation
+    from dpbayes_cli.spec.release_spec import check_name
+
+    try:
+        check_name(analyst)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+    changes, why = _stated(totals), _checked(reason, needed=False)
+    changed = open_ledger(ledger_place).change(account, lambda known: limitation(known, analyst, changes, why))
+    print_account(changed, as_json=as_json)
+
+
+@click.command("notify")
+@click.argument("account")
+@click.option("--at", "share", type=DecimalType(), metavar="SHARE", help="The share of the budget, from 0 to 1.")
+@click.option("--never", is_flag=True, help="Say nothing any more.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the history.")
+@ledger_option
+@output_options
+def notify(
+    account: str, share: Decimal | None, never: bool, reason: str, ledger_place: str | None, as_json: bool
+) -> None:
+    """Say on stderr how much of ACCOUNT is spent, with every charge from a share of it on."""
+    from dpbayes_cli.ledger.limits import notification
+
+    if (share is None) != never:
+        raise click.UsageError("state the share, --at 0.8, or --never")
+    if share is not None and not 0 < share <= 1:
+        raise click.UsageError("--at takes a share above 0, at most 1")
+    why = _checked(reason, needed=False)
+    changed = open_ledger(ledger_place).change(account, lambda known: notification(known, share, why))
+    print_account(changed, as_json=as_json)
+
+
+COMMANDS = (amend, limit, notify)
+
+
+def _stated(totals: dict[str, Decimal | None]) -> dict[str, Decimal]:
+    """Return the totals that are stated.
+
+    Raises:
+        click.UsageError: none is.
+    """
+    changes = {name: total for name, total in totals.items() if total is not None}
+    if not changes:
+        raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")
+    return changes
+
+
+def _checked(reason: str, *, needed: bool = True) -> str:
+    """Return a reason that can be kept.
+
+    Raises:
+        click.UsageError: it says nothing, or holds a control character.
+    """
+    if (needed and not reason.strip()) or reason != printable(reason):
+        raise click.UsageError("--reason must say something, without control characters")
+    return reason

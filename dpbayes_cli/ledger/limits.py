@@ -1,0 +1,149 @@
+"""Sub-limits of analysts under one account's total, and notices: pure functions of an account."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.errors import BudgetError
+from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
+from dpbayes_cli.numeric import decimal_text
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.state import Account
+    from dpbayes_cli.privacy.guarantee import Guarantee
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What one analyst may spend of an account, in the account's notion of privacy.
+
+    Privacy: another filter beside the account's: what the analyst is charged together keeps the limit's promise, and
+        the account's total holds whatever the limits are.
+    Source: mechanisms, the ledger is a filter.
+
+    Attributes:
+        budget: the limit.
+        charged: the sums of the prices of the analyst's releases, in the lanes of the budget.
+    """
+
+    budget: Budget
+    charged: Lanes
+
+    @property
+    def spent(self) -> Lanes:
+        """What was spent, by component."""
+        return self.budget.spent(self.charged)
+
+    @property
+    def remaining(self) -> Lanes:
+        """What is left, by component."""
+        return self.budget.remaining(self.charged)
+
+
+def amendment(account: Account, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
+    """Return the entry that changes the totals of an account.
+
+    Raises:
+        BudgetError: more is spent already.
+        SpecError: there is no such component.
+    """
+    budget = account.budget.amended(changes)
+    if budget.excess(account.charged):
+        raise BudgetError(
+            f"the account {account.name!r} has spent more than that",
+            requested=texts(budget.total),
+            remaining=texts(account.remaining),
+        )
+    return {"kind": "amend", "account": account.name, "budget": budget.serialize(), "reason": reason}
+
+
+def limitation(account: Account, analyst: str, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
+    """Return the entry that gives an analyst a limit, or another one; what is not stated is the account's.
+
+    Raises:
+        BudgetError: the analyst has spent more already.
+        SpecError: there is no such component.
+    """
+    known = account.limits.get(analyst)
+    budget = (account.budget if known is None else known.budget).amended(changes)
+    if known is not None and budget.excess(known.charged):
+        raise BudgetError(
+            f"the analyst {analyst!r} has spent more than that",
+            requested=texts(budget.total),
+            remaining=texts(known.remaining),
+        )
+    found = {"kind": "limit", "account": account.name, "analyst": analyst, "budget": budget.serialize()}
+    return {**found, "reason": reason}
+
+
+def notification(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
+    """Return the entry that sets the share of the budget from which on a release says so; None: none."""
+    return {
+        "kind": "notice",
+        "account": account.name,
+        "share": None if share is None else decimal_text(share),
+        "reason": reason,
+    }
+
+
+def check_limit(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
+    """Refuse what an analyst's limit does not allow.
+
+    Raises:
+        BudgetError: the account has limits and none is the analyst's, or the charge does not fit it.
+    """
+    if analyst is None and not account.limits:
+        return
+    if analyst is None:
+        raise BudgetError(
+            f"the account {account.name!r} has limits of analysts, and this release names none",
+            hint="say who asks: --analyst NAME",
+        )
+    if analyst not in account.limits:
+        raise BudgetError(
+            f"the analyst {analyst!r} has no limit in the account {account.name!r}",
+            hint=f"dpbayes budget limit {account.name} {analyst} --epsilon LIMIT --reason TEXT",
+        )
+    limit = account.limits[analyst]
+    missing = limit.budget.shortfall(limit.charged, guarantee)
+    if missing:
+        raise BudgetError(
+            f"the limit of analyst {analyst!r} in account {account.name!r} does not allow this release; nothing was "
+            "charged",
+            requested=texts(limit.budget.requested(limit.charged, guarantee)),
+            remaining=texts(limit.remaining),
+            missing=texts(missing),
+            spent_by=[
+                (release.release_id, f"asked on {release.time}")
+                for release in account.releases.values()
+                if release.analyst == analyst
+            ],
+            hint=f"ask for less, or raise it: dpbayes budget limit {account.name} {analyst} --epsilon LIMIT "
+            "--reason TEXT",
+        )
+
+
+def notices(account: Account, analyst: str | None) -> list[str]:
+    """Return what is to be said of an account after a charge: how much of it, and of an analyst's limit, is spent."""
+    if account.notice is None:
+        return []
+    found = [(f"account {account.name!r}", account.budget, account.charged)]
+    if analyst is not None and analyst in account.limits:
+        limit = account.limits[analyst]
+        found.append((f"the limit of analyst {analyst!r}", limit.budget, limit.charged))
+    said = []
+    for what, budget, charged in found:
+        share = spent_share(budget, charged)
+        if share >= account.notice:
+            percent = (100 * min(share, Decimal(1))).quantize(Decimal(1), rounding=ROUND_FLOOR)
+            said.append(f"notice: {percent} % of {what} is spent")
+    return said
+
+
+def spent_share(budget: Budget, charged: Mapping[str, Decimal]) -> Decimal:
+    """Return the largest share of a component that is spent, from 0 on."""
+    spent = budget.spent(charged)
+    return max((spent[name] / total for name, total in budget.total.items() if total > 0), default=Decimal(0))

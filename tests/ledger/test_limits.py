@@ -1,0 +1,145 @@
+"""Sub-limits of analysts under one total, and notices; on either storage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import BudgetError, LedgerError, SpecError
+from dpbayes_cli.ledger.budgets import PureBudget
+from dpbayes_cli.ledger.chain import next_entry
+from dpbayes_cli.ledger.charging import Charge
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.limits import limitation, notices, notification
+from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.conftest import Cli
+from tests.ledger.books import Books, amend, charge
+
+
+def asked(epsilon: str, label: str, analyst: str | None) -> Charge:
+    return replace(charge(epsilon), account="clinic", label=label, analyst=analyst)
+
+
+def limited(ledger: Ledger, **limits: str) -> None:
+    for analyst, epsilon in limits.items():
+        changes = {"epsilon": Decimal(epsilon)}
+        ledger.change("clinic", lambda a, n=analyst, c=changes: limitation(a, n, c, ""))  # type: ignore[misc]
+
+
+@pytest.fixture
+def ledger(books: Books) -> Ledger:
+    books.ledger.open_account("clinic", PureBudget(Decimal(3)), Neighbors.REPLACE_ONE)
+    return books.ledger
+
+
+def test_an_analyst_spends_no_more_than_the_limit_nor_the_total(ledger: Ledger) -> None:
+    limited(ledger, ada="1", bob="2.5")
+    ledger.reserve(asked("0.75", "a", "ada"))
+    with pytest.raises(BudgetError, match="limit of analyst 'ada'") as refused:
+        ledger.reserve(asked("0.5", "b", "ada"))
+    assert refused.value.missing == {"epsilon": "0.25"}
+    ledger.reserve(asked("0.25", "c", "ada"))
+    with pytest.raises(BudgetError, match="budget of account"):  # bob's limit would allow it, the total does not
+        ledger.reserve(asked("2.5", "d", "bob"))
+    ledger.reserve(asked("2", "e", "bob"))
+    account = ledger.state().accounts["clinic"]
+    assert account.remaining == {"epsilon": Decimal(0)}
+    assert {name: limit.remaining["epsilon"] for name, limit in account.limits.items()} == {
+        "ada": Decimal(0), "bob": Decimal("0.5"),
+    }  # fmt: skip
+    assert [release.analyst for release in account.releases.values()] == ["ada", "ada", "bob"]
+    assert ledger.findings()[0] == []
+
+
+def test_where_there_are_limits_everyone_has_one(ledger: Ledger) -> None:
+    with pytest.raises(BudgetError, match="has no limit"):
+        ledger.reserve(asked("0.5", "a", "ada"))
+    ledger.reserve(asked("0.5", "a", None))
+    limited(ledger, ada="1")
+    with pytest.raises(BudgetError, match="names none"):
+        ledger.reserve(asked("0.5", "b", None))
+    with pytest.raises(BudgetError, match="has no limit"):
+        ledger.reserve(asked("0.5", "b", "eve"))
+    assert ledger.reserve(asked("0.5", "a", None)).release.analyst is None, "what is charged is shown to everyone"
+
+
+def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
+    limited(ledger, ada="1")
+    ledger.reserve(asked("0.75", "a", "ada"))
+    with pytest.raises(BudgetError, match="spent more"):
+        limited(ledger, ada="0.5")
+    limited(ledger, ada="0.75")
+    with pytest.raises(SpecError):
+        ledger.change("clinic", lambda account: limitation(account, "ada", {"rho": Decimal(1)}, ""))
+    assert ledger.state().accounts["clinic"].limits["ada"].remaining == {"epsilon": Decimal(0)}
+    amend(ledger, "clinic", {"epsilon": Decimal(5)}, "more")
+    assert ledger.state().accounts["clinic"].limits["ada"].budget == PureBudget(Decimal("0.75"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"analyst": "bob"}, {"analyst": None}, {"analyst": "ada", "guarantee": {"kind": "pure", "epsilon": "2"}}],
+)
+def test_a_charge_past_a_limit_breaks_the_protocol(books: Books, ledger: Ledger, change: dict[str, object]) -> None:
+    """Whoever appends to the chain itself cannot make others believe it."""
+    limited(ledger, ada="1")
+    ledger.reserve(asked("0.5", "a", "ada"))
+    with books.storage.writing() as transaction:
+        entries = transaction.entries()
+        last = entries[-1]
+        fields = {key: value for key, value in last.fields.items() if key not in {"sequence", "previous"}}
+        fields |= {"release_id": "f" * 16, "label": "b", **change}
+        transaction.append(next_entry(last, {key: value for key, value in fields.items() if value is not None}))
+    findings, _ = ledger.findings()
+    assert any("breaks the protocol" in finding for finding in findings)
+    with pytest.raises(LedgerError):
+        ledger.reserve(asked("0.1", "c", "ada"))
+
+
+def test_notices_begin_at_the_share(ledger: Ledger) -> None:
+    limited(ledger, ada="1", bob="3")
+    ledger.change("clinic", lambda account: notification(account, Decimal("0.5"), ""))
+    said = []
+    for i, (epsilon, analyst) in enumerate([("0.25", "ada"), ("0.25", "ada"), ("1", "bob"), ("0.5", "ada")]):
+        ledger.reserve(asked(epsilon, str(i), analyst))
+        said.append(notices(ledger.state().accounts["clinic"], analyst))
+    ada = "of the limit of analyst 'ada' is spent"
+    account = "of account 'clinic' is spent"
+    assert said == [
+        [],
+        [f"notice: 50 % {ada}"],
+        [f"notice: 50 % {account}"],
+        [f"notice: 66 % {account}", f"notice: 100 % {ada}"],
+    ]
+    ledger.change("clinic", lambda account: notification(account, None, ""))
+    assert notices(ledger.state().accounts["clinic"], "ada") == []
+
+
+def test_limits_and_notices_from_the_shell(dpbayes: Cli, coin: Path) -> None:
+    dpbayes("budget", "open", "coin", "--epsilon", "1")
+    assert dpbayes("budget", "limit", "coin", "ada", "--epsilon", "0.5", "--reason", "pilot").code == 0
+    assert dpbayes("budget", "notify", "coin", "--at", "0.4").code == 0
+    ask = ["release", coin, "--model", "beta-bernoulli"]
+    assert dpbayes(*ask, "--eps", "0.5").code == 5
+    done = dpbayes(*ask, "--eps", "0.5", "--analyst", "ada", "--out", "out")
+    assert done.code == 0
+    assert "notice: 50 % of account 'coin' is spent" in done.err
+    assert "notice: 100 % of the limit of analyst 'ada' is spent" in done.err
+    again = dpbayes(*ask, "--eps", "0.5", "--analyst", "ada", "--out", "out")
+    assert "notice" not in again.err, "nothing was charged"
+    refused = dpbayes(*ask, "--eps", "0.1", "--analyst", "ada")
+    assert (refused.code, "missing: epsilon 0.1" in refused.err) == (5, True)
+    shown = dpbayes("budget", "show", "--json").json["accounts"][0]
+    assert shown["limits"]["ada"] == {
+        "limit": {"epsilon": "0.5"}, "spent": {"epsilon": "0.5"}, "remaining": {"epsilon": "0"},
+    }  # fmt: skip
+    assert shown["notice"] == "0.4"
+    assert "ada may spend epsilon 0.5, left epsilon 0" in dpbayes("budget", "show").err
+    assert dpbayes("budget", "verify").code == 0
+    for wrong in (["limit", "coin", "ada"], ["notify", "coin"], ["notify", "coin", "--at", "1.5"]):
+        assert dpbayes("budget", *wrong).code == 2
+    assert dpbayes("budget", "limit", "coin", "a b", "--epsilon", "1").code == 3
+    assert dpbayes("budget", "limit", "nope", "ada", "--epsilon", "1").code == 5
