@@ -58,8 +58,16 @@ class BoundedReader:
     Source: mechanisms, conventions (privacy units).
     """
 
-    def __init__(self, reader: Reader, bound: UnitBound) -> None:
+    def __init__(self, reader: Reader, bound: UnitBound, part: int = 0, parts: int = 1) -> None:
+        """Wrap a reader.
+
+        Args:
+            reader: what the kept records are handed to.
+            bound: how many are kept.
+            part, parts: of which part of the units; each unit is in one, and takes memory while that is read.
+        """
         self._reader, self._bound = reader, bound
+        self._part, self._parts = part, parts
 
     @property
     def columns(self) -> Sequence[AnyColumn]:
@@ -85,7 +93,8 @@ class BoundedReader:
         # the number of codes is fixed, and the unit comes last: no two pairs of a unit and codes have one text
         item = "".join(f"coalesce(CAST({code} AS VARCHAR), '') || ',' || " for code in codes) + "unit"
         rows = f"SELECT {texts}, {unit_expression(cells.unit)} AS unit FROM {cells.relation}"
-        items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows})"
+        ours = f" WHERE hash(unit) % {self._parts} = {self._part}" if self._parts > 1 else ""
+        items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows}){ours}"
         anyone = ", ".join(f"any_value({name}) AS {name}" for name in names)  # of records that are the same
         groups = f"SELECT {anyone}, unit, item, count(*) AS n FROM ({items}) GROUP BY unit, item"
         twins = f"SELECT *, unnest(range(n)) AS twin FROM ({groups})"

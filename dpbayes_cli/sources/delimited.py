@@ -28,6 +28,8 @@ _READER = (
 _MOST_ALONE = 3
 """Up to this many cells are found in the line each on its own; for more the line is split once."""
 _PIPE_BYTES = 1 << 20
+_BYTES_AT_ONCE = 1 << 26
+"""Of the files, for each part of the units: some ten million short records, in about two gigabytes of memory."""
 
 
 class DelimitedSource(Source):
@@ -47,6 +49,11 @@ class DelimitedSource(Source):
     def is_stream(self) -> bool:
         """Whether the records can be read only once."""
         return self._location.is_stream
+
+    @property
+    def parts(self) -> int:
+        """See ``Source.parts``."""
+        return self._location.size // _BYTES_AT_ONCE + 1
 
     @property
     def record_unit(self) -> str:

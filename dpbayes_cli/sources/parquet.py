@@ -26,6 +26,7 @@ _TEXTUAL = (
     "DECIMAL",
     '"NULL"',
 )
+_ROWS_AT_ONCE = 8_000_000
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose text is the normal form of an integer."""
 _EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
@@ -48,6 +49,11 @@ class ParquetSource(Source):
     def is_stream(self) -> bool:
         """Files of this form are never streams."""
         return False
+
+    @property
+    def parts(self) -> int:
+        """See ``Source.parts``."""
+        return (self.count_records() or 0) // _ROWS_AT_ONCE + 1
 
     @property
     def record_unit(self) -> str:

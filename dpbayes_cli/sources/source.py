@@ -106,6 +106,11 @@ class Source(ABC):
             SpecError: the declared domain cannot match the column's type.
         """
 
+    @property
+    @abstractmethod
+    def parts(self) -> int:
+        """How many parts of the units are read one after the other, so that each fits into memory."""
+
     @abstractmethod
     def count_records(self) -> int | None:
         """Count the records where that needs no second reading of a stream; None for a stream."""
@@ -130,10 +135,18 @@ class Source(ABC):
         return counter.units
 
     def read(self, reader: Reader) -> None:
-        """Hand the records to a reader, in one pass: all of them, or of each unit as many as count; see ``scan``."""
+        """Hand the records to a reader: all of them in one pass, or of each unit as many as count; see ``scan``.
+
+        Units are held in memory, and large files are read several times, for a part of the units each.
+        """
         from dpbayes_cli.sources.contributions import BoundedReader
 
-        self.scan(reader if self._unit is None else BoundedReader(reader, self._unit))
+        if self._unit is None:
+            self.scan(reader)
+            return
+        parts = 1 if self.is_stream else self.parts
+        for part in range(parts):
+            self.scan(BoundedReader(reader, self._unit, part, parts))
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
         """Evaluate a statistic exactly, in one pass; see ``read``."""

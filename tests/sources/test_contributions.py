@@ -103,6 +103,21 @@ def test_neither_order_nor_partition_matters(place: Path, ending: str) -> None:
         assert counted(str(place / f"part-*.{ending}"), 2) == whole, "a unit may have records in several files"
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_units_are_read_part_by_part_where_there_are_many(
+    place: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    rows = some_rows(8)
+    where = written(place / f"data.{ending}", rows)
+    whole = counted(where, 2)
+    monkeypatch.setattr("dpbayes_cli.sources.delimited._BYTES_AT_ONCE", 500)
+    monkeypatch.setattr("dpbayes_cli.sources.parquet._ROWS_AT_ONCE", 100)
+    source = source_for(locate(where), Dialect(), None, UnitBound("who", 2, KEY))
+    source.check([COLUMN], ["kind"])
+    assert source.parts > 3
+    assert counted(where, 2) == whole
+
+
 def test_tables_are_of_the_same_records(place: Path) -> None:
     rows = some_rows(6)
     table = Statistic(LEVELS, (TableCounts(("kind",), (3,)),), 2, Witness(("a",), ("b",)), 2)
