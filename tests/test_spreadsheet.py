@@ -95,7 +95,7 @@ def test_paths_are_printed_harmlessly(dpbayes: Cli, coin: Path, place: Path) -> 
         ["release", f"{evil}.csv", "--model", "beta-bernoulli"],
         ["report", evil, "--out", evil],
         ["release", f"--{evil}"],
-        ["release", coin, evil],
+        ["release", coin, evil, "--model", "beta-bernoulli"],
         [evil],
     ):
         done = dpbayes(*arguments)
