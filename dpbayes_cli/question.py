@@ -233,6 +233,12 @@ def prepare(spec: ReleaseSpec, location: Location, wish: Wish, ledger: Ledger) -
             with closing(opened_source(spec, location, spec.build_model())) as source:
                 n_records = source.count()
     model, mechanism, plan = price(spec, n_records)
+    if plan.steps[0].rows is not None and not source_of(spec, location).hands_over_records:
+        raise SpecError(
+            f"{spec.mechanism} reads records one by one, and only statistics leave the engine that holds them",
+            where="mechanism",
+            hint="embedded engine only: export the columns to Parquet files, or take a mechanism on statistics",
+        )
     return Question(spec, location, account, model, mechanism, plan, n_records)
 
 

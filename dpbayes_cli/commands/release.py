@@ -50,11 +50,12 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Release a private posterior from DATA (a CSV or Parquet file, a glob, or - for stdin).
+    """Release a private posterior from DATA (a CSV or Parquet file, a glob, - for stdin, or a table's address).
 
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
     dpbayes release data.parquet --spec clinic.yaml --out out/ --json
+    dpbayes release postgresql://ada@db/clinic/patients --model beta-bernoulli --column relapse --eps 1
 
     Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows the
     same release again without a charge and without opening the data.
@@ -87,6 +88,7 @@ def command(
 def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -> Any:
     """Read the spec and find the data; flags override the file, and a path in the file is relative to it."""
     from dpbayes_cli.errors import SpecError
+    from dpbayes_cli.postgres_address import is_address
     from dpbayes_cli.sources.location import locate
     from dpbayes_cli.spec.release_spec import build_spec
 
@@ -100,7 +102,7 @@ def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -
         raise SpecError("no data are named", where="data", hint="dpbayes release DATA, or a key data: in the spec")
     if data is None:
         base = spec_path.parent if spec_path is not None else Path()
-        data = spec.data if spec.data == "-" else str(base / str(spec.data))
+        data = spec.data if spec.data == "-" or is_address(str(spec.data)) else str(base / str(spec.data))
     return spec, locate(str(data))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dpbayes_cli.errors import SourceError
+from dpbayes_cli.postgres_address import PostgresAddress, is_address, parse_table_address
 
 STDIN = "-"
 _COMPRESSED = ".gz"
@@ -61,14 +62,46 @@ class Location:
         return self.paths[0].name.split(".")[0] or None
 
 
+class TableLocation(Location):
+    """A table on a PostgreSQL server; its text is its address, without any option."""
+
+    def __init__(self, address: PostgresAddress) -> None:
+        super().__init__(address.location, ())
+        object.__setattr__(self, "address", address)
+
+    address: PostgresAddress
+
+    @property
+    def identity(self) -> str:
+        """What the ledger records to recognise the same source: the address, which holds no secret."""
+        return self.text
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the data can be read only once."""
+        return False
+
+    @property
+    def format(self) -> str:
+        """``table``."""
+        return "table"
+
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data set that the address implies: that of the table."""
+        return self.address.table
+
+
 def locate(text: str) -> Location:
-    """Find the files that a path, a glob or ``-`` names.
+    """Find the files that a path, a glob or ``-`` names, or the table of a server's address.
 
     Raises:
         SourceError: a remote address, nothing there, a directory, or no permission.
     """
     if text in {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
         return Location(STDIN, ())
+    if is_address(text):
+        return TableLocation(parse_table_address(text))
     if "://" in text:
         raise SourceError("remote sources are not supported", hint="copy the file, or pipe it into '-'")
     if "\0" in text:
