@@ -88,8 +88,8 @@ def command(
 def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -> Any:
     """Read the spec and find the data; flags override the file, and a path in the file is relative to it."""
     from dpbayes_cli.errors import SpecError
-    from dpbayes_cli.postgres_address import is_address
-    from dpbayes_cli.sources.location import locate
+    from dpbayes_cli.question import located
+    from dpbayes_cli.sources.location import is_remote
     from dpbayes_cli.spec.release_spec import build_spec
 
     document: dict[str, Any] = {}
@@ -102,8 +102,8 @@ def _question(data: str | None, spec_path: Path | None, flags: dict[str, Any]) -
         raise SpecError("no data are named", where="data", hint="dpbayes release DATA, or a key data: in the spec")
     if data is None:
         base = spec_path.parent if spec_path is not None else Path()
-        data = spec.data if spec.data == "-" or is_address(str(spec.data)) else str(base / str(spec.data))
-    return spec, locate(str(data))
+        data = spec.data if spec.data == "-" or is_remote(str(spec.data)) else str(base / str(spec.data))
+    return spec, located(spec, str(data))
 
 
 def _assumed(question: Question) -> list[str]:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import ibis
+from ibis.config import Config
 
 from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.errors import SourceError
@@ -45,6 +46,12 @@ _TOO_LARGE = str(((1 << 54) - 1) << 970).rstrip("0")
 _TO_ZERO = str(5**1075).rstrip("0")
 """The digits of the largest number that is rounded to zero, 0.247.. times ten to the -323rd."""
 _MOST_ADDED = 1 << 62
+
+
+class _SparkOptions(Config):  # type: ignore[misc] # a class of Ibis
+    """What Ibis' compiler for Spark asks: what its backend states, whose import takes pandas and more."""
+
+    treat_nan_as_null: bool = False
 
 
 class Statements:
@@ -133,7 +140,7 @@ class Statements:
 
     def _compiled(self, select: Select) -> str:
         if self._dialect == "pyspark":
-            _ = ibis.pyspark  # its compiler asks for options that its backend states
+            ibis.options.pyspark = _SparkOptions()
         rows = ibis.table(self._schema, name=f"stage_{len(self._stages) - 1}")
         return str(ibis.to_sql(select(rows), dialect=self._dialect, pretty=False))
 

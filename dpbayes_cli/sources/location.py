@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,12 @@ from dpbayes_cli.postgres_address import PostgresAddress, is_address, parse_tabl
 
 STDIN = "-"
 _COMPRESSED = ".gz"
+_TABLE = "table:"
+_NAME_OF_TABLE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+){0,2}", re.ASCII)
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+]*:/")
+_ADDRESS = re.compile(
+    r"(?:hdfs|s3a|gs|abfss|file)://(?:[A-Za-z0-9_-]+@)?[A-Za-z0-9_.:-]*/[^@?#\x00-\x20\x7f]*", re.ASCII
+)
 _PARQUET = (".parquet", ".parq", ".pq")
 
 
@@ -90,6 +97,68 @@ class TableLocation(Location):
     def dataset(self) -> str | None:
         """The name of the data set that the address implies: that of the table."""
         return self.address.table
+
+
+class RemoteLocation(Location):
+    """What only Spark can find: files at an address of a file system, or a table that its catalog knows.
+
+    Attributes:
+        table: the name of the table; empty for files.
+    """
+
+    def __init__(self, text: str, table: str = "") -> None:
+        super().__init__(text, ())
+        object.__setattr__(self, "table", table)
+
+    table: str
+
+    @property
+    def identity(self) -> str:
+        """What the ledger records to recognise the same source: the address, which holds no secret."""
+        return self.text
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the data can be read only once."""
+        return False
+
+    @property
+    def format(self) -> str:
+        """``parquet``: Spark reads nothing else here."""
+        return "parquet"
+
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data set that the name of a table implies."""
+        return self.table.split(".")[-1] or None
+
+
+def is_remote(text: str) -> bool:
+    """Return whether a text is meant as an address or the name of a table, and not as a path."""
+    return is_address(text) or text.startswith(_TABLE) or _REMOTE.match(text) is not None
+
+
+def locate_for_spark(text: str) -> Location:
+    """Find what Spark reads: local files, ``table:NAME``, or an address of a file system such as ``s3a://``.
+
+    Raises:
+        SourceError: nothing there, a name that is none, or an address that may hold a secret.
+    """
+    if text.startswith(_TABLE):
+        name = text.removeprefix(_TABLE)
+        if not _NAME_OF_TABLE.fullmatch(name):
+            raise SourceError("the name of a table is of letters, digits and '_', its parts joined by '.'")
+        return RemoteLocation(text, name)
+    if is_address(text):
+        raise SourceError("a table on PostgreSQL is read by its own server", hint="leave --engine out")
+    if _REMOTE.match(text):
+        if not _ADDRESS.fullmatch(text):
+            raise SourceError(
+                "the address of the files is not understood, or may hold a secret; it was not used",
+                hint="SCHEME://PLACE/PATH, without a password: keys belong in the settings of Spark",
+            )
+        return RemoteLocation(text)
+    return locate(text)
 
 
 def locate(text: str) -> Location:

@@ -153,7 +153,9 @@ class Source(ABC):
         """Release what is still open."""
 
 
-def source_for(location: Location, dialect: Dialect, form: str | None, unit: UnitBound | None = None) -> Source:
+def source_for(
+    location: Location, dialect: Dialect, form: str | None, unit: UnitBound | None = None, master: str | None = None
+) -> Source:
     """Return the source that reads a location.
 
     Args:
@@ -161,7 +163,12 @@ def source_for(location: Location, dialect: Dialect, form: str | None, unit: Uni
         dialect: the layout of text files.
         form: ``csv`` or ``parquet``, or None: by the names of the files.
         unit: whose records are bounded; None: each record is a unit of its own.
+        master: where the Spark is that reads them; None: the embedded engine does, or the server of a table.
     """
+    if master is not None:
+        from dpbayes_cli.sources.spark import SparkSource
+
+        return SparkSource(location, master, unit)
     if isinstance(location, TableLocation):
         from dpbayes_cli.sources.postgres import PostgresSource
 

@@ -36,7 +36,8 @@ class ByExpressions(EngineSource):
 
     def _rows(self, query: str) -> Rows:
         with cursor(RuntimeError("failed")) as engine:  # type: ignore[arg-type]
-            return engine.execute(query).fetchall()
+            rows: Rows = engine.execute(query).fetchall()
+        return rows
 
 
 @pytest.mark.parametrize("number", range(len(questions())))

@@ -32,6 +32,19 @@ from tests.sources.tables_of_texts import (
 
 SECRET = "hunter2-in-the-address"
 """No output repeats it."""
+ROWS = """
+model: logistic-regression
+mechanism: gibbs-posterior
+privacy: {epsilon: 3, delta: 1e-6}
+prior: {precision: 4}
+records: 100
+on_invalid: impute:0
+domain:
+  target: {column: y, values: [no, yes], impute: no}
+  norm: 3
+  features:
+    x: {lower: 0, upper: 1, impute: 0}
+"""
 
 
 def fill(server: Server, database: str, rows: Sequence[Sequence[str | None]], table: str = "texts") -> None:
@@ -51,14 +64,14 @@ def source(server: Server, database: str, asked: Asked, table: str = "texts") ->
 
 
 def test_the_server_says_what_the_embedded_reader_says(postgres: Server, database: str, tmp_path: Path) -> None:
-    rows = random_rows(1, 200)
+    rows = random_rows(1, 100)
     fill(postgres, database, rows)
     fill(postgres, database, rows[::-1], "backwards")
     path = written(tmp_path / "rows.parquet", rows)
-    for asked in questions():
+    for i, asked in enumerate(questions()):
         expected = embedded(path, asked)
-        assert answer(source(postgres, database, asked), asked) == expected
-        assert answer(source(postgres, database, asked, "backwards"), asked) == expected
+        for table in ("texts", "backwards")[: 2 if i % 4 == 3 else 1]:
+            assert answer(source(postgres, database, asked, table), asked) == expected
 
 
 def test_a_release_reads_a_table_and_charges_its_account(
@@ -71,26 +84,18 @@ def test_a_release_reads_a_table_and_charges_its_account(
             for i, cell in enumerate(cells):
                 copy.write_row((f"{i // 2:032x}", cell, "2020-01-01"))
     data = f"{postgres.url(database)}/ward.coin"
-    common = ("--model", "beta-bernoulli", "--column", "x", "--ledger", ledger_path, "--json")
-    first = dpbayes(
-        "release", data, *common, "--eps", "1", "--on-invalid", "impute:0", "--mechanism", "ops", "--out", "a"
-    ).json
-    assert first["record_unit"] == "row"
-    assert first["n_records"] == 200
-    assert (
-        dpbayes("release", data, *common, "--eps", "1", "--unit", "id", "--max-contributions", "2", "--out", "b").code
-        == 0
-    )
-    history = dpbayes("budget", "history", "--ledger", ledger_path, "--json").out
-    assert data in history
-    wrong = dpbayes("release", data, *common, "--eps", "1", "--records", "199", "--out", "c")
-    assert wrong.code != 0
-    assert "200 records, but 199" in wrong.err
-    dates = dpbayes(
-        "release", data, "--model", "beta-bernoulli", "--column", "seen", "--ledger", ledger_path, "--eps", "1"
-    )
-    assert dates.code != 0
-    assert "type date cannot be read as text" in dates.err
+
+    def asked(*more: str, column: str = "x") -> Any:
+        common = ("--model", "beta-bernoulli", "--column", column, "--eps", "1", "--ledger", ledger_path, "--json")
+        return dpbayes("release", data, *common, *more)
+
+    assert asked("--on-invalid", "impute:0", "--mechanism", "ops", "--out", "a").code == 0
+    assert asked("--unit", "id", "--max-contributions", "2", "--out", "b").code == 0
+    assert data in dpbayes("budget", "history", "--ledger", ledger_path, "--json").out
+    wrong = asked("--records", "199", "--out", "c")
+    assert (wrong.code, "200 records, but 199" in wrong.err) == (4, True)
+    dates = asked("--out", "d", column="seen")
+    assert (dates.code, "type date cannot be read as text" in dates.err) == (4, True)
 
 
 @pytest.mark.parametrize(
@@ -137,8 +142,8 @@ def test_what_is_read_is_one_snapshot_and_nothing_is_written(postgres: Server, d
 
 def test_no_error_of_the_server_is_shown(postgres: Server, database: str) -> None:
     secret = "cell-of-a-person"
-    postgres.execute(f"CREATE VIEW broken AS SELECT CAST('{secret}' || x AS integer)::text AS level FROM "
-                     "(VALUES ('1')) AS t(x)", database)  # fmt: skip
+    postgres.execute(f"CREATE TABLE cells AS SELECT '{secret}'::text AS cell", database)
+    postgres.execute("CREATE VIEW broken AS SELECT CAST(cell AS integer)::text AS level FROM cells", database)
     asked = questions()[0]
     with closing(source(postgres, database, asked, "broken")) as table:
         table.check(asked.columns, ["level"])
@@ -176,8 +181,13 @@ def test_types_that_have_one_text_form_are_read(postgres: Server, database: str)
     assert counts("b", Column("level", ("false", "true"))) == (1, 1)
     assert counts("d", NumericColumn("d", 0.0, 1.0, 10)) == (2, 1)
     assert counts("n", NumericColumn("n", 0.0, 10.0, 100)) == (2, 35)
-    for name, column in (("d", Column("level", ("1", "2"))), ("r", NumericColumn("r", 0, 1, 2)),
-                         ("j", Column("level", ("1", "2"))), ("d", NumericColumn("d", 0, 9, 9, integers=True))):  # fmt: skip
+    refused: list[tuple[str, Any]] = [
+        ("d", Column("level", ("1", "2"))),
+        ("d", NumericColumn("d", 0, 9, 9, integers=True)),
+        ("r", NumericColumn("r", 0, 1, 2)),
+        ("j", Column("level", ("1", "2"))),
+    ]
+    for name, column in refused:
         with pytest.raises(SourceError, match="text"):
             counts(name, column)
     with pytest.raises(SpecError, match="boolean"):
@@ -187,13 +197,13 @@ def test_types_that_have_one_text_form_are_read(postgres: Server, database: str)
 def test_what_reads_records_is_refused_before_a_charge(
     postgres: Server, database: str, dpbayes: Cli, place: Path, ledger_path: Path
 ) -> None:
-    postgres.execute("CREATE TABLE points (x float8, y float8)", database)
+    postgres.execute("CREATE TABLE points (x float8, y text)", database)
     spec = place / "spec.yaml"
     spec.write_text(ROWS, encoding="ascii")
     done = dpbayes("release", f"{postgres.url(database)}/points", "--spec", spec, "--ledger", ledger_path)
     assert done.code != 0
     assert "embedded engine only" in done.err
-    assert dpbayes("budget", "history", "--ledger", ledger_path, "--json").code != 0, "nothing was charged"
+    assert dpbayes("budget", "history", "--ledger", ledger_path, "--json").json == [], "nothing was charged"
     asked = questions()[0]
     with pytest.raises(SourceError, match="one by one"):
         source(postgres, database, asked).read(CodeReader(asked.columns, DROP, lambda codes: None))
