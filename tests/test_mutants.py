@@ -669,8 +669,8 @@ MUTANTS = {
     ),
     "a number beyond the largest double counts": (
         "sources/expressions.py",
-        "(kept >= _TOO_LARGE)), ibis.null",
-        "(kept > _TOO_LARGE)), ibis.null",
+        "(kept >= TOO_LARGE)), ibis.null",
+        "(kept > TOO_LARGE)), ibis.null",
         "tests/sources/test_postgres.py::test_the_server_says_what_the_embedded_reader_says",
     ),
     "a record with an invalid cell counts as whole": (

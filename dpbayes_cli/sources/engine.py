@@ -14,7 +14,8 @@ from dpbayes_cli.sources.statements import Tally
 from dpbayes_cli.statistic import Statistic, Statistics, released_values
 
 if TYPE_CHECKING:
-    from dpbayes_cli.sources.expressions import Dialect, Statements
+    from dpbayes_cli.sources.cell_expressions import Dialect
+    from dpbayes_cli.sources.expressions import Statements
 
 Rows = list[tuple[Any, ...]]
 Kind = Literal["text", "integer", "decimal", "double", "boolean"]

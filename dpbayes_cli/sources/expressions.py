@@ -3,15 +3,12 @@
 The same cells mean the same codes as in ``statements``, whose SQL for the embedded engine is tuned by hand and needs no
 Ibis: its import takes 0.6 s, more than a whole release of a small file, and is paid only where an engine is named.
 
-Expressions are compiled in stages, each a query of the one before, so that what is used twice is computed once. No
-pattern holds a backslash, and none ends at the end of a text: there engines differ, so that a mark ends every text.
+Expressions are compiled in stages, each a query of the one before, so that what is used twice is computed once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, Literal
 
 import ibis
 from ibis.config import Config
@@ -19,32 +16,35 @@ from ibis.config import Config
 from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.errors import SourceError
 from dpbayes_cli.grammar import BLANKS, normal_cell
+from dpbayes_cli.sources.cell_expressions import (
+    END,
+    LONGEST_PLAIN,
+    NUMBER,
+    PLAIN,
+    SIGNIFICANT,
+    TO_ZERO,
+    TOO_LARGE,
+    WHOLE,
+    Dialect,
+    Expression,
+    cast_text,
+    double,
+    function,
+    grid_code,
+    normal_text,
+    sha256_text,
+)
 from dpbayes_cli.sources.contributions import OUT_OF_BOUNDS, UnitBound
 from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.source import impute_code
 from dpbayes_cli.sources.statements import Monomial
 from dpbayes_cli.statistic import TableCounts
 
-Dialect = Literal["duckdb", "postgres", "pyspark"]
-Expression = Any
-"""An expression of Ibis, whose own types are not checked here."""
 Select = Callable[[Expression], Expression]
 
 EVERY_RECORD = -1
 """The key under which ``keys_query`` counts each record."""
 
-_END = "|"
-_WHOLE = "^[+-]?[0-9]+([.]0*)?[|]$"
-_NUMBER = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[|]$"
-_PLAIN = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)[|]$"
-_LONGEST_PLAIN = 300
-"""A number without exponent of so many characters is neither too large for a double nor rounded to zero."""
-_SIGNIFICANT = 800
-"""So many digits, and whether any follow, decide how a decimal number is rounded to a double: 767 are enough."""
-_TOO_LARGE = str(((1 << 54) - 1) << 970).rstrip("0")
-"""The digits of the least number that is rounded beyond the largest double, 0.179.. times ten to the 309th."""
-_TO_ZERO = str(5**1075).rstrip("0")
-"""The digits of the largest number that is rounded to zero, 0.247.. times ten to the -323rd."""
 _MOST_ADDED = 1 << 62
 
 
@@ -176,7 +176,7 @@ class Statements:
 
     def _trim(self) -> None:
         """Add the stage of the texts without blanks around them."""
-        trim = _function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
+        trim = function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
 
         def select(rows: Expression) -> Expression:
             return rows.select(**{name: trim(rows[name], BLANKS) for name in self._schema})
@@ -193,18 +193,16 @@ class Statements:
                 text = rows[f"text_{i}"]
                 if isinstance(column, Column):  # most records need no pattern: 6 s in place of 14 s for 3 million
                     usual = [normal_cell(level) for level in column.levels]
-                    text = ibis.cases((text.isin(usual), text), else_=_normal(text))
+                    text = ibis.cases((text.isin(usual), text), else_=normal_text(text))
                 found[f"text_{i}"] = text
                 if numeric[i]:
                     whole = isinstance(column, NumericColumn) and column.integers
-                    short = text.length() <= _LONGEST_PLAIN
-                    plain = short & (text + _END).re_search(_WHOLE if whole else _PLAIN)
-                    any_number = (text.length() <= LONGEST_RECORD) & (text + _END).re_search(
-                        _WHOLE if whole else _NUMBER
-                    )
+                    short = text.length() <= LONGEST_PLAIN
+                    plain = short & (text + END).re_search(WHOLE if whole else PLAIN)
+                    any_number = (text.length() <= LONGEST_RECORD) & (text + END).re_search(WHOLE if whole else NUMBER)
                     found[f"shape_{i}"] = ibis.cases((plain, 1), (any_number, 2)).cast("int64")
             if self._bound is not None:
-                found["unit"] = ibis.coalesce(_normal(rows.owner), "")
+                found["unit"] = ibis.coalesce(normal_text(rows.owner), "")
             return rows.select(**found)
 
         schema = {f"text_{i}": "string" for i in range(len(self._columns))}
@@ -224,7 +222,7 @@ class Statements:
                 digits = mantissa.re_replace("[.]", "")
                 stripped = digits.re_replace("^0+", "")
                 scale = text.re_replace("^[^eE]*[eE]?[+]?", "")
-                shift = _cast(self._dialect, ibis.cases((scale != "", scale), else_="0"), "int64")
+                shift = cast_text(self._dialect, ibis.cases((scale != "", scale), else_="0"), "int64")
                 point = mantissa.re_replace("[.].*", "").length() - digits.length() + stripped.length()
                 unusual = rows[f"shape_{i}"] == 2
                 found[f"digits_{i}"] = ibis.cases((unusual, stripped))
@@ -245,17 +243,17 @@ class Statements:
             found = {}
             for i in shaped:
                 digits, point, text = rows[f"digits_{i}"], rows[f"point_{i}"], rows[f"text_{i}"]
-                rest = digits.substr(_SIGNIFICANT)
+                rest = digits.substr(SIGNIFICANT)
                 sticky = ibis.cases((rest.re_search("[1-9]"), "1"), else_="")
-                kept = (digits.substr(0, _SIGNIFICANT) + sticky).re_replace("0+$", "")
+                kept = (digits.substr(0, SIGNIFICANT) + sticky).re_replace("0+$", "")
                 sign = ibis.cases((text.startswith("-"), "-"), else_="")
                 written = sign + "0." + kept + "e" + point.cast("string")
                 found[f"number_{i}"] = ibis.cases(
-                    (rows[f"shape_{i}"] == 1, _cast(self._dialect, text, "float64")),
-                    (digits == "", _double(0.0)),
-                    ((point > 309) | ((point == 309) & (kept >= _TOO_LARGE)), ibis.null("float64")),
-                    ((point < -323) | ((point == -323) & (kept <= _TO_ZERO)), _double(0.0)),
-                    (rows[f"shape_{i}"] == 2, _cast(self._dialect, written, "float64")),
+                    (rows[f"shape_{i}"] == 1, cast_text(self._dialect, text, "float64")),
+                    (digits == "", double(0.0)),
+                    ((point > 309) | ((point == 309) & (kept >= TOO_LARGE)), ibis.null("float64")),
+                    ((point < -323) | ((point == -323) & (kept <= TO_ZERO)), double(0.0)),
+                    (rows[f"shape_{i}"] == 2, cast_text(self._dialect, written, "float64")),
                 )
             others = [name for name in self._schema if name.startswith("text_") and name[5:] not in shaped]
             return rows.select(*others, **found, **({"unit": rows.unit} if self._bound is not None else {}))
@@ -271,10 +269,10 @@ class Statements:
             codes = {}
             for i, column in enumerate(self._columns):
                 if isinstance(column, NumericColumn):
-                    code = _grid_code(rows[f"number_{i}"], column)
+                    code = grid_code(rows[f"number_{i}"], column)
                 elif isinstance(column, CutColumn):
                     number = rows[f"number_{i}"]
-                    arms = [(number < _double(cut), code) for code, cut in enumerate(column.cuts)]
+                    arms = [(number < double(cut), code) for code, cut in enumerate(column.cuts)]
                     code = ibis.cases((number.isnull(), ibis.null("int64")), *arms, else_=len(column.cuts))
                 else:
                     arms = [(normal_cell(level), code) for code, level in enumerate(column.levels)]
@@ -306,7 +304,7 @@ class Statements:
 
         def drawn(rows: Expression) -> Expression:
             text = ibis.literal(f"{bound.key},") + rows.twin.cast("string") + "," + rows.item
-            return rows.mutate(ticket=_sha256(self._dialect, text))
+            return rows.mutate(ticket=sha256_text(self._dialect, text))
 
         def ranked(rows: Expression) -> Expression:
             own = ibis.window(group_by=[rows.unit], order_by=[rows.ticket])
@@ -321,67 +319,3 @@ class Statements:
 
 def _code(rows: Expression, column: int) -> Expression:
     return rows[f"code_{column}"]
-
-
-def _normal(text: Expression) -> Expression:
-    """Return the normal form of a trimmed text; see ``grammar.normal_cell``."""
-    digits = text.re_replace("[.].*", "").re_replace("^[+-]?0*", "")
-    whole = ibis.cases((text.startswith("-"), "-"), else_="") + ibis.cases((digits != "", digits), else_="0")
-    is_whole = (text.length() <= LONGEST_RECORD) & (text + _END).re_search(_WHOLE)
-    unusual = ibis.or_(text.contains("."), *(text.startswith(mark) for mark in ("+", "-", "0")))
-    return ibis.cases((unusual & is_whole, whole), else_=text)
-
-
-def _grid_code(number: Expression, column: NumericColumn) -> Expression:
-    """Return the code of a number, in the IEEE operations of ``NumericColumn.code``.
-
-    A number next to the lower bound is not divided: some engines end with an error where a quotient is rounded to zero.
-    """
-    lower, upper = _double(column.lower), _double(column.upper)
-    above = number - lower
-    nearest = (above / _double(column.step) + _double(0.5)).floor().cast("int64")
-    code = ibis.cases(
-        (number.isnull(), ibis.null("int64")),
-        (number <= lower, 0),  # before a difference that could be too large
-        (number >= upper, _nearest_of(column, column.upper)),
-        (above < _double(column.step * 2.0**-60), 0),
-        (nearest > column.steps, column.steps),
-        else_=nearest,
-    )
-    if column.outside == "clamp":
-        return code
-    return ibis.cases((number.isnull(), ibis.null("int64")), (number.between(lower, upper), code), else_=OUT_OF_BOUNDS)
-
-
-def _nearest_of(column: NumericColumn, number: float) -> int:
-    code = column.code(number)
-    if code is None:
-        raise ValueError("a bound is in bounds")
-    return code
-
-
-def _double(number: float) -> Expression:
-    return ibis.literal(repr(number)).cast("float64")
-
-
-def _cast(dialect: Dialect, text: Expression, kind: str) -> Expression:
-    """Return a number from its text, which is one wherever it is looked at."""
-    return text.cast(kind) if dialect == "postgres" else text.try_cast(kind)
-
-
-def _sha256(dialect: Dialect, text: Expression) -> Expression:
-    """Return the hexadecimal digits of the hash of a text's bytes in UTF-8."""
-    if dialect != "postgres":
-        return text.hexdigest("sha256")
-    digest = _function("sha256", ("binary",), "binary")(
-        _function("convert_to", ("string",) * 2, "binary")(text, "UTF8")
-    )
-    return _function("encode", ("binary", "string"), "string")(digest, "hex")
-
-
-@lru_cache
-def _function(name: str, arguments: tuple[str, ...], result: str) -> Any:
-    """Return a function of the engine by its name."""
-    one, two = (lambda first: None), (lambda first, second: None)
-    kind = ibis.udf.scalar.builtin
-    return kind(one if len(arguments) == 1 else two, name=name, signature=(arguments, result))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import psycopg
 
 _CONNECTING = 10
+_CANCELLING = 5.0
 _LONGEST = "12h"
 """After so long the server ends a statement, whose connection may be lost."""
 _SESSION = """
@@ -64,8 +65,14 @@ class PostgresSource(EngineSource):
         return f"SELECT {', '.join(texts)} FROM {self._table}"
 
     def _rows(self, query: str) -> Rows:
+        connection = self._connected()
         with _discarding(unreadable()):
-            return list(self._connected().execute(query).fetchall())
+            try:
+                return list(connection.execute(query).fetchall())
+            except BaseException:
+                with suppress(_driver().Error):  # where this side stops waiting, the server stops working
+                    connection.cancel_safe(timeout=_CANCELLING)
+                raise
 
     @property
     def _table(self) -> str:
