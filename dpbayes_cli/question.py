@@ -24,7 +24,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import check_serves, mechanism_type
 from dpbayes_cli.request import Request
 from dpbayes_cli.sources.contributions import UnitBound
-from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.location import Location, locate, locate_for_spark
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, impute_code, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
@@ -236,6 +236,12 @@ def prepare(spec: ReleaseSpec, location: Location, wish: Wish, ledger: Ledger) -
             with closing(opened_source(spec, location, spec.build_model())) as source:
                 n_records = source.count()
     model, mechanism, plan = price(spec, n_records)
+    if plan.steps[0].rows is not None and not source_of(spec, location).hands_over_records:
+        raise SpecError(
+            f"{spec.mechanism} reads records one by one, and only statistics leave the engine that holds them",
+            where="mechanism",
+            hint="embedded engine only: export the columns to Parquet files, or take a mechanism on statistics",
+        )
     return Question(spec, location, account, model, mechanism, plan, n_records)
 
 
@@ -283,7 +289,17 @@ def source_of(spec: ReleaseSpec, location: Location) -> Source:
     dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
     unit = spec.privacy.unit
     bound = None if unit is None else UnitBound(unit.column, unit.max_contributions)
-    return source_for(location, dialect, layout.format, bound)
+    master = layout.master if layout.engine == "spark" else None
+    return source_for(location, dialect, layout.format, bound, master)
+
+
+def located(spec: ReleaseSpec, *texts: str) -> Location:
+    """Find the data that texts name together, for the engine of a spec.
+
+    Raises:
+        SourceError: there are none, or they cannot be read.
+    """
+    return locate_for_spark(*texts) if spec.source.engine == "spark" else locate(*texts)
 
 
 def opened_source(spec: ReleaseSpec, location: Location, model: Model) -> Source:

@@ -667,6 +667,48 @@ MUTANTS = {
         "|| ',1,' || item)",
         "tests/sources/test_contributions.py::test_every_record_of_a_unit_is_kept_as_often",
     ),
+    "a record too many of each unit, where an engine keeps them": (
+        "sources/expressions.py",
+        'rows["rank"] < bound.most',
+        'rows["rank"] <= bound.most',
+        "tests/sources/test_expressions.py::test_expressions_say_what_the_embedded_reader_says",
+    ),
+    "equal records with one lot, where an engine keeps them": (
+        "sources/expressions.py",
+        'rows.twin.cast("string") + "," + rows.item',
+        'ibis.literal("0,") + rows.item',
+        "tests/sources/test_expressions.py::test_expressions_say_what_the_embedded_reader_says",
+    ),
+    "a number beyond the largest double counts": (
+        "sources/expressions.py",
+        "(kept >= TOO_LARGE)), ibis.null",
+        "(kept > TOO_LARGE)), ibis.null",
+        "tests/sources/test_postgres.py::test_the_server_says_what_the_embedded_reader_says",
+    ),
+    "a record with an invalid cell counts as whole": (
+        "sources/expressions.py",
+        "if whole_records else key + first",
+        "if not whole_records else key + first",
+        "tests/sources/test_expressions.py::test_expressions_say_what_the_embedded_reader_says",
+    ),
+    "texts compare as their column does, not by bytes": (
+        "sources/postgres.py",
+        """AS text) COLLATE "C" AS""",
+        "AS text) AS",
+        "tests/sources/test_postgres.py::test_the_server_says_what_the_embedded_reader_says",
+    ),
+    "each statement with a snapshot of its own": (
+        "sources/postgres.py",
+        "REPEATABLE READ READ ONLY",
+        "READ COMMITTED READ ONLY",
+        "tests/sources/test_postgres.py::test_what_is_read_is_one_snapshot_and_nothing_is_written",
+    ),
+    "a number out of bounds is told from none by luck": (
+        "sources/contributions.py",
+        "CASE WHEN {clamped} IS NULL THEN '' ELSE '{OUT_OF_BOUNDS}' END",
+        "''",
+        "tests/sources/test_contributions.py::test_what_is_dropped_is_another_record_than_what_is_imputed",
+    ),
     "metropolis in place of barker": (
         "barker_walk.py",
         "return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]",

@@ -101,6 +101,8 @@ QUESTION: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "source.delimiter": (("--delimiter",), {"metavar": "CHAR", "help": "Field delimiter of text files [,]."}),
     "source.quote": (("--quote",), {"metavar": "CHAR", "help": 'Quote of text files ["].'}),
     "source.columns": (("--columns",), {"metavar": "A,B,C", "help": "Names of the columns, with --no-header."}),
+    "source.engine": (("--engine",), {"metavar": "NAME", "help": "What reads the data: duckdb [default] or spark."}),
+    "source.master": (("--master",), {"metavar": "URL", "help": "With spark: where it runs [local[*]]."}),
     "inference.method": (("--inference",), {"metavar": "METHOD", "help": "noise-aware [default], chain or naive."}),
     "inference.sweeps": (
         ("--chain-sweeps",),

@@ -52,11 +52,12 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Release a private posterior from DATA (CSV or Parquet files, globs, or - for stdin): one data set together.
+    """Release a private posterior from DATA: files and globs (one data set together), -, or a table's address.
 
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
     dpbayes release data.parquet --spec clinic.yaml --out out/ --json
+    dpbayes release postgresql://ada@db/clinic/patients --model beta-bernoulli --column relapse --eps 1
 
     Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows the
     same release again without a charge and without opening the data.
@@ -91,7 +92,8 @@ def command(
 def _question(data: tuple[str, ...], spec_path: Path | None, flags: dict[str, Any]) -> Any:
     """Read the spec and find the data; flags override the file, and a path in the file is relative to it."""
     from dpbayes_cli.errors import SpecError
-    from dpbayes_cli.sources.location import locate
+    from dpbayes_cli.question import located
+    from dpbayes_cli.sources.location import is_remote
     from dpbayes_cli.spec.release_spec import build_spec
 
     document: dict[str, Any] = {}
@@ -105,8 +107,8 @@ def _question(data: tuple[str, ...], spec_path: Path | None, flags: dict[str, An
     if not data:
         base = spec_path.parent if spec_path is not None else Path()
         named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
-        data = tuple(name if name == "-" else str(base / name) for name in named)
-    return spec, locate(*data)
+        data = tuple(name if name == "-" or is_remote(name) else str(base / name) for name in named)
+    return spec, located(spec, *data)
 
 
 def _assumed(question: Question) -> list[str]:

@@ -46,9 +46,9 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
     price(spec, spec.records or _NOMINAL)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     if against is not None:
-        from dpbayes_cli.sources.location import locate
+        from dpbayes_cli.question import located
 
-        result["NOT PRIVATE"] = count_valid(spec, locate(against))
+        result["NOT PRIVATE"] = count_valid(spec, located(spec, against))
     if as_json:
         emit_json(result)
         return

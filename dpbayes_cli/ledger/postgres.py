@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.postgres_address import PostgresAddress
 from dpbayes_cli.ledger.storage import Storage, Transaction
+from dpbayes_cli.postgres_address import PostgresAddress
 
 if TYPE_CHECKING:
     import psycopg

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.duck import fetch
 from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
 from dpbayes_cli.sources.records import literal
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     import duckdb
 
     from dpbayes_cli.columns import AnyColumn
+
+OUT_OF_BOUNDS = -1
+"""The code, before imputation, of a number that is out of bounds where such are dropped: nothing stands for it."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +93,9 @@ class BoundedReader:
         if cells.unit is None:
             raise TypeError("the source does not say whose a record is")
         texts = ", ".join(f"{text} AS {name}" for text, name in zip(cells.texts, names, strict=True))
-        codes = (any_code_expression(name, column) for name, column in zip(names, self.columns, strict=True))
+        codes = (_told_apart(name, column) for name, column in zip(names, self.columns, strict=True))
         # the number of codes is fixed, and the unit comes last: no two pairs of a unit and codes have one text
-        item = "".join(f"coalesce(CAST({code} AS VARCHAR), '') || ',' || " for code in codes) + "unit"
+        item = "".join(f"{code} || ',' || " for code in codes) + "unit"
         rows = f"SELECT {texts}, {unit_expression(cells.unit)} AS unit FROM {cells.relation}"
         ours = f" WHERE hash(unit) % {self._parts} = {self._part}" if self._parts > 1 else ""
         items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows}){ours}"
@@ -104,6 +108,18 @@ class BoundedReader:
         drawn = f"unnest(arg_min({record}, {ticket}, {most}))" if most > 1 else f"arg_min({record}, {ticket})"
         chosen = f"SELECT {drawn} AS one FROM ({twins}) GROUP BY unit"
         return f"(SELECT {', '.join(f'one.{name} AS {name}' for name in names)} FROM ({chosen}))"
+
+
+def _told_apart(cell: str, column: AnyColumn) -> str:
+    """Return the expression of a code as text, empty where the cell is invalid.
+
+    A number that is dropped because it is out of bounds is another than one that is none: something may stand for that.
+    """
+    code = f"CAST({any_code_expression(cell, column)} AS VARCHAR)"
+    if not isinstance(column, NumericColumn) or column.outside == "clamp":
+        return f"coalesce({code}, '')"
+    clamped = any_code_expression(cell, replace(column, outside="clamp"))
+    return f"coalesce({code}, CASE WHEN {clamped} IS NULL THEN '' ELSE '{OUT_OF_BOUNDS}' END)"
 
 
 class UnitCounter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -13,9 +14,16 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from dpbayes_cli.errors import SourceError
+from dpbayes_cli.postgres_address import PostgresAddress, is_address, parse_table_address
 
 STDIN = "-"
 _COMPRESSED = ".gz"
+_TABLE = "table:"
+_NAME_OF_TABLE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+){0,2}", re.ASCII)
+_REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+]*:/")
+_ADDRESS = re.compile(
+    r"(?:hdfs|s3a|gs|abfss|file)://(?:[A-Za-z0-9_-]+@)?[A-Za-z0-9_.:-]*/[^@?#\x00-\x20\x7f]*", re.ASCII
+)
 _PARQUET = (".parquet", ".parq", ".pq")
 
 
@@ -67,6 +75,101 @@ class Location:
         return self.paths[0].name.split(".")[0] or None
 
 
+class TableLocation(Location):
+    """A table on a PostgreSQL server; its text is its address, without any option."""
+
+    def __init__(self, address: PostgresAddress) -> None:
+        super().__init__(address.location, ())
+        object.__setattr__(self, "address", address)
+
+    address: PostgresAddress
+
+    @property
+    def identity(self) -> str:
+        """What the ledger records to recognise the same source: the address, which holds no secret."""
+        return self.text
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the data can be read only once."""
+        return False
+
+    @property
+    def format(self) -> str:
+        """``table``."""
+        return "table"
+
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data set that the address implies: that of the table."""
+        return self.address.table
+
+
+class RemoteLocation(Location):
+    """What only Spark can find: files at an address of a file system, or a table that its catalog knows.
+
+    Attributes:
+        table: the name of the table; empty for files.
+    """
+
+    def __init__(self, text: str, table: str = "") -> None:
+        super().__init__(text, ())
+        object.__setattr__(self, "table", table)
+
+    table: str
+
+    @property
+    def identity(self) -> str:
+        """What the ledger records to recognise the same source: the address, which holds no secret."""
+        return self.text
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the data can be read only once."""
+        return False
+
+    @property
+    def format(self) -> str:
+        """``parquet``: Spark reads nothing else here."""
+        return "parquet"
+
+    @property
+    def dataset(self) -> str | None:
+        """The name of the data set that the name of a table implies."""
+        return self.table.split(".")[-1] or None
+
+
+def is_remote(text: str) -> bool:
+    """Return whether a text is meant as an address or the name of a table, and not as a path."""
+    return is_address(text) or text.startswith(_TABLE) or _REMOTE.match(text) is not None
+
+
+def locate_for_spark(*texts: str) -> Location:
+    """Find what Spark reads: local files, ``table:NAME``, or an address of a file system such as ``s3a://``.
+
+    Raises:
+        SourceError: nothing there, a name that is none, or an address that may hold a secret.
+    """
+    if len(texts) != 1:
+        return locate(*texts)
+    (text,) = texts
+    if text.startswith(_TABLE):
+        name = text.removeprefix(_TABLE)
+        if not _NAME_OF_TABLE.fullmatch(name):
+            raise SourceError("the name of a table is of letters, digits and '_', its parts joined by '.'")
+        return RemoteLocation(text, name)
+    if is_address(text):
+        raise SourceError("a table on PostgreSQL is read by its own server", hint="leave --engine out")
+    if _REMOTE.match(text):
+        if not _ADDRESS.fullmatch(text):
+            raise SourceError(
+                "the address of the files is not understood, or may hold a secret; it was not used",
+                hint="SCHEME://PLACE/PATH, without a password: keys belong in the settings of Spark",
+            )
+        return RemoteLocation(text)
+    return locate(text)
+
+
 def locate(*texts: str) -> Location:
     """Find the files that paths and globs name together, or standard input.
 
@@ -83,18 +186,22 @@ def locate(*texts: str) -> Location:
     found = [_located(text) for text in texts]
     if any(part.is_stream for part in found):
         raise SourceError("several files are named, and one of them is a pipe", hint="name regular files")
+    if not all(part.paths for part in found):
+        raise SourceError("only files are one data set together", hint="name one table, or several files")
     paths = _distinct(sorted({path for part in found for path in part.paths}))
     return Location(" ".join(texts), paths, pattern=True)
 
 
 def _located(text: str) -> Location:
-    """Find the files that a path, a glob or ``-`` names.
+    """Find the files that a path, a glob or ``-`` names, or the table of a server's address.
 
     Raises:
         SourceError: a remote address, nothing there, a directory, or no permission.
     """
     if text in {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
         return Location(STDIN, ())
+    if is_address(text):
+        return TableLocation(parse_table_address(text))
     if "://" in text:
         raise SourceError("remote sources are not supported", hint="copy the file, or pipe it into '-'")
     if "\0" in text:

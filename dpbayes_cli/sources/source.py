@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
-from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.location import Location, TableLocation
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.statistic import Statistic, Statistics
 
@@ -89,6 +89,11 @@ class Source(ABC):
         """Whether the records can be read only once."""
 
     @property
+    def hands_over_records(self) -> bool:
+        """Whether records can be read one by one; see ``scan``."""
+        return True
+
+    @property
     @abstractmethod
     def record_unit(self) -> str:
         """What one record is, for the report: a physical line, a parsed record, a row."""
@@ -107,9 +112,9 @@ class Source(ABC):
         """
 
     @property
-    @abstractmethod
     def parts(self) -> int:
         """How many parts of the units are read one after the other, so that each fits into memory."""
+        return 1
 
     @abstractmethod
     def count_records(self) -> int | None:
@@ -161,7 +166,9 @@ class Source(ABC):
         """Release what is still open."""
 
 
-def source_for(location: Location, dialect: Dialect, form: str | None, unit: UnitBound | None = None) -> Source:
+def source_for(
+    location: Location, dialect: Dialect, form: str | None, unit: UnitBound | None = None, master: str | None = None
+) -> Source:
     """Return the source that reads a location.
 
     Args:
@@ -169,7 +176,16 @@ def source_for(location: Location, dialect: Dialect, form: str | None, unit: Uni
         dialect: the layout of text files.
         form: ``csv`` or ``parquet``, or None: by the names of the files.
         unit: whose records are bounded; None: each record is a unit of its own.
+        master: where the Spark is that reads them; None: the embedded engine does, or the server of a table.
     """
+    if master is not None:
+        from dpbayes_cli.sources.spark import SparkSource
+
+        return SparkSource(location, master, unit)
+    if isinstance(location, TableLocation):
+        from dpbayes_cli.sources.postgres import PostgresSource
+
+        return PostgresSource(location.address, unit)
     if (form or location.format) == "parquet":
         from dpbayes_cli.sources.parquet import ParquetSource
 

@@ -267,6 +267,11 @@ class Tally:
         self._monomials = sorted(wanted - {()}) if self._numbers else []
 
     @property
+    def monomials(self) -> Sequence[Monomial]:
+        """The products of codes whose sums are read, by the places of their factors; none where codes are counted."""
+        return self._monomials if self._numbers and self._histogram is None else []
+
+    @property
     def columns(self) -> Sequence[AnyColumn]:
         """What is read: on the grid of the histogram, where the statistic is one."""
         return self._columns if self._histogram is None else (self._histogram,)
@@ -293,7 +298,7 @@ class Tally:
             return
         for records, valid, *sums in rows:
             self._counts.update({"records": records, (): valid})
-            self._counts.update({m: int(total) for m, total in zip(self._monomials, sums, strict=True)})
+            self._counts.update({m: int(total or 0) for m, total in zip(self._monomials, sums, strict=True)})
 
     @property
     def records(self) -> int:

@@ -28,11 +28,14 @@ from dpbayes_cli.spec.question_sections import PrivacySection, SamplingSection
 from dpbayes_cli.spec.sections import convert_section
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_MASTER = re.compile(r"local(?:\[(?:\*|[0-9]{1,4})\])?|yarn|spark://[\w.:,-]+|k8s://https?://[\w.:-]+", re.ASCII)
 _IMPUTE = "impute:"
 _FREE = ("prior", "inference")
 """Sections that change what is made of the privatized statistics, not what is asked of the data."""
 _OUTSIDE = ("data", "dataset", "records")
 """Keys that say where the data are, whose they are and how many there should be: not what is asked of them."""
+
+_READ_BY = ("engine", "master")
 
 
 def check_name(name: str) -> None:
@@ -80,7 +83,16 @@ class SourceSection(Section, frozen=True, kw_only=True):
         bool, Meta(description="quoted texts may span lines; neighbours are then parsed records")
     ] = False
 
+    engine: Annotated[
+        Literal["duckdb", "spark"], Meta(description="what reads the data: the embedded DuckDB, or Spark")
+    ] = "duckdb"
+    master: Annotated[str, Meta(description="with spark: where it runs")] = "local[*]"
+
     def __post_init__(self) -> None:
+        if not _MASTER.fullmatch(self.master):
+            raise ValueError(
+                "master is none that is known: local[N], spark://HOST:PORT, yarn or k8s://https://HOST:PORT"
+            )
         for name in ("delimiter", "quote"):
             mark = getattr(self, name)
             if mark in {"\\t", "tab"}:
@@ -159,14 +171,13 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
     @property
     def request(self) -> dict[str, Any]:
         """The canonical request: what was asked for, without what was left at its default, and without paths."""
-        stated = _without_defaults(self)
-        return {key: value for key, value in stated.items() if key not in _OUTSIDE}
+        return _as_asked(_without_defaults(self))
 
     @property
     def stated_in_full(self) -> dict[str, Any]:
         """The request with every default written out, as a bundle keeps it."""
-        full: dict[str, Any] = msgspec.to_builtins(self)
-        return {key: value for key, value in full.items() if key not in _OUTSIDE and value is not None}
+        full = _as_asked(msgspec.to_builtins(self))
+        return {key: value for key, value in full.items() if value is not None}
 
     @property
     def question_digest(self) -> str:
@@ -179,6 +190,13 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
     def request_digest(self) -> str:
         """The digest of the whole canonical request."""
         return digest("request", canonical_json(self.request))
+
+
+def _as_asked(stated: dict[str, Any]) -> dict[str, Any]:
+    """Return what is stated without where the data are, and what reads them: every engine gives the same integers."""
+    asked = {key: value for key, value in stated.items() if key not in _OUTSIDE}
+    layout = {key: value for key, value in asked.pop("source", {}).items() if key not in _READ_BY}
+    return {**asked, "source": layout} if layout else asked
 
 
 def _without_defaults(section: Section) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import pytest
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.place import storage_at
-from dpbayes_cli.ledger.postgres_address import PostgresAddress, parse_address
 from dpbayes_cli.ledger.sqlite import default_path
+from dpbayes_cli.postgres_address import PostgresAddress, parse_address
 from tests.conftest import Cli
 
 SECRET = "hunter2"

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpbayes_cli.columns import Column, RecordPolicy
+from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import source_for
-from dpbayes_cli.statistic import CountAt, Statistic, TableCounts, Witness
+from dpbayes_cli.statistic import CountAt, ProductOf, Statistic, TableCounts, Witness
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE, contributions=3)
 LEVELS = ("a", "b", "c")
@@ -116,6 +116,21 @@ def test_units_are_read_part_by_part_where_there_are_many(
     source.check([COLUMN], ["kind"])
     assert source.parts > 3
     assert counted(where, 2) == whole
+
+
+def test_what_is_dropped_is_another_record_than_what_is_imputed(place: Path) -> None:
+    column = NumericColumn("kind", 0.0, 10.0, 10, outside="drop", impute="3")
+    valid = Statistic(("valid",), (ProductOf(()),), 1, Witness(("1",), None), 1)
+    rows = [(f"u{i}", cell) for i in range(40) for cell in ("99", "none")]
+    found = set()
+    for i, order in enumerate((rows, rows[::-1])):
+        where = written(place / f"{i}.csv", order)
+        source = source_for(locate(where), Dialect(), None, UnitBound("who", 1, KEY))
+        source.check([column], ["kind"])
+        found.add(source.statistics(valid, POLICY).values)
+    assert len(found) == 1, "a choice between them is by lot, and not by their order"
+    assert found != {(0,), (40,)}
+    assert 5 < found.pop()[0] < 35
 
 
 def test_tables_are_of_the_same_records(place: Path) -> None:

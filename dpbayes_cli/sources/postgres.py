@@ -1,0 +1,127 @@
+"""A table in PostgreSQL, read by its server: one snapshot, read only, and integers alone come back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.errors import SourceError
+from dpbayes_cli.postgres_address import PostgresAddress
+from dpbayes_cli.sources.contributions import UnitBound
+from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
+from dpbayes_cli.sources.source import unreadable
+
+if TYPE_CHECKING:
+    import psycopg
+
+_CONNECTING = 10
+_CANCELLING = 5.0
+_LONGEST = "12h"
+"""After so long the server ends a statement, whose connection may be lost."""
+_SESSION = """
+SELECT set_config('search_path', 'pg_catalog, pg_temp', false), set_config('statement_timeout', %s, false),
+  set_config('standard_conforming_strings', 'on', false), set_config('extra_float_digits', '1', false),
+  set_config('idle_in_transaction_session_timeout', '0', false)
+"""
+_KINDS: dict[str, Kind] = {
+    "bool": "boolean", "int2": "integer", "int4": "integer", "int8": "integer", "numeric": "decimal",
+    "float8": "double", "text": "text", "varchar": "text", "bpchar": "text", "uuid": "text", "name": "text",
+}  # fmt: skip
+
+
+class PostgresSource(EngineSource):
+    """A table or a view; a record is a row of one snapshot, which lasts from the check to the end."""
+
+    dialect = "postgres"
+
+    def __init__(self, address: PostgresAddress, unit: UnitBound | None = None) -> None:
+        super().__init__(unit)
+        self._address = address
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def close(self) -> None:
+        """End the snapshot."""
+        if self._connection is not None:
+            with suppress(_driver().Error):
+                self._connection.close()
+
+    def _kinds(self) -> Mapping[str, Kind | str]:
+        connection = self._connected()
+        with _discarding(SourceError(f"there is no table {self._address.location!r} that this user may read")):
+            cursor = connection.execute(f"SELECT * FROM {self._table} LIMIT 0")
+            columns = [(column.name, column.type_code) for column in cursor.description or ()]
+            query = "SELECT oid::bigint, typname::text, typtype = 'e' FROM pg_type WHERE oid = ANY(%s)"
+            types = {row[0]: row for row in connection.execute(query, [[oid for _, oid in columns]])}
+        kinds: dict[str, Kind | str] = {}
+        for name, oid in columns:
+            _, kind, is_enum = types[oid]
+            kinds[name] = "text" if is_enum else _KINDS.get(kind, kind)
+        return kinds
+
+    def _relation(self, named: Mapping[str, str]) -> str:
+        texts = (f'CAST({_quoted(name)} AS text) COLLATE "C" AS {new}' for new, name in named.items())
+        return f"SELECT {', '.join(texts)} FROM {self._table}"
+
+    def _rows(self, query: str) -> Rows:
+        connection = self._connected()
+        with _discarding(unreadable()):
+            try:
+                return list(connection.execute(query).fetchall())
+            except BaseException:
+                with suppress(_driver().Error):  # where this side stops waiting, the server stops working
+                    connection.cancel_safe(timeout=_CANCELLING)
+                raise
+
+    @property
+    def _table(self) -> str:
+        return f"{_quoted(self._address.schema)}.{_quoted(self._address.table)}"
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        """Connect, and begin the one transaction of this source."""
+        if self._connection is not None:
+            return self._connection
+        driver = _driver()
+        where = self._address.location
+        hint = "is the server running, and does it let this user in? see $PGPASSWORD and $PGPASSFILE"
+        with _discarding(SourceError(f"the server of {where!r} cannot be reached, or refuses", hint=hint)):
+            self._connection = driver.connect(
+                **self._address.parameters,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=_CONNECTING,
+                client_encoding="UTF8",
+                application_name="dpbayes",
+                keepalives_idle=10,
+                keepalives_interval=5,
+                keepalives_count=3,
+            )
+            self._connection.execute(_SESSION, [_LONGEST])
+            self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return self._connection
+
+
+@contextmanager
+def _discarding(failure: SourceError) -> Iterator[None]:
+    """Raise a failure in place of what the driver raises, whose text might quote a cell."""
+    try:
+        yield
+    except _driver().Error:
+        raise failure from None
+
+
+def _driver() -> Any:
+    """Return the driver, which is imported where a table is read, and nowhere else."""
+    try:
+        import psycopg
+    except ImportError:
+        raise SourceError(
+            "a table on PostgreSQL needs a driver that is not installed", hint="pip install 'dpbayes[postgres]'"
+        ) from None
+    logging.getLogger("psycopg").disabled = True  # its texts could hold what the server said
+    return psycopg
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,173 @@
+"""Parquet files or a table, read by Spark: integers alone come back from its session.
+
+Text files are refused: which lines they are made of, Spark decides otherwise than the embedded reader. Spark takes
+seconds to start, and writes of its own to standard error, which could quote a cell: it is silenced for good.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.errors import SourceError
+from dpbayes_cli.sources.contributions import UnitBound
+from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
+from dpbayes_cli.sources.location import Location, RemoteLocation
+from dpbayes_cli.sources.source import unreadable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_DECIMAL = re.compile(r"decimal\([0-9]+,(-?[0-9]+)\)")
+_KINDS: dict[str, Kind] = {
+    "boolean": "boolean", "tinyint": "integer", "smallint": "integer", "int": "integer", "bigint": "integer",
+    "double": "double",
+}  # fmt: skip
+_PLAIN_SCALE = 6
+"""Decimals of more digits after the point can be written with an exponent, as the embedded reader never does."""
+_GLOB = set("*?[]{}\\,")
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "OFF",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+}
+_SETTINGS_HERE = {"spark.sql.shuffle.partitions": "16", "spark.driver.bindAddress": "127.0.0.1"}
+"""For a Spark in this process, which answers to nobody else."""
+_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""What writes every error of a query to standard error, with its text."""
+_VIEW = "dpbayes_records"
+
+
+class SparkSource(EngineSource):
+    """Parquet files or a table that a Spark session reads; a record is a row."""
+
+    dialect = "pyspark"
+
+    def __init__(self, location: Location, master: str, unit: UnitBound | None = None) -> None:
+        super().__init__(unit)
+        if not isinstance(location, RemoteLocation) and (location.is_stream or location.format != "parquet"):
+            raise SourceError(
+                "Spark reads Parquet files and tables: the lines of text files are read by the embedded engine only",
+                hint="leave --engine out, or write them as Parquet",
+            )
+        self._location, self._master = location, master
+
+    def close(self) -> None:
+        """Nothing stays open: the session lives as long as the process, for starting one takes seconds."""
+
+    def _kinds(self) -> Mapping[str, Kind | str]:
+        session = _session(self._master)
+        with _discarding(unreadable()):
+            frame = self._frame(session)
+            frame.createOrReplaceTempView(_VIEW)
+            types = {str(name): str(kind) for name, kind in frame.dtypes}
+            if len(types) != len(frame.columns):
+                raise SourceError("two columns have the same name")
+        return {name: _kind(kind) for name, kind in types.items()}
+
+    def _frame(self, session: SparkSession) -> DataFrame:
+        """Return the records, nothing of which is read yet."""
+        if isinstance(self._location, RemoteLocation):
+            if self._location.table:
+                return session.table(self._location.table)
+            reader = session.read.option("mergeSchema", "true").option("recursiveFileLookup", "true")
+            return reader.parquet(self._location.text)
+        paths = [str(path.absolute()) for path in self._location.paths]
+        if any(_GLOB & set(path) for path in paths):
+            raise SourceError("the name of a file holds a mark that Spark takes for a pattern", hint="rename it")
+        if any(path.name.startswith(("_", ".")) for path in self._location.paths):
+            raise SourceError("Spark leaves out files whose names begin with '_' or '.'", hint="rename them")
+        reader = session.read.option("mergeSchema", "false").option("recursiveFileLookup", "true")
+        frame = reader.parquet(*(f"file://{path}" for path in paths))
+        if len(frame.inputFiles()) != len(paths):
+            raise SourceError("Spark leaves a file out")
+        schemas = [reader.parquet(f"file://{path}").dtypes for path in paths] if len(paths) > 1 else []
+        if any(dict(schema) != dict(schemas[0]) for schema in schemas):
+            raise SourceError("the files have different schemas")
+        return frame
+
+    def _relation(self, named: Mapping[str, str]) -> str:
+        texts = (
+            f"make_valid_utf8(collate(CAST({_quoted(name)} AS STRING), 'UTF8_BINARY')) AS {new}"
+            for new, name in named.items()
+        )
+        return f"SELECT {', '.join(texts)} FROM {_VIEW}"
+
+    def _rows(self, query: str) -> Rows:
+        session = _session(self._master)
+        with _discarding(unreadable()):
+            return [tuple(row) for row in session.sql(query).collect()]
+
+
+def _kind(name: str) -> Kind | str:
+    """Return what a type of Spark is."""
+    decimal = _DECIMAL.fullmatch(name)
+    if decimal is not None:
+        return "decimal" if 0 <= int(decimal[1]) <= _PLAIN_SCALE else "double"
+    if name.startswith(("string", "varchar", "char")):
+        return "text"
+    return _KINDS.get(name, name)
+
+
+def _session(master: str) -> SparkSession:
+    """Start Spark, or return the session that runs.
+
+    Raises:
+        SourceError: it is not installed, or does not start.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about versions of packages that are not used here
+            from pyspark.sql import SparkSession
+    except ImportError:
+        raise SourceError("Spark is not installed", hint="pip install 'dpbayes[spark]'") from None
+    for name in _LOGGERS:
+        logging.getLogger(name).disabled = True
+    with _discarding(SourceError("Spark does not start", hint="is Java installed, and the master right?")), _silence():
+        running = SparkSession.getActiveSession()
+        if running is not None:
+            return running
+        builder = SparkSession.builder.master(master).appName("dpbayes")
+        for name, value in {**_SETTINGS, **(_SETTINGS_HERE if master.startswith("local") else {})}.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        return session
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Start what is started here without a standard error of its own."""
+    kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(null, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
+
+
+@contextmanager
+def _discarding(failure: SourceError) -> Iterator[None]:
+    """Raise a failure in place of what Spark raises, whose text might quote a cell."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except Exception:  # noqa: BLE001 - of many kinds: of Spark, of its bridge to Java, of the operating system
+        raise failure from None
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

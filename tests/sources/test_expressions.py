@@ -1,0 +1,49 @@
+"""The one set of expressions against the embedded reader, run by the embedded engine itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.duck import cursor
+from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
+from dpbayes_cli.sources.source import unreadable
+from tests.sources.tables_of_texts import Asked, answer, bound, embedded, questions, random_rows, written
+
+
+class ByExpressions(EngineSource):
+    """A Parquet file of texts, read by the expressions that other engines read by."""
+
+    dialect = "duckdb"
+
+    def __init__(self, path: Path, asked: Asked) -> None:
+        super().__init__(bound(asked))
+        self._path = path
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def _kinds(self) -> Mapping[str, Kind | str]:
+        with cursor(unreadable()) as engine:
+            rows = engine.execute(f"DESCRIBE SELECT * FROM '{self._path}'").fetchall()
+        return {str(row[0]): "text" for row in rows}
+
+    def _relation(self, named: Mapping[str, str]) -> str:
+        texts = (f"{name} AS {new}" for new, name in named.items())
+        return f"SELECT {', '.join(texts)} FROM '{self._path}'"
+
+    def _rows(self, query: str) -> Rows:
+        with cursor(RuntimeError("failed")) as engine:  # type: ignore[arg-type]
+            rows: Rows = engine.execute(query).fetchall()
+        return rows
+
+
+@pytest.mark.parametrize("number", range(len(questions())))
+def test_expressions_say_what_the_embedded_reader_says(number: int, tmp_path: Path) -> None:
+    asked = questions()[number]
+    path = written(tmp_path / "rows.parquet", random_rows(number, 300))
+    found = answer(ByExpressions(path, asked), asked)
+    assert found == embedded(path, asked)
+    assert any(found[0].values) or found[0].histogram

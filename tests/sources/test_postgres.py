@@ -1,0 +1,209 @@
+"""A table in PostgreSQL: the same integers as from files, read only, from one snapshot, and nothing said of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbayes_cli.columns import Column, NumericColumn
+from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.postgres_address import parse_table_address
+from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.packed_codes import CodeReader
+from dpbayes_cli.sources.postgres import PostgresSource
+from tests.conftest import Cli
+from tests.postgres_server import Server
+from tests.sources.tables_of_texts import (
+    DROP,
+    NAMES,
+    Asked,
+    answer,
+    bound,
+    embedded,
+    products,
+    questions,
+    random_rows,
+    written,
+)
+
+SECRET = "hunter2-in-the-address"
+"""No output repeats it."""
+ROWS = """
+model: logistic-regression
+mechanism: gibbs-posterior
+privacy: {epsilon: 3, delta: 1e-6}
+prior: {precision: 4}
+records: 100
+on_invalid: impute:0
+domain:
+  target: {column: y, values: [no, yes], impute: no}
+  norm: 3
+  features:
+    x: {lower: 0, upper: 1, impute: 0}
+"""
+
+
+def fill(server: Server, database: str, rows: Sequence[Sequence[str | None]], table: str = "texts") -> None:
+    """Make a table of texts, some of them of a type and a collation that compare otherwise than bytes."""
+    nasty = "CREATE COLLATION IF NOT EXISTS blind (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+    with server.connect(database) as connection:
+        connection.execute(nasty)
+        columns = ", ".join(f'"{name}" text COLLATE blind' for name in (*NAMES, "owner"))
+        connection.execute(f"CREATE TABLE {table} ({columns})")
+        with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as copy:
+            for row in rows:
+                copy.write_row(row)
+
+
+def source(server: Server, database: str, asked: Asked, table: str = "texts") -> PostgresSource:
+    return PostgresSource(parse_table_address(f"{server.url(database)}/{table}"), bound(asked))
+
+
+def test_the_server_says_what_the_embedded_reader_says(postgres: Server, database: str, tmp_path: Path) -> None:
+    rows = random_rows(1, 100)
+    fill(postgres, database, rows)
+    fill(postgres, database, rows[::-1], "backwards")
+    path = written(tmp_path / "rows.parquet", rows)
+    for i, asked in enumerate(questions()):
+        expected = embedded(path, asked)
+        for table in ("texts", "backwards")[: 2 if i % 4 == 3 else 1]:
+            assert answer(source(postgres, database, asked, table), asked) == expected
+
+
+def test_a_release_reads_a_table_and_charges_its_account(
+    postgres: Server, database: str, dpbayes: Cli, place: Path, ledger_path: Path, coin: Path
+) -> None:
+    with postgres.connect(database) as connection:
+        connection.execute("CREATE SCHEMA ward; CREATE TABLE ward.coin (id uuid, x numeric, seen date)")
+        cells = [line or None for line in coin.read_text().split("\n")[1:201]]
+        with connection.cursor() as cursor, cursor.copy("COPY ward.coin FROM STDIN") as copy:
+            for i, cell in enumerate(cells):
+                copy.write_row((f"{i // 2:032x}", cell, "2020-01-01"))
+    data = f"{postgres.url(database)}/ward.coin"
+
+    def asked(*more: str, column: str = "x") -> Any:
+        common = ("--model", "beta-bernoulli", "--column", column, "--eps", "1", "--ledger", ledger_path, "--json")
+        return dpbayes("release", data, *common, *more)
+
+    assert asked("--on-invalid", "impute:0", "--mechanism", "ops", "--out", "a").code == 0
+    assert asked("--unit", "id", "--max-contributions", "2", "--dataset", "ward", "--out", "b").code == 0
+    assert data in dpbayes("budget", "history", "--ledger", ledger_path, "--json").out
+    wrong = asked("--records", "199", "--out", "c")
+    assert (wrong.code, "200 records, but 199" in wrong.err) == (4, True)
+    dates = asked("--out", "d", column="seen")
+    assert (dates.code, "type date cannot be read as text" in dates.err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [f"postgresql://ada:{SECRET}@db/clinic/patients", f"postgresql://ada@db/clinic/patients?password={SECRET}",
+     f"postgresql://ada:{SECRET}@db/clinic", f"postgres://ada:a/{SECRET}@db/clinic/patients",
+     f"postgresql://ada@db/clinic/a/b/{SECRET}", f"postgresql://ada@db/clinic/ward.patients.{SECRET}",
+     f"postgresql://ada@db/clinic/patients?schema={SECRET}", f"postgresql://ada@db/clinic/?{SECRET}",
+     f"POSTGRESQL:{SECRET}", "postgresql://ada@db/clinic/patients?schema=ward"],
+)  # fmt: skip
+def test_an_address_that_is_not_understood_is_not_repeated(address: str, dpbayes: Cli, place: Path) -> None:
+    with pytest.raises(SourceError) as failure:
+        locate(address)
+    assert SECRET not in f"{failure.value} {failure.value.hint}"
+    done = dpbayes("release", address, "--model", "beta-bernoulli", "--eps", "1")
+    assert done.code != 0
+    assert SECRET not in done.out + done.err
+    assert not list(place.iterdir())
+
+
+def test_an_address_names_its_table_in_one_way() -> None:
+    short = locate("postgres://ada@db:5433/clinic/patients?sslmode=require")
+    assert (short.identity, short.dataset) == ("postgresql://ada@db:5433/clinic/public.patients", "patients")
+    assert locate(short.identity).identity == short.identity
+    odd = parse_table_address("postgresql:///clinic/the%20ward.pat%2Eients")
+    assert (odd.schema, odd.table) == ("the ward", "pat.ients")
+    assert parse_table_address(odd.location) == odd
+
+
+def test_what_is_read_is_one_snapshot_and_nothing_is_written(postgres: Server, database: str) -> None:
+    fill(postgres, database, [["1"] * 8] * 3)
+    asked = questions()[0]
+    with closing(source(postgres, database, asked)) as table:
+        table.check(asked.columns, ["level"])
+        assert table.count_records() == 3
+        postgres.execute("INSERT INTO texts SELECT * FROM texts", database)
+        assert table.statistics(asked.statistic, DROP).n_records == 3
+        with pytest.raises(SourceError):
+            table._rows("DELETE FROM texts RETURNING 1")
+    with closing(source(postgres, database, asked)) as table:
+        table.check(asked.columns, ["level"])
+        assert table.count() == 6
+
+
+def test_no_error_of_the_server_is_shown(postgres: Server, database: str) -> None:
+    secret = "cell-of-a-person"
+    postgres.execute(f"CREATE TABLE cells AS SELECT '{secret}'::text AS cell", database)
+    postgres.execute("CREATE VIEW broken AS SELECT CAST(cell AS integer)::text AS level FROM cells", database)
+    asked = questions()[0]
+    with closing(source(postgres, database, asked, "broken")) as table:
+        table.check(asked.columns, ["level"])
+        with pytest.raises(SourceError) as failure:
+            table.statistics(asked.statistic, DROP)
+    assert secret not in f"{failure.value} {failure.value.hint}"
+    assert failure.value.__cause__ is None
+    with pytest.raises(SourceError, match="no table"), closing(source(postgres, database, asked, "nowhere")) as table:
+        table.check(asked.columns, ["level"])
+    elsewhere = PostgresSource(parse_table_address("postgresql://ada@/clinic/t?host=/nonexistent"))
+    with pytest.raises(SourceError, match="cannot be reached"):
+        elsewhere.check(asked.columns, ["level"])
+
+
+def test_types_that_have_one_text_form_are_read(postgres: Server, database: str) -> None:
+    postgres.execute(
+        "CREATE TYPE mood AS ENUM ('yes', 'no'); CREATE DOMAIN grade AS bigint; CREATE TABLE typed (e mood, i grade, "
+        "n numeric(10, 3), d double precision, b boolean, c char(9), r real, j json); INSERT INTO typed VALUES "
+        "('yes', 1, 1.000, 0.1, true, 'yes', 1, '1'), ('no', -1, 2.5, 5e-324, false, 'no', 1, '1'), "
+        "(NULL, NULL, 'NaN', 'Infinity', NULL, NULL, NULL, NULL)",
+        database,
+    )
+
+    def counts(name: str, column: Any) -> Any:
+        asked = next(item for item in questions() if isinstance(item.columns[0], type(column)) and item.most is None)
+        statistic = products(column) if isinstance(column, NumericColumn) else asked.statistic
+        with closing(source(postgres, database, Asked(statistic, (column,)), "typed")) as table:
+            table.check((column,), [name])
+            return table.statistics(statistic, DROP).values[:2]
+
+    assert counts("e", Column("level", ("yes", "no"))) == (1, 1)
+    assert counts("c", Column("level", ("yes", "no"))) == (1, 1)
+    assert counts("i", Column("level", ("1", "-1"))) == (1, 1)
+    assert counts("n", Column("level", ("1", "2.500"))) == (1, 1)
+    assert counts("b", Column("level", ("false", "true"))) == (1, 1)
+    assert counts("d", NumericColumn("d", 0.0, 1.0, 10)) == (2, 1)
+    assert counts("n", NumericColumn("n", 0.0, 10.0, 100)) == (2, 35)
+    refused: list[tuple[str, Any]] = [
+        ("d", Column("level", ("1", "2"))),
+        ("d", NumericColumn("d", 0, 9, 9, integers=True)),
+        ("r", NumericColumn("r", 0, 1, 2)),
+        ("j", Column("level", ("1", "2"))),
+    ]
+    for name, column in refused:
+        with pytest.raises(SourceError, match="text"):
+            counts(name, column)
+    with pytest.raises(SpecError, match="boolean"):
+        counts("b", Column("level", ("1", "0")))
+
+
+def test_what_reads_records_is_refused_before_a_charge(
+    postgres: Server, database: str, dpbayes: Cli, place: Path, ledger_path: Path
+) -> None:
+    postgres.execute("CREATE TABLE points (x float8, y text)", database)
+    spec = place / "spec.yaml"
+    spec.write_text(ROWS, encoding="ascii")
+    done = dpbayes("release", f"{postgres.url(database)}/points", "--spec", spec, "--ledger", ledger_path)
+    assert done.code != 0
+    assert "embedded engine only" in done.err
+    assert dpbayes("budget", "history", "--ledger", ledger_path, "--json").json == [], "nothing was charged"
+    asked = questions()[0]
+    with pytest.raises(SourceError, match="one by one"):
+        source(postgres, database, asked).read(CodeReader(asked.columns, DROP, lambda codes: None))

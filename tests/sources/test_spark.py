@@ -1,0 +1,128 @@
+"""Parquet files and tables read by Spark: the same integers as by the embedded reader, in any partition."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbayes_cli.columns import Column, NumericColumn
+from dpbayes_cli.errors import SourceError
+from dpbayes_cli.sources.location import locate_for_spark
+from dpbayes_cli.sources.spark import SparkSource, _kind, _session
+from tests.conftest import Cli
+from tests.sources.tables_of_texts import DROP, answer, bound, embedded, questions, random_rows, written
+
+SECRET = "hunter2-in-the-address"
+"""No output repeats it."""
+NEEDS_SPARK = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed"),
+    pytest.mark.skipif(shutil.which("java") is None, reason="no Java is installed"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+
+def spark(test: Any) -> Any:
+    """Mark a test that starts Spark."""
+    for mark in NEEDS_SPARK:
+        test = mark(test)
+    return test
+
+
+def source(where: Any, unit: Any = None) -> SparkSource:
+    return SparkSource(locate_for_spark(str(where)), "local[2]", unit)
+
+
+@spark
+def test_spark_says_what_the_embedded_reader_says(tmp_path: Path) -> None:
+    rows = random_rows(2, 200)
+    whole = written(tmp_path / "whole.parquet", rows)
+    for i in range(3):
+        written(tmp_path / f"part-{i}.parquet", rows[::-1][i::3])
+    for asked in questions():
+        expected = embedded(whole, asked)
+        assert answer(source(tmp_path / "part-*.parquet", bound(asked)), asked) == expected
+
+
+@spark
+def test_a_release_by_spark_is_the_release_of_the_same_question(dpbayes: Cli, place: Path, ledger_path: Path) -> None:
+    written(place / "rows.parquet", [["1"] * 8] * 30 + [["0"] * 8] * 20)
+    common = ("--model", "beta-bernoulli", "--column", "level", "--eps", "1", "--ledger", ledger_path)
+    spark_first = dpbayes("release", "rows.parquet", *common, "--engine", "spark", "--master", "local[2]", "--out", "a")
+    assert spark_first.code == 0, spark_first.err
+    again = dpbayes("release", "rows.parquet", *common, "--out", "b")
+    assert again.code == 0
+    assert "shown again" in again.err, "what reads the data is no part of the question"
+
+
+@spark
+def test_a_table_of_the_catalog_is_read(tmp_path: Path) -> None:
+    rows = "(CAST(1 AS INT), 0.5D, 1.50BD), (0, double('NaN'), NULL)"
+    _session("local[2]").sql(f"SELECT * FROM VALUES {rows} AS t(i, d, n)").createTempView("typed")
+    asked = questions()[0]
+    with closing(source("table:typed")) as table:
+        table.check((Column("level", ("1", "0")),), ["i"])
+        assert table.statistics(asked.statistic, DROP).values[:2] == (1, 1)
+    with closing(source("table:typed")) as table, pytest.raises(SourceError, match="one text form"):
+        table.check((Column("level", ("1", "0")),), ["d"])
+    with closing(source("table:nowhere")) as table, pytest.raises(SourceError, match="could not read"):
+        table.check((Column("level", ("1", "0")),), ["d"])
+
+
+@spark
+def test_no_file_is_left_out_and_no_name_is_a_pattern(tmp_path: Path) -> None:
+    column = (NumericColumn("number", 0, 1, 10),)
+    for name in ("_hidden.parquet", "a[1].parquet"):
+        path = written(tmp_path / name, [["1"] * 8])
+        with closing(source(path)) as table, pytest.raises(SourceError, match="Spark"):
+            table.check(column, ["number"])
+
+
+@spark
+def test_no_error_of_spark_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    secret = "cell-of-a-person"
+    view = f"SELECT string(raise_error(concat('{secret}', id))) AS level FROM range(3)"
+    _session("local[2]").sql(view).createTempView("broken")
+    asked = questions()[0]
+    with closing(source("table:broken")) as table:
+        table.check(asked.columns, ["level"])
+        with pytest.raises(SourceError) as failure:
+            table.statistics(asked.statistic, DROP)
+    said = capfd.readouterr()
+    assert secret not in f"{failure.value} {failure.value.hint} {said.out} {said.err}"
+    assert failure.value.__cause__ is None
+
+
+def test_text_files_are_refused(place: Path) -> None:
+    (place / "a.csv").write_text("x\n1\n", encoding="ascii")
+    with pytest.raises(SourceError, match="embedded engine only"):
+        source("a.csv")
+    with pytest.raises(SourceError, match="its own server"):
+        locate_for_spark("postgresql://ada@db/clinic/patients")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"s3a://key:{SECRET}@bucket/a", f"s3a://bucket/a?token={SECRET}", f"jdbc:postgresql://db/{SECRET}",
+     f"https://example.org/{SECRET}", f"table:a;{SECRET}", f"s3a://key:{SECRET}/b@bucket/a"],
+)  # fmt: skip
+def test_what_is_not_understood_is_not_repeated(text: str) -> None:
+    with pytest.raises(SourceError) as failure:
+        locate_for_spark(text)
+    assert SECRET not in f"{failure.value} {failure.value.hint}"
+
+
+def test_a_table_names_its_account() -> None:
+    assert locate_for_spark("table:lake.ward.patients").dataset == "patients"
+    remote = locate_for_spark("s3a://bucket/year=2020/*.parquet")
+    assert (remote.identity, remote.dataset) == ("s3a://bucket/year=2020/*.parquet", None)
+
+
+def test_types_of_spark_have_kinds() -> None:
+    named = ("decimal(10,2)", "decimal(38,7)", "varchar(3)", "float", "bigint", "map<string,string>")
+    assert [_kind(name) for name in named] == ["decimal", "double", "text", "float", "integer", "map<string,string>"]
