@@ -35,8 +35,12 @@ def on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DPBAYES_LEDGER", server.url(database))
 
 
-FAST = [("sqlite", "fresh", 8), ("postgres", "named", 8)]
-SLOW = [("sqlite", "named", 8), *((kind, mode, 50) for kind in ("sqlite", "postgres") for mode in ("named", "fresh"))]
+FAST = [("sqlite", "fresh", 8)]
+SLOW = [
+    ("sqlite", "named", 8),
+    ("postgres", "named", 8),
+    *((kind, mode, 50) for kind in ("sqlite", "postgres") for mode in ("named", "fresh")),
+]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +66,7 @@ def test_eight_processes_share_a_budget(mode: str, releases: int, dpbayes: Cli, 
     assert dpbayes("budget", "verify").code == 0
 
 
-@pytest.mark.parametrize("on", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("on", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.usefixtures("on")
 def test_racing_for_the_same_release_draws_it_once(coin: Path, place: Path, dpbayes: Cli) -> None:
     command = [sys.executable, "-m", "dpbayes_cli", "release", coin.name, "--model", "beta-bernoulli", "--eps", "1",

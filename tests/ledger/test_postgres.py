@@ -236,7 +236,7 @@ def killing(monkeypatch: pytest.MonkeyPatch, postgres: Server) -> list[int]:
     return steps
 
 
-@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_release_whose_server_process_is_killed_at_any_statement_is_finished_by_the_same_calls(
     stride: int, books: PostgresBooks, killing: list[int]
 ) -> None:
@@ -372,6 +372,7 @@ def test_a_database_holds_several_ledgers_each_in_its_schema(books: PostgresBook
     assert not books.storage.exists
 
 
+@pytest.mark.slow
 def test_a_large_payload_comes_back(books: PostgresBooks) -> None:
     payload = os.urandom(20 << 20)
     release = books.ledger.reserve(charge()).release
