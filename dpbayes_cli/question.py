@@ -312,7 +312,13 @@ def opened_source(spec: ReleaseSpec, location: Location, model: Model) -> Source
     try:
         source.check(model.columns, model.column_names or (spec.column,))
         if spec.records is not None:
-            check_count(spec.records, source.count())
+            counted = source.count()
+            if counted is None and spec.policy.contributions > 1:
+                raise SourceError(
+                    "the number of units in a stream cannot be checked; nothing is released",
+                    hint="leave records out, or name a file",
+                )
+            check_count(spec.records, counted)
     except BaseException:
         source.close()
         raise

@@ -239,7 +239,8 @@ def _about_units(parts: Parts) -> list[str]:
     most = unit.max_contributions
     kept = "one of its records was" if most == 1 else f"at most {most:,} of its records were"
     return [
-        f"Each person has one value in the column {unit.column!r}, and nobody else has it. Of each value {kept} kept, "
+        f"Each person has one value in the column {unit.column!r}, nobody else has it, and all of their records carry "
+        f"it and are well-formed. Of each value {kept} kept, "
         "by a secret lot that does not depend on the order of the records; malformed records, and those without a "
         "value, belong to one unit together."
     ]

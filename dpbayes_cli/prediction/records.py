@@ -7,6 +7,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from dpbayes_cli.bundle.files import spec_of
 from dpbayes_cli.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.question import source_of
@@ -105,7 +107,8 @@ def read_columns(
 
 
 def _read(spec: ReleaseSpec, data: str, names: list[str] | tuple[str, ...], reader: CodeReader) -> int:
-    with closing(source_of(spec, locate(data))) as source:
+    single = msgspec.structs.replace(spec.privacy, unit=None)  # whose new records are is no matter: all are read
+    with closing(source_of(msgspec.structs.replace(spec, privacy=single), locate(data))) as source:
         source.check(reader.columns, names)
         source.read(reader)
     return reader.records

@@ -18,7 +18,7 @@ class UnitSection(Section, frozen=True, kw_only=True):
 
     column: Annotated[str, Meta(min_length=1, description="the column that says whose a record is")]
     max_contributions: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="records of a unit that count; others are left out, by a secret lot")
+        int, Meta(ge=1, le=100_000, description="records of a unit that count; others are left out, by a secret lot")
     ] = 1
 
 

@@ -147,3 +147,28 @@ def test_several_files_are_one_data_set(dpbayes: Cli, visits: Path) -> None:
     }))  # fmt: skip
     assert dpbayes("release", "--spec", "s.yaml", "--out", "o2", "-q").code == 0
     assert json.loads(Path("o2/release.json").read_text())["n_records"] == N
+
+
+def test_new_records_are_all_predicted_in_their_order(dpbayes: Cli, visits: Path) -> None:
+    """Whose they are is no matter, and no lot is drawn among them."""
+    spec = {
+        "model": "linear-regression",
+        "domain": {"target": {"column": "age", "lower": 0, "upper": 120},
+                   "features": {"x": {"lower": 0, "upper": 1}}, "variance": 100},
+        "privacy": {"epsilon": 1, "unit": {"column": "who", "max_contributions": 2}},
+    }  # fmt: skip
+    Path("s.yaml").write_text(yaml.safe_dump(spec))
+    done = dpbayes("release", visits, "--spec", "s.yaml", "--out", "out", "-q")
+    assert done.code == 0, done.err
+    Path("new.csv").write_text("x\n0\n1\n0.5\n0\n1\n0\n")
+    lines = dpbayes("predict", "out", "new.csv").out.splitlines()
+    assert len(lines) == 1 + 6
+    assert lines[1].split(",")[1:] == lines[4].split(",")[1:]
+
+
+def test_a_number_of_units_that_cannot_be_checked_is_refused(dpbayes: Cli, visits: Path) -> None:
+    ask = ["release", "-", *ASK, "--eps", "1", "--max-contributions", "2", "--dataset", "d"]
+    refused = dpbayes(*ask, "--records", "5", stdin=visits.read_bytes())
+    assert (refused.code, "cannot be checked" in refused.err) == (4, True)
+    assert dpbayes("budget", "show", "--json").json["accounts"] == []
+    assert dpbayes("release", visits, *ASK, "--eps", "1", "--max-contributions", "100001").code == 3
