@@ -800,6 +800,12 @@ MUTANTS = {
         "        pass",
         "tests/ledger/test_upkeep.py::test_nothing_of_the_budget_comes_back_wherever_the_damage_is",
     ),
+    "a lost charge that no longer fits comes back": (
+        "ledger/upkeep.py",
+        ', "lost": True}',
+        "}",
+        "tests/ledger/test_upkeep.py::test_what_allowed_a_lost_charge_may_be_lost_with_it",
+    ),
     "a lost draw is drawn again for nothing": (
         "ledger/upkeep.py",
         "            _charge_again(chain, prefix[release.sequence - 1], found)",

@@ -236,16 +236,11 @@ def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry
     if kind == "reserved":
         if known is not None:
             raise ValueError("the release is charged twice")
-        guarantee = parse_guarantee(fields["guarantee"])
-        if account.budget.shortfall(account.charged, guarantee):
-            raise ValueError("the charge does not fit the budget")
-        analyst = fields.get("analyst")
-        if (analyst is None) != (not account.limits):
-            raise ValueError("the charge names an analyst without a limit, or none where there are limits")
-        if analyst is not None:
-            limit = account.limits[analyst]
-            if limit.budget.shortfall(limit.charged, guarantee):
-                raise ValueError("the charge does not fit the analyst's limit")
+        guarantee, analyst = parse_guarantee(fields["guarantee"]), fields.get("analyst")
+        limit = account.limits.get(analyst)
+        if not fields.get("lost", False):
+            _check_fits(account, analyst, guarantee)
+        if limit is not None:
             account.limits[analyst] = Limit(limit.budget, limit.budget.added(limit.charged, guarantee))
         keys = ("label", "request", "request_digest", "question_digest", "source", "owner", "time", "user", "version")
         account.releases[release_id] = ReleaseRecord(
@@ -267,3 +262,15 @@ def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry
         account.releases[release_id] = replace(known, published=dict(fields["files"]), document=fields["document"])
     else:
         raise ValueError(f"a release that is {known.stage} cannot become {kind}")
+
+
+def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
+    """Raise where a charge is more than was left; one that was salvaged counts all the same, for it is spent."""
+    if account.budget.shortfall(account.charged, guarantee):
+        raise ValueError("the charge does not fit the budget")
+    if (analyst is None) != (not account.limits):
+        raise ValueError("the charge names an analyst without a limit, or none where there are limits")
+    if analyst is not None:
+        limit = account.limits[analyst]
+        if limit.budget.shortfall(limit.charged, guarantee):
+            raise ValueError("the charge does not fit the analyst's limit")

@@ -2,7 +2,8 @@
 
 What follows the first damaged entry cannot be verified. Charges that can still be read there are charged again under
 names of their own, and so is every release whose draw may have been seen although its end is lost: nothing that is
-known to be spent comes back. What cannot be read is listed, and a human looks before anything more is charged.
+known to be spent comes back, even where the totals or analysts' limits that allowed it are lost. What cannot be read is
+listed, and a human looks before anything more is charged.
 """
 
 from __future__ import annotations
@@ -155,10 +156,10 @@ def _charge_again(chain: _Chain, entry: Entry, found: Salvage) -> None:
             return
         label = f"lost {fields['label']}"
         name = f"{release_id_of(account, fields['label'])} of account {account}"
-        if chain.add({**fields, "label": label, "release_id": release_id_of(account, label)}):
+        if chain.add({**fields, "label": label, "release_id": release_id_of(account, label), "lost": True}):
             found.charged.append(name)
         else:
-            found.lost.append(f"the charge of release {name} does not fit the account, and is not counted")
+            found.lost.append(f"the charge of release {name} is not one, or its account is lost: it is not counted")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return  # listed already as an entry that does not verify
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -36,9 +37,9 @@ def charge(label: str, epsilon: str = "0.1") -> Charge:
     )
 
 
-def finish(ledger: Ledger, label: str) -> None:
+def finish(ledger: Ledger, label: str, epsilon: str = "0.1", analyst: str | None = None) -> None:
     """Reserve, seal and publish: three entries, and a first one that opens the account."""
-    release = ledger.reserve(charge(label)).release
+    release = ledger.reserve(replace(charge(label, epsilon), analyst=analyst)).release
     ledger.seal(release, "clinic", b"payload of " + label.encode())
     ledger.publish(release, "clinic", {"f": "d"}, b"document of " + label.encode())
 

@@ -10,16 +10,18 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import sqlite as sqlite_module
 from dpbayes_cli.ledger import upkeep
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.limits import amendment, limitation
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.upkeep import back_up, salvage, verified_prefix
 from tests.conftest import Cli
@@ -242,6 +244,30 @@ def test_nothing_of_the_budget_comes_back_wherever_the_damage_is(
     for label, payload in zip("abcdefgh", shown, strict=True):
         assert payload in {None, b"payload of " + label.encode()}  # a draw that is lost is paid for again
     assert spent(tmp_path / "new") >= before + Decimal("0.1") * sum(payload is None for payload in shown)
+
+
+@pytest.mark.parametrize("row", range(2, 13))
+def test_what_allowed_a_lost_charge_may_be_lost_with_it(row: int, ledger_path: Path, tmp_path: Path) -> None:
+    """Totals that were raised, analysts' limits and what is charged under them: every epsilon counts, fit or not."""
+    ledger = open_book(ledger_path)
+    finish(ledger, "a", "0.4")
+    ledger.change("clinic", lambda account: amendment(account, {"epsilon": Decimal(3)}, ""))
+    for analyst, total in ("ada", "1.5"), ("bob", "1"):
+        changes = {"epsilon": Decimal(total)}
+        ledger.change("clinic", lambda account, a=analyst, c=changes: limitation(account, a, c, ""))  # type: ignore[misc]
+    ledger.reserve(replace(charge("b", "1.5"), analyst="ada"))
+    ledger.change("clinic", lambda account: limitation(account, "bob", {"epsilon": Decimal("0.5")}, ""))
+    finish(ledger, "c", "0.5", "bob")
+    assert len(ledger.entries()) == 12
+    changed(ledger_path, f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
+    saved = salvage(ledger, tmp_path / "new")
+    assert not any("not counted" in text for text in saved.lost)
+    assert spent(tmp_path / "new") >= Decimal("2.4")
+    new = open_book(tmp_path / "new")
+    new.adopt("looked at")
+    assert new.findings()[0] == []
+    with pytest.raises(BudgetError):
+        new.reserve(charge("next", "0.7"))
 
 
 def test_a_whole_ledger_is_salvaged_whole_and_its_anchor_agrees(
