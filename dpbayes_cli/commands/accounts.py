@@ -1,13 +1,31 @@
-"""How accounts are shown: for people and for other programs."""
+"""How accounts and ledgers are shown, for people and for other programs, and the reasons of what changes them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.commands.output import emit, emit_json
+import click
+
+from dpbayes_cli.commands.output import emit, emit_json, printable
 
 if TYPE_CHECKING:
-    from dpbayes_cli.ledger.state import Account, ReleaseRecord
+    from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
+
+
+def head_of(state: State) -> dict[str, Any]:
+    """Return the end of a ledger's chain for other programs."""
+    return {"sequence": state.mark.sequence, "hash": state.head}
+
+
+def checked_reason(reason: str, *, needed: bool) -> str:
+    """Return a reason that can be kept.
+
+    Raises:
+        click.UsageError: it says nothing although it must, or holds a control character.
+    """
+    if (needed and not reason.strip()) or reason != printable(reason):
+        raise click.UsageError("--reason must say something, without control characters")
+    return reason
 
 
 def print_account(account: Account, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands import budget_limits, budget_upkeep
-from dpbayes_cli.commands.accounts import components, described, print_account
+from dpbayes_cli.commands.accounts import components, described, head_of, print_account
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
 from dpbayes_cli.commands.totals import DecimalType, stated_budget, total_options
@@ -87,7 +87,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     if as_json:
         listed = [described(item) for item in accounts]
         anchors = [str(path) for path in ledger.anchors(state)]
-        emit_json({"ledger": ledger.location, "head": _head(state), "anchors": anchors, "accounts": listed})
+        emit_json({"ledger": ledger.location, "head": head_of(state), "anchors": anchors, "accounts": listed})
         return
     emit_table(
         ["account", "neighbors", "unit", "budget", "spent", "remaining", "releases"],
@@ -113,7 +113,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             say(f"{item.name} has left by route: {components(found['routes'])}")
         for analyst, limit in found["limits"].items():
             say(f"{item.name}: {analyst} may spend {components(limit['limit'])}, left {components(limit['remaining'])}")
-    say(f"ledger {ledger.location}, {_head(state)['sequence']} entries, head {_head(state)['hash']}")
+    say(f"ledger {ledger.location}, {head_of(state)['sequence']} entries, head {head_of(state)['hash']}")
     for anchor in ledger.anchors(state):
         say(f"anchored at {anchor}, which agrees")
     if not ledger.anchors(state):
@@ -180,11 +180,11 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
     findings, state = ledger.findings()
     findings += budget_upkeep.receipt_findings(receipts, state)
     if as_json:
-        emit_json({"ledger": ledger.location, "ok": not findings, "head": _head(state), "findings": findings})
+        emit_json({"ledger": ledger.location, "ok": not findings, "head": head_of(state), "findings": findings})
     if findings:
         raise VerificationError(f"the ledger {ledger.location!r} does not verify", findings=findings)
     if not as_json:
-        emit(f"{_head(state)['sequence']} entries verified, head {_head(state)['hash']}")
+        emit(f"{head_of(state)['sequence']} entries verified, head {head_of(state)['hash']}")
     seen = [str(path) for path in [*ledger.anchors(state), *receipts]]
     say(
         "edits, deletions and reordering would have shown; "
@@ -208,7 +208,7 @@ def export(ledger_place: str | None, as_json: bool) -> None:
         for entry in (ledger.entries() if state.last else [])
     ]
     if as_json:
-        emit_json({"ledger": ledger.location, "head": _head(state), "entries": entries})
+        emit_json({"ledger": ledger.location, "head": head_of(state), "entries": entries})
         return
     for entry in entries:
         emit(json.dumps(entry))
@@ -244,7 +244,3 @@ def _known(state: State, name: str) -> Account:
     if name not in state.accounts:
         raise BudgetError(f"there is no account {name!r}", hint="dpbayes budget show lists the accounts")
     return state.accounts[name]
-
-
-def _head(state: State) -> dict[str, Any]:
-    return {"sequence": state.last.sequence if state.last else 0, "hash": state.head}

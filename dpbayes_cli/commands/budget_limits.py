@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import click
 
-from dpbayes_cli.commands.accounts import print_account
+from dpbayes_cli.commands.accounts import checked_reason, print_account
 from dpbayes_cli.commands.options import ledger_option, open_ledger
-from dpbayes_cli.commands.output import output_options, printable
+from dpbayes_cli.commands.output import output_options
 from dpbayes_cli.commands.totals import DecimalType, total_options
 
 
@@ -22,7 +22,7 @@ def amend(account: str, reason: str, ledger_place: str | None, as_json: bool, **
     """Change the total of ACCOUNT, never below what is spent."""
     from dpbayes_cli.ledger.limits import amendment
 
-    changes, why = _stated(totals), _checked(reason)
+    changes, why = _stated(totals), checked_reason(reason, needed=True)
     changed = open_ledger(ledger_place).change(account, lambda known: amendment(known, changes, why))
     print_account(changed, as_json=as_json)
 
@@ -50,7 +50,7 @@ def limit(
         check_name(analyst)
     except ValueError as error:
         raise SpecError(str(error)) from None
-    changes, why = _stated(totals), _checked(reason, needed=False)
+    changes, why = _stated(totals), checked_reason(reason, needed=False)
     changed = open_ledger(ledger_place).change(account, lambda known: limitation(known, analyst, changes, why))
     print_account(changed, as_json=as_json)
 
@@ -72,7 +72,7 @@ def notify(
         raise click.UsageError("state the share, --at 0.8, or --never")
     if share is not None and not 0 < share <= 1:
         raise click.UsageError("--at takes a share above 0, at most 1")
-    why = _checked(reason, needed=False)
+    why = checked_reason(reason, needed=False)
     changed = open_ledger(ledger_place).change(account, lambda known: notification(known, share, why))
     print_account(changed, as_json=as_json)
 
@@ -90,14 +90,3 @@ def _stated(totals: dict[str, Decimal | None]) -> dict[str, Decimal]:
     if not changes:
         raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")
     return changes
-
-
-def _checked(reason: str, *, needed: bool = True) -> str:
-    """Return a reason that can be kept.
-
-    Raises:
-        click.UsageError: it says nothing, or holds a control character.
-    """
-    if (needed and not reason.strip()) or reason != printable(reason):
-        raise click.UsageError("--reason must say something, without control characters")
-    return reason

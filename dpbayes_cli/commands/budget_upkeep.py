@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.commands.accounts import checked_reason, head_of
 from dpbayes_cli.commands.options import ledger_option, open_ledger
-from dpbayes_cli.commands.output import emit, emit_json, output_options, printable, say
+from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.chain import Mark
@@ -41,13 +42,13 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None,
     """
     if (file is None) != none:
         raise click.UsageError("name FILE, or --none")
-    _check_reason(reason, required=none)
+    checked_reason(reason, needed=none)
     ledger = open_ledger(ledger_place)
     if file is not None and _same_device(ledger, file):
         say("the anchor is on the ledger's own file system: what puts back an old state of that puts back both")
     state = ledger.anchor(file, reason)
     if as_json:
-        emit_json({"ledger": ledger.location, "anchor": state.anchor or None, "head": _head(state)})
+        emit_json({"ledger": ledger.location, "anchor": state.anchor or None, "head": head_of(state)})
     else:
         emit(f"anchor {state.anchor or 'none'}, entry {state.mark.sequence}, head {state.mark.hash}")
 
@@ -69,7 +70,7 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
     """
     from dpbayes_cli.ledger.upkeep import unfinished
 
-    _check_reason(reason, required=True)
+    checked_reason(reason, needed=True)
     ledger = open_ledger(ledger_place)
     state, disputes = ledger.adopt(reason, move)
     if as_json:
@@ -77,7 +78,7 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
             {"anchor": each.path, "sequence": each.mark and each.mark.sequence, "hash": each.mark and each.mark.hash}
             for each in disputes
         ]
-        emit_json({"ledger": ledger.location, "adopted": bool(disputes), "seen": seen, "head": _head(state)})
+        emit_json({"ledger": ledger.location, "adopted": bool(disputes), "seen": seen, "head": head_of(state)})
     elif disputes:
         emit(f"adopted, entry {state.mark.sequence}, head {state.mark.hash}")
     else:
@@ -110,7 +111,7 @@ def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
     ledger = open_ledger(ledger_place)
     state = back_up(ledger, file)
     if as_json:
-        emit_json({"ledger": ledger.location, "backup": str(file), "head": _head(state)})
+        emit_json({"ledger": ledger.location, "backup": str(file), "head": head_of(state)})
     else:
         emit(f"backup {file}, entry {state.mark.sequence}, head {state.mark.hash}")
 
@@ -144,7 +145,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
                     "entries": saved.kept,
                     "charged_again": saved.charged,
                     "lost": saved.lost,
-                    "head": _head(saved.state),
+                    "head": head_of(saved.state),
                 }
             )
         else:
@@ -169,7 +170,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
                 "rolled_back": rolled_back,
                 "unfinished": open_releases,
                 "findings": findings,
-                "head": _head(state),
+                "head": head_of(state),
             }
         )
     if findings:
@@ -244,11 +245,6 @@ def receipt_findings(receipts: Iterable[Path], state: State) -> list[str]:
     ]
 
 
-def _check_reason(reason: str, *, required: bool) -> None:
-    if (required and not reason.strip()) or reason != printable(reason):
-        raise click.UsageError("--reason must say something, without control characters")
-
-
 def _same_device(ledger: Ledger, file: Path) -> bool:
     """Return whether an anchor would be on the file system of the ledger."""
     directory = ledger.storage.directory
@@ -256,7 +252,3 @@ def _same_device(ledger: Ledger, file: Path) -> bool:
         return directory is not None and directory.stat().st_dev == file.absolute().parent.stat().st_dev
     except OSError:
         return False
-
-
-def _head(state: State) -> dict[str, Any]:
-    return {"sequence": state.mark.sequence, "hash": state.mark.hash}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.appearing import sync
 from dpbayes_cli.ledger.chain import Mark
 
 _PATIENCE = 120.0
@@ -179,10 +180,6 @@ def _parsed(path: Path, content: bytes, *, whole: bool) -> list[Mark]:
 
 def _sync(directory: Path) -> None:
     try:
-        descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(directory)
     except OSError as error:
         raise _unwritable(directory, error.strerror) from None

@@ -27,11 +27,11 @@ def appearing(target: Path) -> Iterator[Path]:
     os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600))
     try:
         yield partial
-        _sync(partial)
+        sync(partial)
         _give_name(partial, target)
     finally:
         partial.unlink(missing_ok=True)
-        _sync(target.parent)
+        sync(target.parent)
 
 
 def _give_name(partial: Path, target: Path) -> None:
@@ -55,7 +55,12 @@ def _remove_dead(target: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Bring a file, or the names in a directory, to the disk.
+
+    Raises:
+        OSError: it cannot be.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

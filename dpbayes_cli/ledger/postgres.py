@@ -7,7 +7,6 @@ program to write past the lock, ``SERIALIZABLE`` and the primary key would still
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
@@ -21,12 +20,12 @@ from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.storage import Storage, Transaction
 from dpbayes_cli.postgres_address import PostgresAddress
+from dpbayes_cli.postgres_driver import connect, driver
 
 if TYPE_CHECKING:
     import psycopg
 
 SCHEMA_VERSION = 1
-_CONNECTING = 10
 _LOCKING = 10.0
 """Seconds that one attempt at the lock lasts; it is tried again up to the patience."""
 _PATIENCE = 120.0
@@ -126,18 +125,7 @@ class PostgresStorage(Storage):
         """Connect, and translate what the driver raises."""
         psycopg = _driver()
         try:
-            connection = psycopg.connect(
-                **self._address.parameters,
-                autocommit=True,
-                prepare_threshold=None,
-                connect_timeout=_CONNECTING,
-                client_encoding="UTF8",
-                application_name="dpbayes",
-                keepalives_idle=10,
-                keepalives_interval=5,
-                keepalives_count=3,
-                tcp_user_timeout=30_000,
-            )
+            connection = connect(psycopg, self._address, tcp_user_timeout=30_000)
         except psycopg.Error as error:
             raise self._unreachable(error) from None
         try:
@@ -263,15 +251,7 @@ class PostgresStorage(Storage):
 
 
 def _driver() -> Any:
-    """Return the driver, which is imported where a ledger is on PostgreSQL, and nowhere else."""
-    try:
-        import psycopg
-    except ImportError:
-        raise LedgerError(
-            "a ledger on PostgreSQL needs a driver that is not installed", hint="pip install 'dpbayes[postgres]'"
-        ) from None
-    logging.getLogger("psycopg").disabled = True  # its texts could hold what the server said
-    return psycopg
+    return driver("a ledger", LedgerError)
 
 
 @contextmanager

@@ -237,10 +237,10 @@ def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry
         if known is not None:
             raise ValueError("the release is charged twice")
         guarantee, analyst = parse_guarantee(fields["guarantee"]), fields.get("analyst")
-        limit = account.limits.get(analyst)
         if not fields.get("lost", False):
             _check_fits(account, analyst, guarantee)
-        if limit is not None:
+        if analyst in account.limits:
+            limit = account.limits[analyst]
             account.limits[analyst] = Limit(limit.budget, limit.budget.added(limit.charged, guarantee))
         keys = ("label", "request", "request_digest", "question_digest", "source", "owner", "time", "user", "version")
         account.releases[release_id] = ReleaseRecord(

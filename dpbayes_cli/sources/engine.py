@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_cli.columns import AnyColumn, Column, NumericColumn, RecordPolicy
-from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.errors import SourceError
 from dpbayes_cli.sources.contributions import UnitBound
-from dpbayes_cli.sources.source import Reader, Source, column_index
+from dpbayes_cli.sources.source import Reader, Source, check_boolean, column_index
 from dpbayes_cli.sources.statements import Tally
 from dpbayes_cli.statistic import Statistic, Statistics, released_values
 
@@ -163,13 +163,7 @@ def _check_kind(kind: str, column: AnyColumn | None) -> None:
         SpecError: the column is boolean and the domain is not.
     """
     if kind == "boolean" and column is not None:
-        levels = column.levels if isinstance(column, Column) else ()
-        if not levels or not {"true", "false"} >= set(levels):
-            raise SpecError(
-                "the column is boolean, and its cells are the texts true and false",
-                where="domain",
-                hint="state them: --success true --failure false",
-            )
+        check_boolean(column)
         return
     if kind not in {"text", "integer", "decimal", "double", "boolean"} or (kind == "boolean" and column is None):
         raise SourceError(f"a column of type {kind} cannot be read as text", hint="cast it to text in a view")

@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -75,24 +75,26 @@ class Location:
         return self.paths[0].name.split(".")[0] or None
 
 
-class TableLocation(Location):
-    """A table on a PostgreSQL server; its text is its address, without any option."""
-
-    def __init__(self, address: PostgresAddress) -> None:
-        super().__init__(address.location, ())
-        object.__setattr__(self, "address", address)
-
-    address: PostgresAddress
+@dataclass(frozen=True)
+class _Elsewhere(Location):
+    """What no path names: its text is its address, which holds no secret."""
 
     @property
     def identity(self) -> str:
-        """What the ledger records to recognise the same source: the address, which holds no secret."""
+        """What the ledger records to recognise the same source: the address."""
         return self.text
 
     @property
     def is_stream(self) -> bool:
         """Whether the data can be read only once."""
         return False
+
+
+@dataclass(frozen=True)
+class TableLocation(_Elsewhere):
+    """A table on a PostgreSQL server; its text is its address, without any option."""
+
+    address: PostgresAddress = field(kw_only=True)
 
     @property
     def format(self) -> str:
@@ -105,28 +107,15 @@ class TableLocation(Location):
         return self.address.table
 
 
-class RemoteLocation(Location):
+@dataclass(frozen=True)
+class RemoteLocation(_Elsewhere):
     """What only Spark can find: files at an address of a file system, or a table that its catalog knows.
 
     Attributes:
         table: the name of the table; empty for files.
     """
 
-    def __init__(self, text: str, table: str = "") -> None:
-        super().__init__(text, ())
-        object.__setattr__(self, "table", table)
-
-    table: str
-
-    @property
-    def identity(self) -> str:
-        """What the ledger records to recognise the same source: the address, which holds no secret."""
-        return self.text
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether the data can be read only once."""
-        return False
+    table: str = ""
 
     @property
     def format(self) -> str:
@@ -157,7 +146,7 @@ def locate_for_spark(*texts: str) -> Location:
         name = text.removeprefix(_TABLE)
         if not _NAME_OF_TABLE.fullmatch(name):
             raise SourceError("the name of a table is of letters, digits and '_', its parts joined by '.'")
-        return RemoteLocation(text, name)
+        return RemoteLocation(text, (), table=name)
     if is_address(text):
         raise SourceError("a table on PostgreSQL is read by its own server", hint="leave --engine out")
     if _REMOTE.match(text):
@@ -166,7 +155,7 @@ def locate_for_spark(*texts: str) -> Location:
                 "the address of the files is not understood, or may hold a secret; it was not used",
                 hint="SCHEME://PLACE/PATH, without a password: keys belong in the settings of Spark",
             )
-        return RemoteLocation(text)
+        return RemoteLocation(text, ())
     return locate(text)
 
 
@@ -201,7 +190,8 @@ def _located(text: str) -> Location:
     if text in {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
         return Location(STDIN, ())
     if is_address(text):
-        return TableLocation(parse_table_address(text))
+        address = parse_table_address(text)
+        return TableLocation(address.location, (), address=address)
     if "://" in text:
         raise SourceError("remote sources are not supported", hint="copy the file, or pipe it into '-'")
     if "\0" in text:

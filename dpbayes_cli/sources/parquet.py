@@ -11,7 +11,7 @@ from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import Location, opened
-from dpbayes_cli.sources.source import Cells, Reader, Source, column_index, unreadable
+from dpbayes_cli.sources.source import Cells, Reader, Source, check_boolean, column_index, unreadable
 
 _TEXTUAL = (
     "VARCHAR",
@@ -136,15 +136,10 @@ def _check_type(name: str, column: AnyColumn) -> None:
         SourceError: the column is nested, binary or a date.
         SpecError: the column is boolean and the domain is not.
     """
-    levels = column.levels if isinstance(column, Column) else ()
     if name == "BOOLEAN":
-        if not levels or not {"true", "false"} >= set(levels):
-            raise SpecError(
-                "the column is boolean, and its cells are the texts true and false",
-                where="domain",
-                hint="state them: --success true --failure false",
-            )
+        check_boolean(column)
         return
+    levels = column.levels if isinstance(column, Column) else ()
     if name in _EXACT_INTEGERS and any(_is_larger(level, _EXACT_INTEGERS[name]) for level in levels):
         raise SpecError(
             f"the column is of type {name}, which cannot tell integers as large as the declared ones apart",

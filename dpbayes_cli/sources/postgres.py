@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.errors import SourceError
 from dpbayes_cli.postgres_address import PostgresAddress
+from dpbayes_cli.postgres_driver import connect, driver
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.source import unreadable
@@ -16,7 +16,6 @@ from dpbayes_cli.sources.source import unreadable
 if TYPE_CHECKING:
     import psycopg
 
-_CONNECTING = 10
 _CANCELLING = 5.0
 _LONGEST = "12h"
 """After so long the server ends a statement, whose connection may be lost."""
@@ -82,21 +81,10 @@ class PostgresSource(EngineSource):
         """Connect, and begin the one transaction of this source."""
         if self._connection is not None:
             return self._connection
-        driver = _driver()
         where = self._address.location
         hint = "is the server running, and does it let this user in? see $PGPASSWORD and $PGPASSFILE"
         with _discarding(SourceError(f"the server of {where!r} cannot be reached, or refuses", hint=hint)):
-            self._connection = driver.connect(
-                **self._address.parameters,
-                autocommit=True,
-                prepare_threshold=None,
-                connect_timeout=_CONNECTING,
-                client_encoding="UTF8",
-                application_name="dpbayes",
-                keepalives_idle=10,
-                keepalives_interval=5,
-                keepalives_count=3,
-            )
+            self._connection = connect(_driver(), self._address)
             self._connection.execute(_SESSION, [_LONGEST])
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         return self._connection
@@ -112,15 +100,7 @@ def _discarding(failure: SourceError) -> Iterator[None]:
 
 
 def _driver() -> Any:
-    """Return the driver, which is imported where a table is read, and nowhere else."""
-    try:
-        import psycopg
-    except ImportError:
-        raise SourceError(
-            "a table on PostgreSQL needs a driver that is not installed", hint="pip install 'dpbayes[postgres]'"
-        ) from None
-    logging.getLogger("psycopg").disabled = True  # its texts could hold what the server said
-    return psycopg
+    return driver("a table", SourceError)
 
 
 def _quoted(name: str) -> str:

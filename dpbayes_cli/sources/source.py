@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from dpbayes_cli.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell, parse_number
 from dpbayes_cli.sources.location import Location, TableLocation
@@ -213,6 +213,21 @@ def column_index(names: list[str], wanted: str | None) -> int:
             hint="names are compared exactly; for a file without header give --no-header and --columns",
         )
     return names.index(wanted)
+
+
+def check_boolean(column: AnyColumn) -> None:
+    """Refuse a boolean column whose declared domain its cells cannot match.
+
+    Raises:
+        SpecError: the levels are not ``true`` and ``false``.
+    """
+    levels = column.levels if isinstance(column, Column) else ()
+    if not levels or not {"true", "false"} >= set(levels):
+        raise SpecError(
+            "the column is boolean, and its cells are the texts true and false",
+            where="domain",
+            hint="state them: --success true --failure false",
+        )
 
 
 def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
