@@ -236,6 +236,7 @@ def prepare(spec: ReleaseSpec, location: Location, wish: Wish, ledger: Ledger) -
             with closing(opened_source(spec, location, spec.build_model())) as source:
                 n_records = source.count()
     model, mechanism, plan = price(spec, n_records)
+    spec.check_samples(model)
     if plan.steps[0].rows is not None and not source_of(spec, location).hands_over_records:
         raise SpecError(
             f"{spec.mechanism} reads records one by one, and only statistics leave the engine that holds them",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -153,6 +155,14 @@ def test_add_remove_neighbors_cannot_be_told_apart_either(dpbayes: Cli, place: P
         Path("out").rmdir()
         (tmp_path / "ledger.sqlite").unlink()
     assert len(seen) == 1
+
+
+def test_the_times_of_files_do_not_tell_how_long_a_draw_took(dpbayes: Cli, coin: Path) -> None:
+    done = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "out", "--json")
+    assert done.code == 0
+    created = json.loads(Path("out/release.json").read_text("utf-8"))["created"]
+    moment = datetime.fromisoformat(created).timestamp()
+    assert {path.stat().st_mtime for path in (Path("out"), *Path("out").iterdir())} == {moment}
 
 
 def test_nobody_else_can_read_what_was_written(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:

@@ -66,6 +66,7 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     from dpbayes_cli.inference.solve import infer
 
     model = expect(spec.build_model(released.bounds), NoisyStatistics)
+    spec.check_samples(model)
     mechanism = mechanism_type(spec.mechanism)()
     problem = mechanism.problem(model, spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)

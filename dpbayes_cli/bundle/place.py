@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from pathlib import Path
 
 from msgspec import UnsetType
@@ -71,7 +72,7 @@ def place_bundle(
     """
     if not os.path.lexists(target):
         try:
-            with new_directory(target) as directory:
+            with new_directory(target, datetime.fromisoformat(document.created)) as directory:
                 digests = _render(document, analysis, directory)
             if published is not None and digests != published:
                 say("rebuilt by another version of the software: samples or report may differ in detail")

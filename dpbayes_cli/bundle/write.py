@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 from dpbayes_cli.errors import OutputError
@@ -44,11 +45,15 @@ def check_target(target: Path) -> None:
 
 
 @contextmanager
-def new_directory(target: Path) -> Iterator[Path]:
+def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path]:
     """Yield a private directory beside the target that becomes the target when the block ends well.
 
     Everything in it is synced to disk first, with mode 0600; the directory gets 0700. Where the block raises, the
     directory is removed and nothing becomes visible.
+
+    Args:
+        target: the directory to be.
+        moment: when all of it is to have been last changed, as file systems, copies and archives tell it; None: now.
 
     Raises:
         OutputError: it cannot be written, or something else has taken the place meanwhile.
@@ -56,8 +61,8 @@ def new_directory(target: Path) -> Iterator[Path]:
     with scratch_directory(target) as partial:
         yield partial
         for path in sorted(partial.iterdir()):
-            _sync(path, 0o600)
-        _sync(partial, 0o700)
+            _sync(path, 0o600, moment)
+        _sync(partial, 0o700, moment)
         _rename_without_replacing(partial, target)
         _sync(target.absolute().parent, None)
 
@@ -125,14 +130,16 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def _sync(path: Path, mode: int | None) -> None:
-    """Set the mode of a file or directory of ours and bring it to the disk."""
+def _sync(path: Path, mode: int | None, moment: datetime | None = None) -> None:
+    """Set the mode and the time of a file or directory of ours and bring it to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if mode is not None:
             if not (stat.S_ISREG(os.fstat(descriptor).st_mode) or stat.S_ISDIR(os.fstat(descriptor).st_mode)):
                 raise OutputError(f"{path.name!r} is not a regular file")
             os.fchmod(descriptor, mode)
+        if moment is not None:
+            os.utime(descriptor, (moment.timestamp(), moment.timestamp()))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

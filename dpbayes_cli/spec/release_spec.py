@@ -30,6 +30,8 @@ from dpbayes_cli.spec.sections import convert_section
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _MASTER = re.compile(r"local(?:\[(?:\*|[0-9]{1,4})\])?|yarn|spark://[\w.:,-]+|k8s://https?://[\w.:-]+", re.ASCII)
 _IMPUTE = "impute:"
+_MOST_NUMBERS = 250_000_000
+"""2 GB in memory."""
 _FREE = ("prior", "inference")
 """Sections that change what is made of the privatized statistics, not what is asked of the data."""
 _OUTSIDE = ("data", "dataset", "records")
@@ -153,6 +155,20 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         if law is not None:
             domain = domain_between(expect_bounded(kind), law, domain, bounds)
         return kind.build(domain, self.prior)
+
+    def check_samples(self, model: Model) -> None:
+        """Refuse samples of a model's parameters that are too many to hold.
+
+        Raises:
+            SpecError: they are.
+        """
+        if len(model.parameters) * self.inference.samples > _MOST_NUMBERS:
+            raise SpecError(
+                f"{self.inference.samples:,} samples of {len(model.parameters):,} parameters are more than "
+                f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
+                where="inference.samples",
+                hint=f"at most {max(1, _MOST_NUMBERS // len(model.parameters)):,} samples",
+            )
 
     @property
     def private_bounds(self) -> PrivateBounds | None:

@@ -151,6 +151,17 @@ def test_the_schema_refuses_what_the_spec_refuses() -> None:
             check_spec(wrong)
 
 
+def test_samples_that_would_not_fit_in_memory_are_refused() -> None:
+    coin = spec(inference={"samples": "10000000"})
+    coin.check_samples(coin.build_model())
+    letters = {"model": "dirichlet-categorical", "domain": {"categories": list("abcdefghijklmnopqrstuvwxyz")}}
+    wide = build_spec({**letters, "privacy": {"epsilon": "1"}, "inference": {"samples": "10000000"}})
+    with pytest.raises(SpecError, match="more than 250,000,000 numbers") as refused:
+        wide.check_samples(wide.build_model())
+    assert refused.value.where == "inference.samples"
+    assert refused.value.hint == "at most 9,615,384 samples"
+
+
 def test_a_spec_in_full_builds_the_same_question() -> None:
     built = spec(column="x", prior={"alpha": "2.5"}, source={"delimiter": "tab"})
     again = build_spec(built.stated_in_full)
