@@ -31,6 +31,7 @@ COMMANDS = {
     "infer": "Analyse a released bundle again: free, without data.",
     "predict": "Predict a column of new records from a bundle: free.",
     "evaluate": "Score the predictions of a bundle on labelled records.",
+    "verify": "Check that a bundle is what it says, and was charged.",
     "report": "Show a bundle as a page or as text, with plots.",
     "budget": "Open, show, check, amend and keep privacy budgets.",
     "spec": "Write, check and describe spec files.",

@@ -15,12 +15,12 @@ from dpbayes_cli.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, 
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.pricing import price
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
 from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.problems import Problem
-from dpbayes_cli.question import price
 from dpbayes_cli.registry import mechanism_names, mechanism_type, serves
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.statistic import evaluate_codes

@@ -5,35 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import Path
 
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
-from dpbayes_cli.capabilities import BoundedNumber
 from dpbayes_cli.columns import has_stand_in
-from dpbayes_cli.contracts import Mechanism, Model, Plan, Step, expect
+from dpbayes_cli.contracts import Mechanism, Model, Plan
 from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.errors import DpbayesError, SourceError, SpecError
+from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.privacy.composition import compose
+from dpbayes_cli.pricing import planned_between, price
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.registry import check_serves, mechanism_type
-from dpbayes_cli.request import Request
+from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import Location, locate, locate_for_spark
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.sources.source import Source, impute_code, source_for
+from dpbayes_cli.sources.source import Source, source_for
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
 
 Say = Callable[[str], None]
-
-_MOST_DRAWN = 4_000_000
-"""Numbers that one release may draw. Written out they stay below what the ledger seals, whatever they are: nothing that
-depends on a draw may refuse it before it is sealed."""
 
 
 @dataclass(frozen=True)
@@ -66,15 +59,7 @@ class Question:
         """
         if bounds is None:
             return self
-        model = self.spec.build_model(bounds)
-        try:
-            _, _, plan = price(self.spec, self.n_records, bounds)
-        except DpbayesError:
-            plan = None
-        if plan is None or plan.guarantee != self.plan.guarantee:
-            statistic = self.mechanism.statistic(model, self.spec.policy)
-            steps = (*self.plan.steps[:-1], replace(self.plan.answer, statistic=statistic))
-            plan = replace(self.plan, steps=steps)
+        model, plan = planned_between(self.spec, self.mechanism, self.plan, self.n_records, bounds)
         return replace(self, model=model, plan=plan)
 
 
@@ -122,98 +107,6 @@ class Wish:
     def charge_of(self, question: Question) -> Charge:
         """Return what the ledger is asked for a priced question."""
         return self.charge(question.spec, question.location, question.account, question.plan.guarantee)
-
-
-def price(
-    spec: ReleaseSpec, n_records: int | None = None, bounds: tuple[float, float] | None = None
-) -> tuple[Model, Mechanism, Plan]:
-    """Build and price what a spec asks for, without any data.
-
-    Args:
-        spec: the question.
-        n_records: the public number of records, where the mechanism needs it and the spec does not state it.
-        bounds: the bounds that were found privately; None: they are stated, or not found yet.
-
-    Raises:
-        SpecError: the question is wrong, or no guarantee can be given for it.
-    """
-    model = spec.build_model(bounds)
-    if model.column_names and spec.column is not None:
-        raise SpecError("the domain names the columns", where="column", hint="leave it out: see domain.columns")
-    kind = mechanism_type(spec.mechanism)
-    check_serves(kind, type(model))
-    for column in spec.build_model().columns:
-        impute_code(column, spec.policy)
-    mechanism, law = kind(), spec.private_bounds
-    if law is not None and not kind.post_processing:
-        raise SpecError(
-            f"{kind.name} draws from a posterior whose bounds must be known beforehand",
-            where="bounds",
-            hint="state them in the domain, or have them found privately for a mechanism that adds noise: laplace",
-        )
-    if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and spec.sampling.n_max:
-        raise SpecError(
-            "which records are the first ones depends on all units' lots, where only so many are read",
-            where="privacy.unit",
-            hint="replace-one neighbours: then the number of units is public",
-        )
-    request = request_of(spec, n_records)
-    plan = mechanism.plan(model, request)
-    drawn = len(model.parameters) + plan.answer.n_states
-    if plan.answer.draws * drawn > _MOST_DRAWN:
-        raise SpecError(
-            f"{plan.answer.draws} draws of {drawn} numbers are more than the ledger seals at once",
-            where="sampling.draws",
-            hint=f"at most {_MOST_DRAWN:,} numbers together",
-        )
-    if law is None:
-        return model, mechanism, plan
-    last = law.grid.last
-    lowest = {0} if law.lower is None else {0, last - 1}
-    for lower in lowest:  # with the widest, the narrowest at both ends, before a charge
-        narrow = spec.build_model((law.grid.value(lower), law.grid.value(lower + 1)))
-        if mechanism.plan(narrow, request).guarantee != plan.guarantee:
-            raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
-    column = expect(model, BoundedNumber).column
-    first = Step(law.statistic(column.role, spec.policy), law, law.guarantee)
-    return model, mechanism, Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)
-
-
-def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
-    """Return what a spec asks of a mechanism.
-
-    Raises:
-        SpecError: a kernel is stated, and the mechanism runs no chain of that kind.
-    """
-    privacy, sampling = spec.privacy, spec.sampling
-    if sampling.kernel != "gibbs" and spec.mechanism != "gibbs":
-        raise SpecError(
-            f"mechanism {spec.mechanism!r} has no kernel {sampling.kernel!r}",
-            where="sampling.kernel",
-            hint="mechanism: gibbs, or leave it out",
-        )
-    return Request(
-        policy=spec.policy,
-        epsilon=privacy.exact("epsilon"),
-        delta=privacy.exact("delta"),
-        rho=privacy.exact("rho"),
-        order=privacy.exact("order") or Decimal(2),
-        n_records=spec.records if n_records is None else n_records,
-        draws=sampling.draws,
-        temper=sampling.temper,
-        support=sampling.support,
-        selection=sampling.selection,
-        mu=privacy.exact("mu"),
-        calibration=sampling.calibration,
-        temperature=sampling.temperature,
-        step=sampling.step,
-        steps=sampling.steps,
-        n_max=sampling.n_max,
-        gamma=sampling.gamma if sampling.certificate else None,
-        kernel=sampling.kernel,
-        sweeps=sampling.sweeps,
-        log_weight_epsilon=sampling.exact_log_weight_epsilon,
-    )
 
 
 def prepare(spec: ReleaseSpec, location: Location, wish: Wish, ledger: Ledger) -> Question:

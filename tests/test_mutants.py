@@ -17,6 +17,30 @@ import pytest
 from tests.conftest import ROOT
 
 MUTANTS = {
+    "a guarantee that is believed": (
+        "verification.py",
+        "        if getattr(document, name) != getattr(derived, name):",
+        '        if name != "guarantee" and getattr(document, name) != getattr(derived, name):',
+        "tests/test_verification.py::test_a_changed_document_is_found",
+    ),
+    "an impossible statistic that passes": (
+        "verification.py",
+        "if not low - radius <= released.value <= high + radius:",
+        "if False:",
+        "tests/test_verification.py::test_a_changed_document_is_found",
+    ),
+    "files that are believed": (
+        "verification.py",
+        "elif digests[name] != expected and name not in uncertain:",
+        "elif False:",
+        "tests/test_verification.py::test_other_files_are_found",
+    ),
+    "a charge that is believed": (
+        "verification.py",
+        "        _check_ledger(found, spec, plan, ledger, files)",
+        "        pass",
+        "tests/test_verification.py::test_what_the_ledger_does_not_know_or_has_not_published_is_found",
+    ),
     "noise halved": (
         "privacy/noise.py",
         "drawn(opendp_laplace(self.scale), _held(values))",
@@ -205,7 +229,7 @@ MUTANTS = {
         "tests/test_private_quantile.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "bounds that are not charged": (
-        "question.py",
+        "pricing.py",
         "compose([law.guarantee, plan.guarantee])",
         "plan.guarantee",
         "tests/test_private_bounds.py::test_both_steps_are_charged_once_and_replayed",
@@ -337,9 +361,9 @@ MUTANTS = {
         "tests/privacy/test_noise.py::test_no_statistic_is_too_large_to_be_released",
     ),
     "a refusal after bounds were drawn": (
-        "question.py",
-        "except DpbayesError:\n            plan = None",
-        "except ZeroDivisionError:\n            plan = None",
+        "pricing.py",
+        "except DpbayesError:\n        plan = None",
+        "except ZeroDivisionError:\n        plan = None",
         "tests/test_private_bounds.py"
         "::test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range",
     ),

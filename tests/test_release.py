@@ -206,13 +206,13 @@ def test_a_bundle_written_by_a_racing_process_is_recognized(
 ) -> None:
     """Between the check of the place and the rename another process may finish the same release."""
     dpbayes("release", coin, *COIN, "--out", "first")
-    render = module._render
+    render = module.render
 
     def slow(*arguments: object) -> dict[str, str]:
         if not Path("out").exists():
             Path("first").rename("out")
         return render(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_render", slow)
+    monkeypatch.setattr(module, "render", slow)
     done = dpbayes("release", coin, *COIN, "--out", "out")
     assert done.code == 0, done.err

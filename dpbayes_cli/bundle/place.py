@@ -73,7 +73,7 @@ def place_bundle(
     if not os.path.lexists(target):
         try:
             with new_directory(target, datetime.fromisoformat(document.created)) as directory:
-                digests = _render(document, analysis, directory)
+                digests = render(document, analysis, directory)
             if published is not None and digests != published:
                 say("rebuilt by another version of the software: samples or report may differ in detail")
             return digests
@@ -84,12 +84,12 @@ def place_bundle(
         _verify(target, published)
         return dict(published)
     with scratch_directory(target) as directory:
-        digests = _render(document, analysis, directory)
+        digests = render(document, analysis, directory)
     _verify(target, digests)
     return digests
 
 
-def _render(document: ReleaseDocument, analysis: Analysis | None, directory: Path) -> dict[str, str]:
+def render(document: ReleaseDocument, analysis: Analysis | None, directory: Path) -> dict[str, str]:
     """Write the files of a bundle into an empty directory of ours; return their digests."""
     write_new(directory / RELEASE, document.pretty())
     write_new(directory / STATISTICS, statistics_csv(document))

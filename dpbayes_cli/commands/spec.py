@@ -37,7 +37,7 @@ def init(model: str) -> None:
 @output_options
 def check(file: Path, against: str | None, as_json: bool) -> None:
     """Check FILE and print the question that it states, every default filled in."""
-    from dpbayes_cli.question import price
+    from dpbayes_cli.pricing import price
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.yaml_reader import read_spec_file
     from dpbayes_cli.valid_records import count_valid

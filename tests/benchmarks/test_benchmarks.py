@@ -85,40 +85,6 @@ def test_a_thousand_records(place: Path) -> None:
     show("1,000 records, one line, no set-up", measure(released(path), 11), alone, "counting in DuckDB alone")
 
 
-def big_csv(path: Path, n: int) -> Path:
-    cells = np.empty((n, 2), np.uint8)
-    cells[:, 0] = 48 + (np.random.default_rng(0).random(n) < 0.3)
-    cells[:, 1] = 10
-    path.write_bytes(b"x\n" + cells.tobytes())
-    return path
-
-
-def test_ten_million_records_of_csv(place: Path) -> None:
-    path = big_csv(place / "big.csv", 10_000_000)
-    source = f"read_csv('{path}', all_varchar=true, header=true)"
-    alone = measure([sys.executable, "-c", COUNT.format(what=DUCKDB_ONE, source=source)])
-    ours = measure(released(path))
-    show("10 million records of CSV", ours, alone, "the same count in DuckDB alone")
-    print(f"  allowed: {2 * alone[0] + 0.4:.2f} s and {1.5 * alone[1] + 60:.0f} MB")
-    pandas = f"""
-import pandas as pd
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_laplace
-from opendp.metrics import l1_distance
-from opendp.mod import enable_features
-enable_features("contrib")
-x = pd.read_csv({str(path)!r})["x"]
-noise = make_laplace(vector_domain(atom_domain(T=int)), l1_distance(T=int), 2.0)
-print(noise([int((x == 1).sum()), int((x == 0).sum())]))
-"""
-    show(
-        "  and",
-        ours,
-        measure([sys.executable, "-c", pandas], 3),
-        "pandas and OpenDP by hand, without posterior or ledger",
-    )
-
-
 def test_three_million_records_of_six_columns(place: Path) -> None:
     path = place / "six.csv"
     rng = np.random.default_rng(1)
@@ -133,16 +99,6 @@ def test_three_million_records_of_six_columns(place: Path) -> None:
     alone = measure([sys.executable, "-c", COUNT.format(what=what, source=source)])
     ours = measure(released(path, "--column", "c"))
     show("3 million records of six columns", ours, alone, "the same count in DuckDB alone")
-
-
-def test_ten_million_records_of_parquet(place: Path) -> None:
-    import duckdb
-
-    path = place / "big.parquet"
-    duckdb.sql("SELECT (random() < 0.3)::INTEGER AS x FROM range(10000000)").write_parquet(str(path))
-    what = "count(*) FILTER (x = 1), count(*) FILTER (x = 0)"
-    alone = measure([sys.executable, "-c", COUNT.format(what=what, source=f"'{path}'")])
-    show("10 million records of Parquet", measure(released(path)), alone, "the same count in DuckDB alone")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from dpbayes_cli.columns import Column
 from dpbayes_cli.sources.location import locate_for_spark
 from dpbayes_cli.sources.spark import SparkSource
 from dpbayes_cli.statistic import CountAt, Statistic
-from tests.benchmarks.test_benchmarks import COUNT, big_csv, measure, released, show
+from tests.benchmarks.test_benchmarks import COUNT, DUCKDB_ONE, measure, released, show
 from tests.sources.tables_of_texts import NOTHING, Asked, answer, bound, embedded
 
 pytestmark = pytest.mark.benchmark
@@ -37,30 +37,50 @@ def slope(times: list[float]) -> float:
     return float(np.log10((times[-1] - start) / (times[-2] - start)))
 
 
-def test_growth_in_parquet(place: Path) -> None:
-    what, times = "count(*) FILTER (x = 1), count(*) FILTER (x = 0)", []
-    for n in SIZES:
-        path = parquet_of(place / f"p{n}.parquet", n)
-        alone = measure([sys.executable, "-c", COUNT.format(what=what, source=f"'{path}'")], 3)
-        ours = measure(released(path), 3)
-        show(f"{n:,} records of Parquet", ours, alone, "the same count in DuckDB alone")
-        print(f"  allowed: {2 * alone[0] + 0.4:.2f} s and 2000 MB")
-        times.append(ours[0])
-    print(f"slope from 10^7 to 10^8, start-up taken off: {slope(times):.3f}")
+def csv_of(path: Path, n: int) -> Path:
+    cells = np.empty((n, 2), np.uint8)
+    cells[:, 0] = 48 + (np.random.default_rng(0).random(n) < 0.3)
+    cells[:, 1] = 10
+    path.write_bytes(b"x\n" + cells.tobytes())
+    return path
 
 
-def test_growth_in_csv(place: Path) -> None:
+PANDAS = """
+import pandas as pd
+x = pd.read_{form}({path!r})["x"]
+counts = [int((x == 1).sum()), int((x == 0).sum())]
+"""
+OPENDP = """
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_laplace
+from opendp.metrics import l1_distance
+from opendp.mod import enable_features
+enable_features("contrib")
+noise = make_laplace(vector_domain(atom_domain(T=int)), l1_distance(T=int), 2.0)
+print(noise(counts))
+"""
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_growth(form: str, place: Path) -> None:
+    """A whole release beside the count alone in DuckDB and in pandas, and beside pandas and OpenDP by hand."""
     times = []
     for n in SIZES:
-        path = big_csv(place / f"c{n}.csv", n)
-        source = f"read_csv('{path}', all_varchar=true, header=true)"
-        what = "count(*) FILTER (x = '1'), count(*) FILTER (x = '0')"
-        alone = measure([sys.executable, "-c", COUNT.format(what=what, source=source)], 3)
-        ours = measure(released(path), 3)
-        show(f"{n:,} records of CSV", ours, alone, "the same count in DuckDB alone")
+        path = parquet_of(place / f"{n}.parquet", n) if form == "parquet" else csv_of(place / f"{n}.csv", n)
+        source = f"'{path}'" if form == "parquet" else f"read_csv('{path}', all_varchar=true, header=true)"
+        runs = 7 if n <= 10**7 else 3
+        by_hand = PANDAS.format(form=form, path=str(path))
+        ours = measure(released(path), runs)
+        alone = measure([sys.executable, "-c", COUNT.format(what=DUCKDB_ONE, source=source)], runs)
+        pandas = measure([sys.executable, "-c", by_hand], runs)
+        opendp = measure([sys.executable, "-c", by_hand + OPENDP], runs)
+        others = zip(("DuckDB", "pandas", "pandas and OpenDP"), (alone, pandas, opendp), strict=True)
+        said = "; ".join(f"{name} {seconds:.2f} s, {memory:.0f} MB" for name, (seconds, memory) in others)
+        print(f"\n{n:,} records of {form}: {ours[0]:.2f} s, {ours[1]:.0f} MB; {said}", end="")
+        print(f"; allowed: {2 * alone[0] + 0.4:.2f} s, 2000 MB", end="")
         times.append(ours[0])
         path.unlink()
-    print(f"slope from 10^7 to 10^8, start-up taken off: {slope(times):.3f}")
+    print(f"\nslope of {form} from 10^7 to 10^8, start-up taken off: {slope(times):.3f}")
 
 
 @pytest.mark.parametrize("n", [3 * 10**6, 3 * 10**7])

@@ -231,6 +231,7 @@ def test_every_config_runs(path: Path, dpbayes: Cli) -> None:
         assert dpbayes("budget", "open", "events", "--epsilon", "5").code == 0
     printed = dpbayes("release", "--spec", path, "--out", "out", "--json", *more).json
     assert printed["posterior"]
+    assert dpbayes("verify", "out").code == 0
     drawn = json.loads(Path("out/release.json").read_text())["draws"]
     assert dpbayes("infer", "out", "--samples", "50").code == (3 if drawn else 0)
 

@@ -16,8 +16,8 @@ from dpbayes_cli.errors import VerificationError
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.mechanisms.gibbs import Gibbs
+from dpbayes_cli.pricing import price
 from dpbayes_cli.privacy.composition import parse_guarantee
-from dpbayes_cli.question import price
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.statistic import Statistics

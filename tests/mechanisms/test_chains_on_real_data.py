@@ -16,7 +16,8 @@ from dpbayes_cli.design import DesignMatrix, Rows
 from dpbayes_cli.inference.diagnostics import diagnose
 from dpbayes_cli.langevin import Gradient, Langevin
 from dpbayes_cli.mechanisms.gibbs_posterior import GibbsPosterior
-from dpbayes_cli.question import request_of, source_of
+from dpbayes_cli.pricing import request_of
+from dpbayes_cli.question import source_of
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec

@@ -15,7 +15,7 @@ from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.network import cell_names
 from dpbayes_cli.network_domain import MOST_CELLS
-from dpbayes_cli.question import price
+from dpbayes_cli.pricing import price
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from tests.conftest import ROOT, Cli

@@ -1,0 +1,193 @@
+"""Bundles that are what they say, and every way to make them something else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Cli
+
+COIN = ("--model", "beta-bernoulli")
+QUESTIONS = {
+    "laplace": (*COIN, "--eps", "1"),
+    "gaussian": (*COIN, "--mechanism", "gaussian", "--rho", "0.1"),
+    "add-remove": (*COIN, "--eps", "1", "--neighbors", "add-remove"),
+    "imputed": (*COIN, "--eps", "1", "--on-invalid", "impute:0", "--samples", "7"),
+    "draws": (*COIN, "--mechanism", "ops", "--eps", "1", "--draws", "3", "--on-invalid", "impute:0"),
+    "estimate": (*COIN, "--mechanism", "map", "--eps", "1", "--on-invalid", "impute:0"),
+    "curve": (*COIN, "--mechanism", "rdp-diffuse", "--eps", "1", "--order", "2", "--on-invalid", "impute:0"),
+    "private bounds": (
+        "--model", "normal", "--column", "x", "--eps", "1", "--bounds-epsilon", "1", "--bounds-low", "0",
+        "--bounds-high", "4", "--samples-format", "csv",
+    ),
+    "categories": ("--model", "dirichlet-categorical", "--categories", "0,1,2", "--eps", "0.5", "--unit", "x"),
+}  # fmt: skip
+
+
+def budget(name: str) -> tuple[str, ...]:
+    return {
+        "gaussian": ("--rho", "1"),
+        "curve": ("--rdp", "3", "--order", "2"),
+        "categories": ("--epsilon", "3", "--unit", "x"),
+        "add-remove": ("--epsilon", "3", "--neighbors", "add-remove"),
+    }.get(name, ("--epsilon", "3"))
+
+
+def released(dpbayes: Cli, coin: Path, name: str = "laplace") -> Path:
+    assert dpbayes("budget", "open", "coin", *budget(name)).code == 0
+    done = dpbayes("release", coin, *QUESTIONS[name], "--out", "out")
+    assert done.code == 0, done.err
+    return Path("out")
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_release_is_what_it_says(name: str, dpbayes: Cli, coin: Path) -> None:
+    released(dpbayes, coin, name)
+    coin.unlink()
+    done = dpbayes("verify", "out", "--json")
+    assert done.code == 0, done.err
+    assert done.json["ok"]
+    assert done.json["unchecked"] == []
+    alone = dpbayes("verify", "out", "--no-ledger", "--ledger", "elsewhere.db")
+    assert alone.code == 2
+    alone = dpbayes("verify", "out", "--no-ledger")
+    assert alone.code == 0
+    assert "not checked: whether the ledger charged it" in alone.err
+    text = dpbayes("verify", "out").out
+    assert "- the ledger verifies, charged this in entry 2" in text
+
+
+def document(change: Callable[[dict[str, Any]], None]) -> None:
+    path = Path("out/release.json")
+    content = json.loads(path.read_text("utf-8"))
+    change(content)
+    path.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+
+
+def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(content: Any) -> None:
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+
+    return change
+
+
+TAMPERED = {
+    "guarantee": (put("guarantee", "epsilon", value=0.5), "guarantee: not what follows"),
+    "price of the question": (put("spec", "privacy", "epsilon", value="0.5"), "guarantee: not what follows"),
+    "noise": (put("noise", "scale", value=1.0), "noise: not the law that the plan calibrates"),
+    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "statistics.csv: not what follows"),
+    "sensitivity": (put("sensitivity_l1", value=1), "sensitivity_l1: not what follows"),
+    "a statistic": (put("statistics", 0, "value", value=100), "posterior: not what follows"),
+    "an impossible statistic": (put("statistics", 0, "value", value=600), "is beyond what its noise can make"),
+    "a negative one": (put("statistics", 1, "value", value=-400), "is beyond what its noise can make"),
+    "neighbours": (put("guarantee", "neighbors", value="add-remove"), "guarantee: not what follows"),
+    "records": (put("n_records", value=100), "release.json: not the file"),
+    "private records": (put("n_records", value=None), "does not hold the statistics of its spec"),
+    "assumption": (put("assumptions", value=[]), "assumptions: not what follows"),
+    "posterior": (put("posterior", "theta", "sd", value=0.001), "posterior: not what follows"),
+    "width": (put("width", "theta", "sd_noise", value=0.0), "width: not what follows"),
+    "unknown field": (put("exact", value=60), "not a valid release document"),
+    "hidden field": (put("parameters", "exact_count", value=60), "parameters: not what follows"),
+    "hidden software": (put("software", "exact", value="60"), "software: other keys"),
+    "entry": (put("ledger", "sequence", value=1), "the entry that charged this release is another"),
+    "account": (put("account", value="other"), "knows no release"),
+    "id": (put("release_id", value="0" * 16), "knows no release"),
+    "prior": (put("spec", "prior", "alpha", value=2.0), "the ledger charged another question"),
+    "unpriceable": (put("spec", "privacy", "epsilon", value="0"), "holds no valid spec"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TAMPERED)
+def test_a_changed_document_is_found(what: str, dpbayes: Cli, coin: Path) -> None:
+    released(dpbayes, coin)
+    change, says = TAMPERED[what]
+    document(change)
+    done = dpbayes("verify", "out")
+    assert done.code == 7
+    assert says in done.err
+    assert done.out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("draws", put("draws", 0, 0, value=0.05), "draws: not all are between 0.1 and 0.9"),
+        ("draws", put("draws", value=[[0.5]]), "release.json is not the document"),
+        ("curve", put("draws", 0, 0, value=-0.5), "posterior: not what follows"),
+        ("private bounds", put("bounds", "lower", value=-1.0), "release.json"),
+        ("add-remove", put("n_records", value=200), "does not hold the statistics of its spec"),
+    ],
+)
+def test_a_changed_draw_is_found(
+    name: str, change: Callable[[dict[str, Any]], None], says: str, dpbayes: Cli, coin: Path
+) -> None:
+    released(dpbayes, coin, name)
+    document(change)
+    done = dpbayes("verify", "out")
+    assert done.code == 7
+    assert says in done.err
+
+
+def test_other_files_are_found(dpbayes: Cli, coin: Path) -> None:
+    bundle = released(dpbayes, coin)
+    for name in ("report.md", "samples.parquet", "statistics.csv"):
+        content = (bundle / name).read_bytes()
+        for other in (content + b" ", content[:-1], None):
+            (bundle / name).unlink()
+            if other is not None:
+                (bundle / name).write_bytes(other)
+            for more in ((), ("--no-ledger",)):
+                done = dpbayes("verify", "out", *more, "--json")
+                assert done.code == 7
+                assert any(text.startswith(name) for text in json.loads(done.out)["findings"])
+            (bundle / name).write_bytes(content)
+        (bundle / name).rename("elsewhere")
+        (bundle / name).symlink_to(Path("elsewhere").absolute())
+        assert f"{name} is missing, or no regular file" in dpbayes("verify", "out").err
+        Path("elsewhere").replace(bundle / name)
+    assert dpbayes("verify", "out").code == 0
+    (bundle / "exact.csv").write_text("60")
+    assert "'exact.csv' does not belong to the bundle" in dpbayes("verify", "out").err
+
+
+def test_what_the_ledger_does_not_know_or_has_not_published_is_found(
+    dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch, ledger_path: Path
+) -> None:
+    released(dpbayes, coin)
+    done = dpbayes("verify", "out", "--ledger", "nowhere.db")
+    assert done.code == 6
+    assert "--no-ledger" in done.err
+    assert not Path("nowhere.db").exists()
+    dpbayes("release", coin, *COIN, "--eps", "2", "--out", "other", "--ledger", "second.db")
+    assert "knows no release" in dpbayes("verify", "out", "--ledger", "second.db").err
+    with monkeypatch.context() as stopped:
+        stopped.setattr("dpbayes_cli.ledger.ledger.Ledger.publish", lambda *_: 1 / 0)
+        assert dpbayes("release", coin, *COIN, "--eps", "0.25", "--out", "open").code == 1
+    assert "has not published this release" in dpbayes("verify", "open").err
+    assert dpbayes("release", coin, *COIN, "--eps", "0.25", "--out", "open").code == 0
+    assert dpbayes("verify", "open").code == 0
+    assert dpbayes("verify", "nothing").code == 8
+    ledger_path.chmod(0o600)
+    content = ledger_path.read_bytes()
+    ledger_path.write_bytes(content.replace(b'"time":"2', b'"time":"3', 1))
+    assert "the ledger: entry" in dpbayes("verify", "open").err
+
+
+def test_other_versions_of_libraries_are_said_and_not_held_against_a_bundle(dpbayes: Cli, coin: Path) -> None:
+    bundle = released(dpbayes, coin)
+    document(put("software", "numpy", value="1.0.0"))
+    document(put("posterior", "theta", "sd", value=0.0354321))
+    report = dpbayes("report", "out").out
+    (bundle / "report.md").write_text(report, "utf-8")
+    (bundle / "samples.parquet").write_bytes(b"other digits")
+    done = dpbayes("verify", "out", "--no-ledger")
+    assert done.code == 0, done.err
+    assert "not checked: the digits of the posterior and the samples: they were computed by" in done.err
+    document(put("guarantee", "epsilon", value=0.5))
+    assert dpbayes("verify", "out", "--no-ledger").code == 7
