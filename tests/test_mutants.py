@@ -824,6 +824,30 @@ MUTANTS = {
         "        pass",
         "tests/ledger/test_upkeep.py::test_nothing_of_the_budget_comes_back_wherever_the_damage_is",
     ),
+    "a gap ends a salvaged ledger": (
+        "ledger/sqlite_salvage.py",
+        "        if row is None:\n            break\n        last =",
+        "        if row is None or row[0] > expected:\n            break\n        last =",
+        "tests/ledger/test_upkeep.py::test_entries_under_other_numbers_are_charged_again_and_a_human_looks",
+    ),
+    "a new limit forgets what was spent under the lost one": (
+        "ledger/state.py",
+        "charged = account.charged_by(analyst, budget) if known is None else known.charged",
+        "charged = budget.nothing if known is None else known.charged",
+        "tests/ledger/test_upkeep.py::test_a_lost_limit_does_not_give_an_analyst_more",
+    ),
+    "another column by the name of the unit": (
+        "ledger/charging.py",
+        "if _records_of(release.request, charge.unit) != layout:",
+        "if False:",
+        "tests/ledger/test_ledger.py::test_an_account_has_one_meaning_of_a_record",
+    ),
+    "a cell that no server can hold": (
+        "sources/postgres.py",
+        "CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN {cell} COLLATE \"C\" END AS {new}",
+        "{cell} COLLATE \"C\" AS {new}",
+        "tests/sources/test_postgres.py::test_cells_longer_than_a_record_are_missing_in_every_engine",
+    ),
     "a lost charge that no longer fits comes back": (
         "ledger/upkeep.py",
         ', "lost": True}',

@@ -242,7 +242,7 @@ def _about_units(parts: Parts) -> list[str]:
         f"Each person has one value in the column {unit.column!r}, nobody else has it, and all of their records carry "
         f"it and are well-formed. Of each value {kept} kept, "
         "by a secret lot that does not depend on the order of the records; malformed records, and those without a "
-        "value, belong to one unit together."
+        "value, belong to one unit together. A value means the same person in all data that the account pays for."
     ]
 
 

@@ -13,6 +13,8 @@ from dpbayes_cli.errors import VerificationError
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 SCHEMA_VERSION = 1
+_MOST_PARTS = 9_000_000
+"""Lists and objects of a document, each of which takes many times the memory of its two characters."""
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -238,6 +240,8 @@ def parse_document(content: bytes) -> ReleaseDocument:
     Raises:
         VerificationError: it is not one, or of a newer schema.
     """
+    if content.count(b"[") + content.count(b"{") > _MOST_PARTS:
+        raise VerificationError("release.json has more parts than any release")
     try:
         version = msgspec.json.decode(content, type=_Versioned).schema_version
     except (msgspec.DecodeError, RecursionError):

@@ -119,7 +119,22 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
             f"this release protects {unit_text(charge.unit)}, and the two do not add up",
             hint="one account has one privacy unit: state the account's (--unit COLUMN), or another --dataset",
         )
+    layout = _records_of(charge.request, charge.unit)
+    for release in account.releases.values():
+        if _records_of(release.request, charge.unit) != layout:
+            raise BudgetError(
+                f"release {release.release_id} of the account {account.name!r} read its files by another layout, by "
+                "which a record, or whose it is, is something else; the two do not add up",
+                hint="one account has one layout: state the same, or another --dataset",
+            )
     return account, False
+
+
+def _records_of(request: Mapping[str, Any], unit: str | None) -> dict[str, Any]:
+    """Return the part of a request that decides what a record is, and by which column whose it is."""
+    names = ("quoted_newlines", *(("header", "columns", "delimiter", "quote") if unit is not None else ()))
+    layout = request.get("source")
+    return {name: layout[name] for name in names if name in layout} if isinstance(layout, Mapping) else {}
 
 
 def unit_text(unit: str | None) -> str:
@@ -135,7 +150,7 @@ def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord |
     """
     label = charge.label if charge.label is not None else f"request {charge.request_digest}"
     if charge.fresh:
-        return _fresh_label(account, label, charge.source)
+        return _fresh_label(account, label, charge)
     known = account.releases.get(release_id_of(account.name, label))
     if known is None:
         return label, None
@@ -232,7 +247,7 @@ def budget_orders(budget: Budget) -> list[Decimal]:
     return [Decimal(order) for order in inner]
 
 
-def _fresh_label(account: Account, base: str, source: str) -> tuple[str, ReleaseRecord | None]:
+def _fresh_label(account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:
     """Return the label of a new draw; an unfinished one whose process has died is finished first."""
     number = 1
     while True:
@@ -240,6 +255,7 @@ def _fresh_label(account: Account, base: str, source: str) -> tuple[str, Release
         known = account.releases.get(release_id_of(account.name, label))
         if known is None:
             return label, None
-        if known.stage != "published" and known.source == source and not is_running(known.owner):
+        same = known.source == charge.source and known.guarantee == charge.guarantee  # else it could not be finished
+        if known.stage != "published" and same and not is_running(known.owner):
             return label, known
         number += 1

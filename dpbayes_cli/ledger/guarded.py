@@ -81,16 +81,22 @@ class Guarded:
             yield transaction, state
 
     @contextmanager
-    def writing(self, new: Path | None = None) -> Iterator[tuple[Transaction, State]]:
+    def writing(self, new: Path | None = None, *, begin: bool = True) -> Iterator[tuple[Transaction, State]]:
         """Begin a transaction that excludes all others, on a ledger that is trusted.
 
         Args:
             new: an anchor that this transaction configures, and that need not be there yet.
+            begin: whether a ledger is begun where there is none.
 
         Raises:
             LedgerError: it cannot be opened, does not verify, an anchor speaks against it, or cannot be written.
         """
         if not self._storage.exists:
+            if not begin:
+                raise LedgerError(
+                    f"the ledger {self._storage.location!r} is gone: it was removed while it was in use",
+                    hint="restore it: what was charged in it is spent",
+                )
             self.refuse_disputed(State(), new)  # a ledger that was lost is not begun anew unnoticed
         with self._open(adopting=False, new=new) as (transaction, state, _):
             yield transaction, state

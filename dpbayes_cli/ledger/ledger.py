@@ -248,7 +248,7 @@ class Ledger:
         Raises:
             LedgerError: the release was never charged.
         """
-        with self._guarded.writing() as (transaction, state):
+        with self._guarded.writing(begin=False) as (transaction, state):
             known = _account(state, account).releases.get(release.release_id)
             if known is None:
                 raise LedgerError(f"release {release.release_id} was never charged")
@@ -273,7 +273,7 @@ class Ledger:
         Raises:
             LedgerError: the release was never sealed.
         """
-        with self._guarded.writing() as (transaction, state):
+        with self._guarded.writing(begin=False) as (transaction, state):
             known = _account(state, account).releases.get(release.release_id)
             if known is None or known.stage == "reserved":
                 raise LedgerError(f"release {release.release_id} was never sealed")

@@ -69,11 +69,12 @@ def limitation(account: Account, analyst: str, changes: Mapping[str, Decimal], r
     """
     known = account.limits.get(analyst)
     budget = (account.budget if known is None else known.budget).amended(changes)
-    if known is not None and budget.excess(known.charged):
+    charged = account.charged_by(analyst, budget) if known is None else known.charged
+    if budget.excess(charged):
         raise BudgetError(
             f"the analyst {analyst!r} has spent more than that",
             requested=texts(budget.total),
-            remaining=texts(known.remaining),
+            remaining=texts(budget.remaining(charged) if known is None else known.remaining),
         )
     found = {"kind": "limit", "account": account.name, "analyst": analyst, "budget": budget.serialize()}
     return {**found, "reason": reason}

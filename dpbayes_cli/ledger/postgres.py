@@ -11,14 +11,13 @@ import os
 import socket
 import threading
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.storage import Storage, Transaction
+from dpbayes_cli.ledger.storage import Storage, Transaction, packed, unpacked
 from dpbayes_cli.postgres_address import PostgresAddress
 from dpbayes_cli.postgres_driver import connect, driver
 
@@ -33,7 +32,6 @@ _STALLED = 300.0
 """Seconds after which the server ends a transaction that has stalled, so that others can write."""
 _LONGEST = 600.0
 """Seconds after which this side gives up a connection, whatever the server does."""
-_LARGEST_PAYLOAD = 256 << 20
 _TABLES = {"meta", "entries", "payloads"}
 _CREATE = """
 CREATE TABLE {schema}.meta (name text PRIMARY KEY, value text NOT NULL);
@@ -288,18 +286,12 @@ class _PostgresTransaction(Transaction):
         self._connection.execute("INSERT INTO entries VALUES (%s, %s, %s)", row)
 
     def put_payload(self, release_id: str, payload: bytes) -> None:
-        compressed = zlib.compress(payload, 6)
-        if len(compressed) > _LARGEST_PAYLOAD:
-            raise LedgerError(f"the payload is larger than {_LARGEST_PAYLOAD >> 20} MiB")
-        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [release_id, compressed])
+        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [release_id, packed(payload)])
 
     def payload(self, release_id: str) -> bytes | None:
         query = "SELECT payload FROM payloads WHERE release_id = %s"
         row = self._connection.execute(query, [release_id], binary=True).fetchone()
-        try:
-            return None if row is None else zlib.decompress(row[0])
-        except zlib.error:
-            raise LedgerError(f"the sealed payload of release {release_id} is damaged") from None
+        return None if row is None else unpacked(row[0], release_id)
 
     def payload_ids(self) -> list[str]:
         rows = self._connection.execute("SELECT release_id FROM payloads")

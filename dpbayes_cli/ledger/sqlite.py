@@ -19,7 +19,8 @@ from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.mounts import check_local
-from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction, entry_of
+from dpbayes_cli.ledger.sqlite_salvage import readable_entries
+from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
@@ -29,8 +30,6 @@ _APPLICATION_ID = 0x44504259  # "DPBY"
 _PATIENCE = 120.0
 _SLICE = 0.25
 """Seconds that SQLite waits by itself for a lock; signals are not heard meanwhile."""
-_GAP = 1000
-"""Entries that must be missing in a row before a damaged ledger is taken to have ended."""
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
     "CREATE TABLE payloads (release_id TEXT PRIMARY KEY, payload BLOB NOT NULL) STRICT",
@@ -133,28 +132,9 @@ class SqliteStorage(Storage):
 
     def salvage(self) -> tuple[list[Entry], list[str]]:
         """See ``Storage.salvage``; entry by entry, so that a damaged page costs no other."""
-        entries: list[Entry] = []
-        lost: list[str] = []
         with self._translated(), self._patient() as connection:
             _persist(connection, "SELECT name FROM sqlite_master").fetchall()
-            sequence, failed = 0, False
-            gap: list[int] = []
-            while len(gap) < _GAP:
-                sequence += 1
-                try:
-                    row = connection.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)).fetchone()
-                    entry = None if row is None else entry_of(row)
-                except (sqlite3.DatabaseError, UnicodeDecodeError):
-                    entry, failed = None, True
-                if entry is None:
-                    gap.append(sequence)
-                    continue
-                lost += [f"entry {gone} is missing or cannot be read" for gone in gap]
-                entries.append(entry)
-                gap, failed = [], False
-        if failed:
-            lost.append(f"what followed entry {entries[-1].sequence if entries else 0} cannot be read")
-        return entries, lost
+            return readable_entries(connection)
 
     def salvage_payload(self, release_id: str) -> bytes | None:
         """See ``Storage.salvage_payload``."""

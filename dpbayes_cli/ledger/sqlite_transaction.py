@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-import zlib
 
-from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.storage import Transaction
-
-_LARGEST_PAYLOAD = 256 << 20
+from dpbayes_cli.ledger.storage import Transaction, packed, unpacked
 
 
 def entry_of(row: tuple[object, ...]) -> Entry:
@@ -37,18 +33,12 @@ class SqliteTransaction(Transaction):
 
     def put_payload(self, release_id: str, payload: bytes) -> None:
         """See ``Transaction.put_payload``."""
-        compressed = zlib.compress(payload, 6)
-        if len(compressed) > _LARGEST_PAYLOAD:
-            raise LedgerError(f"the payload is larger than {_LARGEST_PAYLOAD >> 20} MiB")
-        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (release_id, compressed))
+        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (release_id, packed(payload)))
 
     def payload(self, release_id: str) -> bytes | None:
         """See ``Transaction.payload``."""
         row = self._connection.execute("SELECT payload FROM payloads WHERE release_id = ?", (release_id,)).fetchone()
-        try:
-            return None if row is None else zlib.decompress(row[0])
-        except (zlib.error, TypeError):
-            raise LedgerError(f"the sealed payload of release {release_id} is damaged") from None
+        return None if row is None else unpacked(row[0], release_id)
 
     def payload_ids(self) -> list[str]:
         """See ``Transaction.payload_ids``."""

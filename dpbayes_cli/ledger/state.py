@@ -91,6 +91,14 @@ class Account:
         """What is left, by component."""
         return self.budget.remaining(self.charged)
 
+    def charged_by(self, analyst: str, budget: Budget) -> Lanes:
+        """Return what an analyst was charged, in the lanes of a limit: also where the limit itself was lost."""
+        charged = budget.nothing
+        for release in self.releases.values():
+            if release.analyst == analyst:
+                charged = budget.added(charged, release.guarantee)
+        return charged
+
     @property
     def spent(self) -> dict[str, Decimal]:
         """What was spent, by component."""
@@ -207,7 +215,7 @@ def _apply_to_limits(account: Account, kind: str, fields: dict[str, Any]) -> Non
     if budget.shape != account.budget.shape:
         raise ValueError("the kind of the limit is not that of the budget")
     known = account.limits.get(analyst)
-    charged = budget.nothing if known is None else known.charged
+    charged = account.charged_by(analyst, budget) if known is None else known.charged
     if budget.excess(charged):
         raise ValueError("the limit falls below what is spent")
     account.limits[analyst] = Limit(budget, charged)

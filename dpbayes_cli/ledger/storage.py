@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import zlib
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
+
+LARGEST_PAYLOAD = 256 << 20
+"""Bytes of a payload as it is stored."""
+_LARGEST_UNPACKED = 1 << 30
+
+
+def packed(payload: bytes) -> bytes:
+    """Return a payload as it is stored.
+
+    Raises:
+        LedgerError: it is too large.
+    """
+    compressed = zlib.compress(payload, 6)
+    if len(compressed) > LARGEST_PAYLOAD or len(payload) > _LARGEST_UNPACKED:
+        raise LedgerError(f"the payload is larger than {LARGEST_PAYLOAD >> 20} MiB")
+    return compressed
+
+
+def unpacked(stored: object, release_id: str) -> bytes:
+    """Return a payload from what is stored, within fixed memory whatever that is.
+
+    Raises:
+        LedgerError: it is none.
+    """
+    inflate = zlib.decompressobj()
+    try:
+        if isinstance(stored, bytes):
+            payload = inflate.decompress(stored, _LARGEST_UNPACKED)
+            if inflate.eof and not inflate.unused_data:
+                return payload
+    except zlib.error:
+        pass
+    raise LedgerError(f"the sealed payload of release {release_id} is damaged")
 
 
 class Transaction(ABC):

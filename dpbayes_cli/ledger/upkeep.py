@@ -8,6 +8,7 @@ listed, and a human looks before anything more is charged.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,16 +87,16 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
     found = Salvage(chain.state, len(prefix), lost=lost)
     rest = readable[len(prefix) :]
     found.lost += [f"entry {entry.sequence} does not verify" for entry in rest]
-    if found.lost:
+    damaged = bool(found.lost) or not _is_whole(ledger)
+    if damaged:
         for _, release in unfinished(chain.state):
             _charge_again(chain, prefix[release.sequence - 1], found)
         for entry in rest:
             _charge_again(chain, entry, found)
-    held = (
-        f"this ledger was salvaged and lacks what followed entry {len(prefix)}: {len(found.lost)} entries are lost"
-        if found.lost
-        else ""
-    )
+    held = ""
+    if damaged:
+        lacks = f" and lacks what followed entry {len(prefix)}: {len(found.lost)} findings" if found.lost else ""
+        held = f"this ledger was salvaged from one that does not verify{lacks}"
     chain.add({"kind": "salvaged", "account": "", "source": ledger.location, "kept": len(prefix), "held": held})
     found.state = chain.state
     with _new_file(target) as partial:
@@ -110,6 +111,14 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
                 else:
                     transaction.put_payload(key, payload)
     return found
+
+
+def _is_whole(ledger: Ledger) -> bool:
+    """Return whether nothing speaks against a ledger but its anchors, which are asked when it is next used."""
+    try:
+        return not ledger.findings(compare=False)[0]
+    except LedgerError:
+        return False
 
 
 def verified_prefix(entries: list[Entry]) -> list[Entry]:
@@ -154,7 +163,9 @@ def _charge_again(chain: _Chain, entry: Entry, found: Salvage) -> None:
             chain.add(fields)
         if kind != "reserved":
             return
-        label = f"lost {fields['label']}"
+        known = chain.state.accounts[account].releases
+        labels = (f"lost {'' if i == 1 else f'{i} '}{fields['label']}" for i in itertools.count(1))
+        label = next(label for label in labels if release_id_of(account, label) not in known)
         name = f"{release_id_of(account, fields['label'])} of account {account}"
         if chain.add({**fields, "label": label, "release_id": release_id_of(account, label), "lost": True}):
             found.charged.append(name)

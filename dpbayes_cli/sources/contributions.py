@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.columns import AnyColumn
 
+MOST_TWINS = 1 << 20
+"""So many equal records of a unit draw lots, for lots take memory; more than any number of records that is kept."""
 OUT_OF_BOUNDS = -1
 """The code, before imputation, of a number that is out of bounds where such are dropped: nothing stands for it."""
 
@@ -101,7 +103,7 @@ class BoundedReader:
         items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows}){ours}"
         anyone = ", ".join(f"any_value({name}) AS {name}" for name in names)  # of records that are the same
         groups = f"SELECT {anyone}, unit, item, count(*) AS n FROM ({items}) GROUP BY unit, item"
-        twins = f"SELECT *, unnest(range(n)) AS twin FROM ({groups})"
+        twins = f"SELECT *, unnest(range(least(n, {MOST_TWINS}))) AS twin FROM ({groups})"
         ticket = f"sha256({literal(self._bound.key)} || ',' || twin || ',' || item)"
         record = f"struct_pack({', '.join(f'{name} := {name}' for name in names)})"
         most = self._bound.most

@@ -21,8 +21,6 @@ Rows = list[tuple[Any, ...]]
 Kind = Literal["text", "integer", "decimal", "double", "boolean"]
 """What a column's type is: as text a double has as many forms as there are engines, all others have one."""
 
-_RECORDS = -1
-
 
 class EngineSource(Source):
     """One table, read by an engine that evaluates statistics where the records are; see ``expressions``.
@@ -104,18 +102,20 @@ class EngineSource(Source):
         """Evaluate a statistic of contingency tables."""
         import numpy as np
 
+        from dpbayes_cli.sources.expressions import EVERY_RECORD
+
         query = self._statements(self._columns, self._unit).keys_query(
             policy, statistic.tables, whole_records=statistic.whole_records
         )
         counts: dict[int | None, int] = dict(self._rows(query))
         flat = np.zeros(sum(table.size for table in statistic.tables), dtype=np.int64)
         for key, count in counts.items():
-            if key is not None and key != _RECORDS:
+            if key is not None and key != EVERY_RECORD:
                 flat[key] = count
         ends = np.cumsum([table.size for table in statistic.tables])[:-1]
         split = zip(np.split(flat, ends), statistic.tables, strict=True)
         tables = [cells.reshape(table.shape) for cells, table in split]
-        return Statistics(released_values(statistic, tables), int(counts.get(_RECORDS, 0)))
+        return Statistics(released_values(statistic, tables), int(counts.get(EVERY_RECORD, 0)))
 
     def _count(self, unit: UnitBound | None) -> int:
         ((count,),) = self._rows(self._statements(() if unit else self._columns, unit).count_query())

@@ -35,7 +35,7 @@ from dpbayes_cli.sources.cell_expressions import (
     normal_text,
     sha256_text,
 )
-from dpbayes_cli.sources.contributions import OUT_OF_BOUNDS, UnitBound
+from dpbayes_cli.sources.contributions import MOST_TWINS, OUT_OF_BOUNDS, UnitBound
 from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.source import impute_code
 from dpbayes_cli.sources.statements import Monomial
@@ -313,6 +313,7 @@ class Statements:
 
         self._add(itemized, schema | {"item": "string"})
         self._add(numbered, schema | {"item": "string", "twin": "int64"})
+        self._add(lambda rows: rows.filter(rows.twin < MOST_TWINS), schema | {"item": "string", "twin": "int64"})
         self._add(drawn, schema | {"item": "string", "twin": "int64", "ticket": "string"})
         self._add(ranked, schema | {"rank": "int64"})
         self._add(lambda rows: rows.filter(rows["rank"] < bound.most), dict(self._schema))

@@ -53,9 +53,8 @@ class Location:
 
     @property
     def size(self) -> int:
-        """The bytes of regular files, unpacked ones being taken for eight times as many."""
-        sizes = (path.stat().st_size * (8 if path.suffix.lower() == _COMPRESSED else 1) for path in self.paths)
-        return sum(sizes)
+        """The bytes of regular files; compressed ones are unpacked to be counted."""
+        return sum(_unpacked_size(path) for path in self.paths)
 
     @property
     def format(self) -> str:
@@ -126,6 +125,13 @@ class RemoteLocation(_Elsewhere):
     def dataset(self) -> str | None:
         """The name of the data set that the name of a table implies."""
         return self.table.split(".")[-1] or None
+
+
+def _unpacked_size(path: Path) -> int:
+    if path.suffix.lower() != _COMPRESSED:
+        return path.stat().st_size
+    with opened(path) as stream:
+        return sum(map(len, iter(lambda: stream.read(1 << 20), b"")))
 
 
 def is_remote(text: str) -> bool:

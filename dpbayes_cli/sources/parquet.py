@@ -10,6 +10,7 @@ from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import normal_cell
 from dpbayes_cli.sources.contributions import UnitBound
+from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.source import Cells, Reader, Source, check_boolean, column_index, unreadable
 
@@ -26,6 +27,7 @@ _TEXTUAL = (
     "DECIMAL",
     '"NULL"',
 )
+_LONG = ("VARCHAR", "ENUM")
 _ROWS_AT_ONCE = 8_000_000
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose text is the normal form of an integer."""
@@ -44,6 +46,7 @@ class ParquetSource(Source):
         self._names: list[str] = []
         self._types: list[str] = []
         self._name_of_unit: str | None = None
+        self._type_of_unit = ""
 
     @property
     def is_stream(self) -> bool:
@@ -78,8 +81,10 @@ class ParquetSource(Source):
             _check_type(self._types[-1], column)
         if self._unit is not None:
             self._name_of_unit = found[column_index(found, self._unit.column)]
-            for kind in {dict(schema).get(self._name_of_unit, "") for schema in schemas}:
+            kinds = {dict(schema).get(self._name_of_unit, "") for schema in schemas}
+            for kind in kinds:
                 _check_textual(kind)
+            self._type_of_unit = max(kinds, key=lambda kind: kind.startswith(_LONG))
         self._columns = tuple(columns)
 
     def count_records(self) -> int | None:
@@ -93,13 +98,14 @@ class ParquetSource(Source):
         if not self._columns:
             raise ValueError("check first")
         quoted = [_quoted(name) for name in self._names]
-        texts = [_text(name) for name in quoted]
+        texts = [_text(name, kind) for name, kind in zip(quoted, self._types, strict=True)]
         integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
         doubles = {i: name for i, name in enumerate(quoted) if self._types[i] == "DOUBLE"}
         with cursor(unreadable()) as engine, ExitStack() as files:
             if self._name_of_unit is not None:  # a unit may have records in several files
                 names = [f"text_{i}" for i in range(len(texts))]
-                listed = [*zip(texts, names, strict=True), (_text(_quoted(self._name_of_unit)), "owner")]
+                owner = _text(_quoted(self._name_of_unit), self._type_of_unit)
+                listed = [*zip(texts, names, strict=True), (owner, "owner")]
                 selected = ", ".join(f"{text} AS {name}" for text, name in listed)
                 opened_ones = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
                 union = " UNION ALL ".join(f"SELECT {selected} FROM {relation}" for relation in opened_ones)
@@ -124,9 +130,10 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(name: str) -> str:
-    """Return the expression of a column's text."""
-    return f"CAST({name} AS VARCHAR)"
+def _text(name: str, kind: str) -> str:
+    """Return the expression of a column's text; one that is longer than any record of a text file is missing."""
+    cell = f"CAST({name} AS VARCHAR)"
+    return f"CASE WHEN strlen({cell}) <= {LONGEST_RECORD} THEN {cell} END" if kind.startswith(_LONG) else cell
 
 
 def _check_type(name: str, column: AnyColumn) -> None:

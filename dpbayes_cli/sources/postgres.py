@@ -11,6 +11,7 @@ from dpbayes_cli.postgres_address import PostgresAddress
 from dpbayes_cli.postgres_driver import connect, driver
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
+from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.source import unreadable
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _LONGEST = "12h"
 _SESSION = """
 SELECT set_config('search_path', 'pg_catalog, pg_temp', false), set_config('statement_timeout', %s, false),
   set_config('standard_conforming_strings', 'on', false), set_config('extra_float_digits', '1', false),
-  set_config('idle_in_transaction_session_timeout', '0', false)
+  set_config('idle_in_transaction_session_timeout', '0', false), current_setting('server_encoding')
 """
 _KINDS: dict[str, Kind] = {
     "bool": "boolean", "int2": "integer", "int4": "integer", "int8": "integer", "numeric": "decimal",
@@ -60,7 +61,11 @@ class PostgresSource(EngineSource):
         return kinds
 
     def _relation(self, named: Mapping[str, str]) -> str:
-        texts = (f'CAST({_quoted(name)} AS text) COLLATE "C" AS {new}' for new, name in named.items())
+        cells = {new: f"CAST({_quoted(name)} AS text)" for new, name in named.items()}
+        texts = (
+            f'CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN {cell} COLLATE "C" END AS {new}'
+            for new, cell in cells.items()
+        )
         return f"SELECT {', '.join(texts)} FROM {self._table}"
 
     def _rows(self, query: str) -> Rows:
@@ -85,8 +90,13 @@ class PostgresSource(EngineSource):
         hint = "is the server running, and does it let this user in? see $PGPASSWORD and $PGPASSFILE"
         with _discarding(SourceError(f"the server of {where!r} cannot be reached, or refuses", hint=hint)):
             self._connection = connect(_driver(), self._address)
-            self._connection.execute(_SESSION, [_LONGEST])
+            row = self._connection.execute(_SESSION, [_LONGEST]).fetchone()
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        if row is None or row[-1] == "SQL_ASCII":
+            raise SourceError(
+                f"the database of {where!r} does not say what its texts' bytes mean (SQL_ASCII)",
+                hint="copy the table into a database of an encoding, such as UTF8",
+            )
         return self._connection
 
 

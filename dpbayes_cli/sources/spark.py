@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.errors import SourceError
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
+from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.location import Location, RemoteLocation
 from dpbayes_cli.sources.source import unreadable
 
@@ -41,8 +42,14 @@ _SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
-_SETTINGS_HERE = {"spark.sql.shuffle.partitions": "16", "spark.driver.bindAddress": "127.0.0.1"}
-"""For a Spark in this process, which answers to nobody else."""
+_SETTINGS_HERE = {
+    "spark.sql.shuffle.partitions": "16",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.io.encryption.enabled": "true",
+    "spark.driver.memory": "2g",
+}
+"""For a Spark in this process, which answers to nobody else; what it shuffles it writes to disk, under a key of its own
+that nobody keeps."""
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """What writes every error of a query to standard error, with its text."""
 _VIEW = "dpbayes_records"
@@ -97,9 +104,11 @@ class SparkSource(EngineSource):
         return frame
 
     def _relation(self, named: Mapping[str, str]) -> str:
+        cells = {new: f"CAST({_quoted(name)} AS STRING)" for new, name in named.items()}
         texts = (
-            f"make_valid_utf8(collate(CAST({_quoted(name)} AS STRING), 'UTF8_BINARY')) AS {new}"
-            for new, name in named.items()
+            f"CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN make_valid_utf8(collate({cell}, 'UTF8_BINARY')) "
+            f"END AS {new}"
+            for new, cell in cells.items()
         )
         return f"SELECT {', '.join(texts)} FROM {_VIEW}"
 

@@ -59,7 +59,7 @@ class InferenceSection(Section, frozen=True, kw_only=True):
         Literal["noise-aware", "chain", "naive"],
         Meta(description="noise-aware (exact where affordable), chain (Markov chains everywhere) or naive"),
     ] = "noise-aware"
-    ess: Annotated[int, Meta(ge=50, le=1_000_000, description="effective draws that Markov chains must reach")] = 400
+    ess: Annotated[int, Meta(ge=50, le=100_000, description="effective draws that Markov chains must reach")] = 400
     sweeps: Annotated[
         int, Meta(ge=50, le=100_000, description="with hmm: sweeps of each Markov chain after warming up")
     ] = 120

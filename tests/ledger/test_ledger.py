@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,10 @@ from dpbayes_cli.errors import BudgetError, LedgerError, SpecError
 from dpbayes_cli.ledger import charging
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
-from dpbayes_cli.ledger.charging import release_id_of
+from dpbayes_cli.ledger.charging import Charge, release_id_of
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.owner import is_running, this_process
+from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.ledger.books import Books, SqliteBooks, amend, charge
 
@@ -116,6 +118,34 @@ def test_what_is_free_is_not_sold_again(ledger: Ledger) -> None:
         ledger.reserve(other_prior)
     ledger.reserve(replace(other_prior, fresh=True))
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(2)}
+
+
+def test_a_fresh_draw_that_cannot_be_finished_at_its_price_is_left(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One record more, and another price: the dead reservation stays charged, and a new draw is paid for."""
+    first = ledger.reserve(charge("0.5", fresh=True)).release
+    monkeypatch.setattr("dpbayes_cli.ledger.charging.is_running", lambda _: False)
+    other = ledger.reserve(charge("0.5", fresh=True, guarantee=PureDP(Decimal("0.25")))).release
+    assert other.release_id != first.release_id
+    assert ledger.reserve(charge("0.5", fresh=True)).release.release_id == first.release_id
+
+
+def test_an_account_has_one_meaning_of_a_record(ledger: Ledger) -> None:
+    def asked(label: str, layout: dict[str, Any], unit: str | None, account: str) -> Charge:
+        changes = {"request": {"source": layout, "label": label}, "request_digest": label, "question_digest": label}
+        return charge("0.1", account=account, unit=unit, label=label, **changes)
+
+    ledger.reserve(asked("a", {}, None, "single"))
+    ledger.reserve(asked("b", {"header": False, "columns": ["x"], "delimiter": ";"}, None, "single"))
+    with pytest.raises(BudgetError, match="another layout"):
+        ledger.reserve(asked("c", {"quoted_newlines": True}, None, "single"))
+    ledger.reserve(asked("d", {}, "who", "units"))
+    others: list[dict[str, Any]] = [{"header": False, "columns": ["x", "who"]}, {"delimiter": ";"}, {"quote": "'"}]
+    for i, layout in enumerate(others):
+        with pytest.raises(BudgetError, match="another layout"):
+            ledger.reserve(asked(f"e{i}", layout, "who", "units"))
+    ledger.reserve(asked("f", {"format": "parquet"}, "who", "units"))
 
 
 def test_fresh_pays_again_but_finishes_its_own_dead_reservation_first(

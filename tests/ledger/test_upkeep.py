@@ -9,16 +9,19 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
+import zlib
 from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dpbayes_cli.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import sqlite as sqlite_module
-from dpbayes_cli.ledger import upkeep
+from dpbayes_cli.ledger import storage, upkeep
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import amendment, limitation
@@ -36,6 +39,11 @@ def ledger(ledger_path: Path) -> Ledger:
     for label in "abcdefgh":
         finish(ledger, label)
     return ledger
+
+
+def rows(path: Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
 
 
 def spent(path: Path) -> Decimal:
@@ -268,6 +276,91 @@ def test_what_allowed_a_lost_charge_may_be_lost_with_it(row: int, ledger_path: P
     assert new.findings()[0] == []
     with pytest.raises(BudgetError):
         new.reserve(charge("next", "0.7"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE entries SET sequence = sequence + 100000 WHERE sequence > 4",
+        "UPDATE entries SET sequence = -sequence WHERE sequence > 4",
+        "UPDATE entries SET sequence = sequence + 4096 WHERE sequence = 25",
+        "UPDATE entries SET sequence = 0 WHERE sequence = 25",
+        "DELETE FROM entries WHERE sequence BETWEEN 5 AND 20",
+    ],
+)
+def test_entries_under_other_numbers_are_charged_again_and_a_human_looks(
+    damage: str, ledger: Ledger, ledger_path: Path, tmp_path: Path
+) -> None:
+    before = {row[0]: row[1] for row in rows(ledger_path, "SELECT sequence, body FROM entries")}
+    changed(ledger_path, damage)
+    left = {row[0] for row in rows(ledger_path, "SELECT body FROM entries")}
+    readable = sum(b'"kind":"reserved"' in body.encode() for body in before.values() if body in left)
+    saved = salvage(ledger, tmp_path / "new")
+    assert saved.lost
+    assert saved.state.held
+    assert spent(tmp_path / "new") >= readable * Decimal("0.1")
+    with pytest.raises(LedgerError, match="lacks what followed"):
+        open_book(tmp_path / "new").reserve(charge("next"))
+
+
+def test_an_index_that_disagrees_is_looked_at_too(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
+    changed(ledger_path, "DELETE FROM payloads WHERE release_id IN (SELECT min(release_id) FROM payloads)")
+    saved = salvage(ledger, tmp_path / "new")
+    assert "does not verify" in saved.state.held
+
+
+def test_a_lost_limit_does_not_give_an_analyst_more(ledger_path: Path, tmp_path: Path) -> None:
+    ledger = open_book(ledger_path)
+    finish(ledger, "a", "0.1")
+    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, ""))
+    finish(ledger, "b", "0.4", "ada")
+    changed(ledger_path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 5")
+    salvage(ledger, tmp_path / "new")
+    new = open_book(tmp_path / "new")
+    new.adopt("looked at")
+    with pytest.raises(BudgetError, match="has spent more than that"):
+        new.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.3")}, ""))
+    new.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, ""))
+    assert new.state().accounts["clinic"].limits["ada"].remaining == {"epsilon": Decimal("0.1")}
+    with pytest.raises(BudgetError, match="limit of analyst"):
+        new.reserve(replace(charge("c", "0.2"), analyst="ada"))
+
+
+def test_what_is_lost_twice_is_charged_twice(ledger_path: Path, tmp_path: Path) -> None:
+    book, path = open_book(ledger_path), ledger_path
+    for round_, total in enumerate(("0.3", "1.1")):
+        finish(book, "a", "0.3" if round_ == 0 else "0.8")
+        row = next(e.sequence for e in book.entries() if '"label":"a"' in e.body and '"kind":"reserved"' in e.body)
+        changed(path, f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
+        path = tmp_path / f"new-{round_}"
+        assert not any("not counted" in text for text in salvage(book, path).lost)
+        book = open_book(path)
+        book.adopt("looked at")
+        assert spent(path) >= Decimal(total)
+
+
+def test_a_ledger_that_vanishes_meanwhile_is_not_begun_anew(ledger: Ledger, ledger_path: Path) -> None:
+    release = ledger.reserve(charge("i")).release
+    ledger_path.unlink()
+    for step in (lambda: ledger.seal(release, "clinic", b""), lambda: ledger.publish(release, "clinic", {}, b"")):
+        with pytest.raises(LedgerError, match="is gone"):
+            step()
+    assert not ledger_path.exists()
+
+
+def test_a_payload_unpacks_within_fixed_memory(
+    ledger: Ledger, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "_LARGEST_UNPACKED", 1 << 20)
+    bomb = zlib.compress(bytes(1 << 26))
+    with closing(sqlite3.connect(ledger_path)) as connection, connection:
+        connection.execute("UPDATE payloads SET payload = ?", (bomb,))
+    tracemalloc.start()
+    with pytest.raises(LedgerError, match="damaged"):
+        ledger.reserve(charge("a"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
 
 
 def test_a_whole_ledger_is_salvaged_whole_and_its_anchor_agrees(

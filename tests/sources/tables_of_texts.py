@@ -118,6 +118,14 @@ def random_rows(seed: int, n_rows: int) -> list[list[str | None]]:
     return owned
 
 
+def long_rows() -> list[list[str | None]]:
+    """Rows of cells and owners of up to a record's length in bytes, and of one byte more, which are missing."""
+    most = 1 << 20
+    cells = ["1", "0" * (most - 1) + "1", "0" * most + "1", "\u00e9" * (most // 2), "\u00e9" * (most // 2) + "x"]
+    rows: list[list[str | None]] = [[cell, *["1"] * (len(COLUMNS) - 1), "P1"] for cell in cells]
+    return rows + [[*["1"] * len(COLUMNS), cell] for cell in cells]
+
+
 def answer(source: Source, asked: Asked) -> tuple[Statistics, int | None]:
     """What a source says."""
     with closing(source):

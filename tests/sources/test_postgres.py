@@ -24,6 +24,7 @@ from tests.sources.tables_of_texts import (
     answer,
     bound,
     embedded,
+    long_rows,
     products,
     questions,
     random_rows,
@@ -72,6 +73,32 @@ def test_the_server_says_what_the_embedded_reader_says(postgres: Server, databas
         expected = embedded(path, asked)
         for table in ("texts", "backwards")[: 2 if i % 4 == 3 else 1]:
             assert answer(source(postgres, database, asked, table), asked) == expected
+
+
+def test_cells_longer_than_a_record_are_missing_in_every_engine(
+    postgres: Server, database: str, tmp_path: Path
+) -> None:
+    """Such a cell must not stop a server that could not hold what becomes of it either."""
+    rows = long_rows()
+    fill(postgres, database, rows)
+    path = written(tmp_path / "rows.parquet", rows)
+    for asked, valid, units in ((questions()[0], 7, 10), (questions()[8], 3, 4)):
+        expected = embedded(path, asked)
+        assert (expected[0].values[0], expected[1]) == (valid, units)
+        assert answer(source(postgres, database, asked), asked) == expected
+    with postgres.connect(database) as connection:
+        connection.execute("UPDATE texts SET level = repeat('9', 150000000) WHERE owner = 'P1' AND level = '1'")
+    (values, _), _ = answer(source(postgres, database, questions()[0]), questions()[0]), None
+    assert values.values[0] == 6
+
+
+def test_a_database_whose_bytes_have_no_meaning_is_refused(postgres: Server) -> None:
+    postgres.execute("CREATE DATABASE meaningless ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    postgres.execute("CREATE TABLE texts (level text)", "meaningless")
+    asked = questions()[0]
+    with closing(source(postgres, "meaningless", asked)) as table, pytest.raises(SourceError, match="SQL_ASCII"):
+        table.check(asked.columns, ["level"])
+    postgres.execute("DROP DATABASE meaningless WITH (FORCE)")
 
 
 def test_a_release_reads_a_table_and_charges_its_account(

@@ -15,7 +15,7 @@ from dpbayes_cli.errors import SourceError
 from dpbayes_cli.sources.location import locate_for_spark
 from dpbayes_cli.sources.spark import SparkSource, _kind, _session
 from tests.conftest import Cli
-from tests.sources.tables_of_texts import DROP, answer, bound, embedded, questions, random_rows, written
+from tests.sources.tables_of_texts import DROP, answer, bound, embedded, long_rows, questions, random_rows, written
 
 SECRET = "hunter2-in-the-address"
 """No output repeats it."""
@@ -47,6 +47,13 @@ def test_spark_says_what_the_embedded_reader_says(tmp_path: Path) -> None:
     for asked in questions():
         expected = embedded(whole, asked)
         assert answer(source(tmp_path / "part-*.parquet", bound(asked)), asked) == expected
+
+
+@spark
+def test_cells_longer_than_a_record_are_missing(tmp_path: Path) -> None:
+    path = written(tmp_path / "rows.parquet", long_rows())
+    for asked in (questions()[0], questions()[8]):
+        assert answer(source(path, bound(asked)), asked) == embedded(path, asked)
 
 
 @spark

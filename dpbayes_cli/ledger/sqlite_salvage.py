@@ -1,0 +1,65 @@
+"""What can still be read of a damaged ledger in SQLite: in order where pages allow it, else number by number."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.sqlite_transaction import entry_of
+
+_BEFORE_ALL = -(1 << 63)
+_GAP = 1000
+"""Numbers that are tried one by one behind a page that cannot be read."""
+_UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+
+Row = tuple[object, ...]
+
+
+def readable_entries(connection: sqlite3.Connection) -> tuple[list[Entry], list[str]]:
+    """Return every entry that can still be read, whatever its number, and what cannot be, one sentence each.
+
+    Entries whose numbers are none of a ledger come last.
+    """
+    entries: list[Entry] = []
+    strange: list[Entry] = []
+    lost: list[str] = []
+    last, expected = _BEFORE_ALL, 1
+    while True:
+        try:
+            row = connection.execute(
+                "SELECT * FROM entries WHERE sequence > ? ORDER BY sequence LIMIT 1", (last,)
+            ).fetchone()
+        except _UNREADABLE:
+            row = _one_by_one(connection, max(last, 0))
+            if row is None:
+                lost.append(f"what followed entry {max(last, 0)} cannot be read")
+                break
+        if row is None:
+            break
+        last = row[0] if isinstance(row[0], int) else max(last, 0) + 1
+        if last > expected:
+            lost.append(_missing(expected, last - 1))
+        expected = max(expected, last + 1)
+        try:
+            (strange if last < 1 else entries).append(entry_of(row))
+        except sqlite3.DatabaseError:
+            lost.append(_missing(last, last))
+    return [*entries, *strange], lost
+
+
+def _one_by_one(connection: sqlite3.Connection, last: int) -> Row | None:
+    """Return the next entry that its own number finds, or None where there is none for long."""
+    for sequence in range(last + 1, last + 1 + _GAP):
+        try:
+            row: Row | None = connection.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+        except _UNREADABLE:
+            continue
+        if row is not None:
+            return row
+    return None
+
+
+def _missing(first: int, last: int) -> str:
+    if first == last:
+        return f"entry {first} is missing or cannot be read"
+    return f"entries {first} to {last} are missing or cannot be read"
