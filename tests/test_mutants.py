@@ -844,8 +844,8 @@ MUTANTS = {
     ),
     "a cell that no server can hold": (
         "sources/postgres.py",
-        "CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN {cell} COLLATE \"C\" END AS {new}",
-        "{cell} COLLATE \"C\" AS {new}",
+        'CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN {cell} COLLATE "C" END AS {new}',
+        '{cell} COLLATE "C" AS {new}',
         "tests/sources/test_postgres.py::test_cells_longer_than_a_record_are_missing_in_every_engine",
     ),
     "a lost charge that no longer fits comes back": (
