@@ -174,6 +174,11 @@ class LinePosterior(Sampler):
         logs = self.exact_logs(values)
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
+    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float:
+        """Return the range over the lattice."""
+        ratios = [float(a - b) for a, b in zip(self.exact_logs(values), self.exact_logs(others), strict=True)]
+        return max(ratios) - min(ratios)
+
     def coefficients(self) -> Floats:
         """Return intercept and slopes of all points in the units of the file, shape (n_points, n_features + 1)."""
         import numpy as np

@@ -159,6 +159,13 @@ class Sampler(ABC):
         """Return those of the first parameter of every row of a network's tables; of other models ``moments`` alone."""
         return [self.moments(values)]
 
+    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
+        """Return by how much the log ratio of the laws of two data sets varies over the outcomes, for audits.
+
+        None: it is not bounded, or not known. In floats, from what is sampled, and not from what is charged.
+        """
+        return None
+
 
 class Chain(ABC):
     """A planned Markov chain every update of which is priced, as a plan holds it."""

@@ -125,6 +125,11 @@ class GridPosterior(Sampler):
         low, width = self.support[0], float(self._width)
         return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
 
+    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float:
+        """Return the range over the cells."""
+        ratios = self.logs(values) - self.logs(others)
+        return float(ratios.max() - ratios.min())
+
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the law on the cells."""
         import numpy as np

@@ -32,6 +32,7 @@ COMMANDS = {
     "predict": "Predict a column of new records from a bundle: free.",
     "evaluate": "Score the predictions of a bundle on labelled records.",
     "verify": "Check that a bundle is what it says, and was charged.",
+    "audit": "Attack a mechanism with made-up data.",
     "report": "Show a bundle as a page or as text, with plots.",
     "budget": "Open, show, check, amend and keep privacy budgets.",
     "spec": "Write, check and describe spec files.",

@@ -137,7 +137,7 @@ def _draw(question: Question, source: Source) -> bytes:
     """Read the data and privatize; return what is to be sealed. Exact statistics do not outlive this call."""
     spec, opened = question.spec, datetime.now(UTC)  # the clock is read before anything depends on the data
     with closing(source):
-        evidence = _evidence(question, source)
+        evidence = read_evidence(question, source)
     n_records = evidence.n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
     if spec.policy.contributions > 1:  # the number of their records is private; that of units is known where stated
         n_records = spec.records
@@ -146,19 +146,28 @@ def _draw(question: Question, source: Source) -> bytes:
     needed = question.n_records
     if needed is not None and evidence.n_records != needed:
         raise SourceError("the number of records changed after it was counted; nothing is released, the charge stands")
+    return sealed_draw(opened, source.record_unit, n_records, privatized(question, evidence)).payload()
+
+
+def privatized(question: Question, evidence: Statistics) -> Payload | Draws:
+    """Draw what a question asks from exact evidence.
+
+    Privacy: the guarantee of the question's plan, once: an audit draws again and again, from data that it made up.
+    Source: see the mechanism.
+
+    Raises:
+        DpbayesError: the operating system gives no randomness.
+    """
     law = question.plan.steps[0].law
-    payload: Payload | Draws
     try:
         if isinstance(law, PrivateBounds):
-            payload = _between_private_bounds(question, law, evidence)
-        else:
-            payload = question.mechanism.release(question.plan, evidence)
+            return _between_private_bounds(question, law, evidence)
+        return question.mechanism.release(question.plan, evidence)
     except OSError:  # a mechanism asks the operating system for nothing but randomness
         raise no_randomness() from None
-    return sealed_draw(opened, source.record_unit, n_records, payload).payload()
 
 
-def _evidence(question: Question, source: Source) -> Statistics:
+def read_evidence(question: Question, source: Source) -> Statistics:
     """Read what the plan's first step asks for: the exact statistic, the rows of a design, or the codes of records."""
     step, policy = question.plan.steps[0], question.spec.policy
     if step.rows is None:

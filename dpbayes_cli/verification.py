@@ -46,12 +46,14 @@ class Verification:
 
     Attributes:
         document: the release.
+        spec: its question.
         checked: what was checked, one phrase each.
         unchecked: what could not be, and why.
         findings: what is wrong, one sentence each; none: the bundle is what it says.
     """
 
     document: ReleaseDocument
+    spec: ReleaseSpec
     checked: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
@@ -71,7 +73,7 @@ def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
     """
     document = read_document(bundle)
     spec = spec_of(document)
-    found = Verification(document, ["the release document is one of this schema, and holds its question in full"])
+    found = Verification(document, spec, ["the release document is one of this schema, and holds its question in full"])
     model, mechanism, plan = _planned(spec, document)
     analysis = analysis_of(document)
     _check_derived(

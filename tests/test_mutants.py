@@ -17,6 +17,24 @@ import pytest
 from tests.conftest import ROOT
 
 MUTANTS = {
+    "an event that is counted where it was chosen": (
+        "audit/attack.py",
+        "proved = bound(event, one[half:], other[half:], delta, len(claims))",
+        "proved = bound(event, one[half:], one[half:], delta, len(claims))",
+        "tests/test_audit.py::test_halved_noise_is_seen_from_inside_and_from_outside",
+    ),
+    "a bound without its confidence": (
+        "audit/events.py",
+        "alpha = (1.0 - CONFIDENCE) / (2.0 * n_bounds)",
+        "alpha = 0.5",
+        "tests/test_audit.py::test_probabilities_lie_within_their_bounds",
+    ),
+    "a gradient that nobody looks at": (
+        "audit/checks.py",
+        "        yield from _gradient(question, answer, law, pairs)",
+        "        return",
+        "tests/test_audit.py::test_a_gradient_that_is_too_long_is_seen",
+    ),
     "a guarantee that is believed": (
         "verification.py",
         "        if getattr(document, name) != getattr(derived, name):",

@@ -93,6 +93,10 @@ class GridEstimate(ModeEstimate):
         low, high = self.law.support
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
+    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
+        """Return that of the scores, which is what either choice is charged for."""
+        return self.law.log_ratio_range(values, others)
+
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the law on the middles of the cells."""
         if self.selection == "exponential":
@@ -139,6 +143,10 @@ class SharesEstimate(ModeEstimate):
         """Return the shares of a point."""
         cover = self.law.cover
         return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
+
+    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
+        """Return that of the scores, which is what either choice is charged for."""
+        return self.law.log_ratio_range(values, others)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the first share."""

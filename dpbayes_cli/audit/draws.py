@@ -1,0 +1,57 @@
+"""Many independent answers to one question, through the mechanism that answers it for users."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.contracts import Chain, Draws, Payload, Sampler
+from dpbayes_cli.langevin import Langevin
+from dpbayes_cli.question import Question
+from dpbayes_cli.release import privatized
+from dpbayes_cli.statistic import Statistics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpbayes_cli.numeric import Floats
+
+_AT_ONCE = 2000
+
+
+def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
+    """Return what so many releases of the same evidence let out, shape (n_draws, n_numbers).
+
+    A release of k draws is one row of all of them. Draws of a sampler, and chains that are independent of each other,
+    are asked for in one call; all others are releases of their own.
+    """
+    import numpy as np
+
+    answer = question.plan.answer
+    if isinstance(answer.law, Sampler | Langevin) and not isinstance(answer.law, Chain):
+        found: list[list[float]] = []
+        while len(found) < n_draws:
+            size = min(_AT_ONCE, n_draws - len(found)) * answer.draws
+            many = replace(question.plan, steps=(*question.plan.steps[:-1], replace(answer, draws=size)))
+            drawn = np.asarray(_numbers(privatized(replace(question, plan=many), evidence)), dtype=np.float64)
+            found += drawn.reshape(size // answer.draws, -1).tolist()
+        return np.asarray(found)
+    return np.asarray([_row(privatized(question, evidence)) for _ in range(n_draws)], dtype=np.float64)
+
+
+def _numbers(released: Payload | Draws) -> list[tuple[float, ...]]:
+    if isinstance(released, Payload):
+        raise TypeError("a sampler draws")
+    return list(released.values)
+
+
+def _row(released: Payload | Draws) -> list[float]:
+    """Return all numbers that one release lets out."""
+    if isinstance(released, Payload):
+        return [*map(float, released.values), *(released.bounds or ())]
+    weight = [] if released.log_weight is None else [released.log_weight]
+    return [*_flat(released.values), *_flat(released.states), *weight]
+
+
+def _flat(rows: tuple[tuple[float, ...], ...] | tuple[tuple[int, ...], ...]) -> Iterator[float]:
+    return (float(value) for row in rows for value in row)

@@ -1,0 +1,151 @@
+"""``dpbayes audit``: does the code keep the promise that a question is priced at? Attacked with made-up data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpbayes_cli.commands.options import merged, question_options, stated
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, say
+
+if TYPE_CHECKING:
+    from dpbayes_cli.audit.attack import Audit
+    from dpbayes_cli.spec.release_spec import ReleaseSpec
+
+
+@click.command("audit")
+@click.option(
+    "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
+)
+@click.option(
+    "--bundle", type=click.Path(path_type=Path), metavar="BUNDLE", help="Audit what a bundle says that it was made by."
+)
+@question_options()
+@click.option(
+    "--trials",
+    type=click.IntRange(1000, 10_000_000),
+    metavar="N",
+    help="Releases of each of two data sets [100,000; of Markov chains 10,000].",
+)
+@output_options
+def command(spec_path: Path | None, bundle: Path | None, trials: int | None, as_json: bool, **flags: Any) -> None:
+    """Attack the mechanism that a question would be answered by; exit 7 if it loses more than it claims.
+
+    \b
+    dpbayes audit --model beta-bernoulli --mechanism laplace --eps 1
+    dpbayes audit --spec clinic.yaml --trials 10000
+    dpbayes audit --bundle out/
+
+    First its parts are looked at: sensitivity, as the engine counts it; noise against its law; temperature; gradient.
+    Then two neighbouring data sets of a few records (--records N, 8 by default) are released many times. An event is
+    fixed on one half of the draws, and on the other half Clopper-Pearson bounds at confidence 1 - 1e-6 say which
+    epsilon is disproved. No data are read, nothing is charged, nothing is released. With --bundle, model, mechanism,
+    domain and price are those of a bundle, whose guarantee and parameters must be those of the plan.
+    """
+    from dpbayes_cli.audit.attack import DOES_NOT_PROVE, audit
+    from dpbayes_cli.errors import VerificationError
+
+    flags_stated = stated(flags)
+    if bundle is not None and (spec_path is not None or flags_stated.keys() - {"records"}):
+        raise click.UsageError("--bundle states the whole question: leave the other options out")
+    records = flags_stated.pop("records", None)
+    spec = _of_bundle(bundle) if bundle is not None else _of_file(spec_path, flags_stated)
+    found = audit(spec, None if records is None else _count(records), trials)
+    if as_json:
+        emit_json({"ok": not found.findings, **_described(spec, found), "does_not_prove": list(DOES_NOT_PROVE)})
+    else:
+        _show(spec, found)
+    if found.findings:
+        raise VerificationError("the audit disproves the guarantee", findings=found.findings)
+    if not as_json:
+        for text in DOES_NOT_PROVE:
+            say(text)
+
+
+def _count(records: Any) -> int:
+    try:
+        n_records = int(str(records))
+    except ValueError:
+        n_records = 0
+    if not 2 <= n_records <= 10_000:
+        raise click.UsageError("--records N: from 2 to 10,000 made-up records; few show most")
+    return n_records
+
+
+def _of_file(spec_path: Path | None, flags: dict[str, Any]) -> ReleaseSpec:
+    from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.spec.yaml_reader import read_spec_file
+
+    document: dict[str, Any] = {} if spec_path is None else read_spec_file(spec_path)
+    document.pop("records", None)
+    return build_spec(merged(document, flags))
+
+
+def _of_bundle(bundle: Path) -> ReleaseSpec:
+    """Return the question of a bundle, whose plan must be what the bundle says.
+
+    Raises:
+        VerificationError: it is not.
+    """
+    from dpbayes_cli.errors import VerificationError
+    from dpbayes_cli.verification import verify_bundle
+
+    found = verify_bundle(bundle, None)
+    if found.findings:
+        raise VerificationError("the bundle is not what it says", findings=found.findings)
+    return found.spec
+
+
+def _described(spec: ReleaseSpec, found: Audit) -> dict[str, Any]:
+    from dpbayes_cli.audit.events import CONFIDENCE
+
+    return {
+        "model": spec.model,
+        "mechanism": spec.mechanism,
+        "guarantee": found.guarantee.serialize(),
+        "neighbors": str(spec.privacy.neighbors),
+        "records": found.n_records,
+        "trials": found.draws,
+        "confidence": CONFIDENCE,
+        "data_sets": found.pair,
+        "checks": [
+            {"name": check.name, "ok": check.ok, "measured": check.measured, "allowed": check.allowed}
+            for check in found.checks
+        ],
+        "claims": [
+            {
+                "delta": claim.bound.delta,
+                "epsilon_claimed": claim.epsilon,
+                "epsilon_at_least": claim.bound.epsilon,
+                "delta_at_least": claim.delta_at_epsilon,
+                "ok": claim.ok,
+            }
+            for claim in found.claims
+        ],
+        "findings": found.findings,
+    }
+
+
+def _show(spec: ReleaseSpec, found: Audit) -> None:
+    from dpbayes_cli.ledger.charging import price_text
+
+    emit(
+        f"{spec.model} by {spec.mechanism}: {price_text(found.guarantee)} under {spec.privacy.neighbors} neighbours, "
+        f"{found.n_records} records, {found.draws:,} releases of each of two data sets ({found.pair})"
+    )
+    checks = [[check.name, check.measured, check.allowed, "ok" if check.ok else "WRONG"] for check in found.checks]
+    if checks:
+        emit_table(["part", "measured", "allowed", ""], checks)
+    claims = [
+        [
+            f"{claim.bound.delta:g}",
+            f"{claim.epsilon:.4g}",
+            f"{claim.bound.epsilon:.4g}",
+            f"{claim.delta_at_epsilon:.3g}",
+            "ok" if claim.ok else "WRONG",
+        ]
+        for claim in found.claims
+    ]
+    emit_table(["delta", "epsilon claimed", "epsilon at least", "delta at least, at that epsilon", ""], claims)

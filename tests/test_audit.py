@@ -1,0 +1,272 @@
+"""Audits stay below what is claimed for every pair of model and mechanism, and see what is planted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpbayes_cli.audit import attack
+from dpbayes_cli.audit.attack import Audit, audit
+from dpbayes_cli.audit.checks import goodness_of_fit
+from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pearson, scores_of
+from dpbayes_cli.contracts import Chain
+from dpbayes_cli.convex_loss import ConvexLossModel
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.pricing import price
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+from tests.conftest import Cli
+from tests.test_conformance import DOMAINS, asked
+
+PRIVACY: dict[str, dict[str, Any]] = {
+    "gaussian": {"rho": "0.1"},
+    "gibbs-posterior": {"epsilon": "1", "delta": "1e-6"},
+    "rdp-direct": {"order": "1.1"},
+}
+PAIRS = [
+    (mechanism, model)
+    for mechanism in mechanism_names()
+    for model in model_names()
+    if serves(mechanism_type(mechanism), model_type(model))
+]
+
+
+def question(mechanism: str, model: str, **more: Any) -> ReleaseSpec:
+    """A small question, whose records are complete where the mechanism needs that."""
+    kind = mechanism_type(mechanism)
+    domains = [domain for domain in DOMAINS[model] if domain.get("out_of_bounds") != "drop"]
+    if model == "linear-regression" and not kind.post_processing:
+        domains = [domain for domain in domains if "variance" in domain]
+    document: dict[str, Any] = {"model": model, "mechanism": mechanism, "domain": domains[0]}
+    document["privacy"] = {**PRIVACY.get(mechanism, {"epsilon": "1"}), **more.pop("privacy", {})}
+    if issubclass(model_type(model), ConvexLossModel):
+        document["prior"] = {"precision": 100.0}
+    if model in {"gamma-poisson", "gamma-exponential"} and mechanism in {"ops", "map", "gibbs"}:
+        document["sampling"] = {"support": [0.5, 2.0]}
+    if mechanism == "gibbs":
+        document.setdefault("sampling", {})["sweeps"] = 2
+    if kind.needs_n:
+        document |= stand_ins(model, document["domain"])
+    return build_spec({**document, **more})
+
+
+def stand_ins(model: str, domain: dict[str, Any]) -> dict[str, Any]:
+    """What has every invalid cell count as a valid one."""
+    from dpbayes_cli.privacy.neighbors import Neighbors
+
+    built, policy = asked(model, domain, Neighbors.REPLACE_ONE, complete=True)
+    imputes = {column.role: column.impute for column in built.columns}
+    if not any(imputes.values()):
+        return {"on_invalid": f"impute:{policy.impute}"} if policy.impute is not None else {}
+    return {"domain": _with_imputes(domain, built)}
+
+
+def _with_imputes(domain: dict[str, Any], built: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(domain))
+    names = dict(zip(built.column_names, built.columns, strict=False))
+    for place in (found.get("variables"), found.get("features")):
+        for name, part in (place or {}).items():
+            column = names.get(name)
+            value = None if column is None else column.impute
+            if value is not None:
+                part["impute"] = value
+    for axis in ("sequence", "time", "target"):
+        part = found.get(axis)
+        if isinstance(part, dict) and part.get("column") in names and names[part["column"]].impute is not None:
+            part["impute"] = names[part["column"]].impute
+    return found
+
+
+def audited(mechanism: str, model: str, draws: int) -> Audit:
+    spec = question(mechanism, model)
+    _, _, plan = price(spec, attack.N_RECORDS)
+    return audit(spec, draws=min(draws, 10_000) if isinstance(plan.answer.law, Chain) else draws)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mechanism", "model"), PAIRS)
+def test_no_attack_proves_more_than_is_claimed(mechanism: str, model: str) -> None:
+    """False-fail rate 1e-6 a pair for the events, 1e-9 for the law of the noise."""
+    found = audited(mechanism, model, 100_000)
+    assert found.findings == []
+    assert found.claims
+
+
+FEW = [("laplace", "beta-bernoulli"), ("gaussian", "beta-bernoulli"), ("ops", "beta-bernoulli")]
+
+
+@pytest.mark.parametrize(("mechanism", "model"), FEW)
+def test_an_audit_passes_and_sees_something(mechanism: str, model: str) -> None:
+    found = audited(mechanism, model, 4000)
+    assert found.findings == []
+    assert all(check.ok for check in found.checks)
+    assert len(found.checks) >= 3
+    if mechanism == "laplace":
+        assert found.claims[0].bound.epsilon > 0.5, "Laplace noise loses what it claims"
+
+
+def test_probabilities_lie_within_their_bounds() -> None:
+    """By the binomial tail itself: what is at the bound is as unlikely as is said."""
+    from scipy.stats import binom
+
+    alpha = (1.0 - CONFIDENCE) / 6.0
+    for successes, n in ((0, 50), (50, 50), (7, 50), (4000, 10_000)):
+        low, high = clopper_pearson(successes, n, 3)
+        assert low == 0.0 if successes == 0 else binom.sf(successes - 1, n, low) == pytest.approx(alpha, rel=1e-6)
+        assert high == 1.0 if successes == n else binom.cdf(successes, n, high) == pytest.approx(alpha, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
+def test_an_event_finds_what_laplace_noise_loses_and_never_more(epsilon: float) -> None:
+    """Integer noise, 100 times: none proves more (false-fail rate 1e-4); on average most of it is found."""
+    rng, found, law = np.random.default_rng(5), [], DiscreteLaplace(1.0 / epsilon)
+    for _ in range(100):
+        one, other = scores_of(*(shift + law.simulate(rng, (8000, 1)).astype(np.float64) for shift in (0.0, 1.0)))
+        event = best_event(one[:4000], other[:4000], 0.0)
+        found.append(bound(event, one[4000:], other[4000:], 0.0, 1).epsilon)
+    assert max(found) <= epsilon
+    assert np.mean(found) > 0.55 * epsilon
+
+
+def test_noise_in_floats_is_found_out() -> None:
+    """The digits of a rounded sum tell what was added to what (Mironov 2012): why noise is drawn on integers."""
+    rng, found = np.random.default_rng(5), 0.0
+    for _ in range(20):
+        one, other = scores_of(*(rng.laplace(shift, 2.0, (8000, 1)) for shift in (0.0, 1.0)))
+        event = best_event(one[:4000], other[:4000], 0.0)
+        found = max(found, bound(event, one[4000:], other[4000:], 0.0, 20).epsilon)
+    assert found > 0.5, "what real Laplace noise of scale 2 would lose"
+
+
+def test_equal_laws_are_not_told_apart() -> None:
+    rng = np.random.default_rng(6)
+    one, other = scores_of(*(rng.normal(size=(4000, 3)) for _ in range(2)))
+    assert bound(best_event(one[:2000], other[:2000], 0.0), one[2000:], other[2000:], 0.0, 1).epsilon < 0.02
+
+
+@pytest.mark.parametrize(
+    "law", [DiscreteLaplace(0.3), DiscreteLaplace(7.0), DiscreteGaussian(2.0), DiscreteLaplace(1e9)]
+)
+def test_noise_is_what_is_published_and_another_scale_shows(
+    law: DiscreteLaplace | DiscreteGaussian, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert goodness_of_fit(law, 10_000) > 1e-9
+    other = type(law)(law.scale * 1.25)
+    monkeypatch.setattr(type(law), "release", lambda _, values: other.simulate(np.random.default_rng(1), len(values)))
+    assert goodness_of_fit(law, 10_000) < 1e-9
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    return monkeypatch
+
+
+def test_halved_noise_is_seen_from_inside_and_from_outside(planted: pytest.MonkeyPatch) -> None:
+    release = DiscreteLaplace.release
+    planted.setattr(DiscreteLaplace, "release", lambda self, values: release(DiscreteLaplace(self.scale / 2), values))
+    found = audited("laplace", "beta-bernoulli", 10_000)
+    assert any(text.startswith("draws of discrete-laplace noise") for text in found.findings)
+    assert any("is proved, above the claimed" in text for text in found.findings)
+
+
+def test_one_noise_for_all_components_is_seen(planted: pytest.MonkeyPatch) -> None:
+    release = DiscreteLaplace.release
+
+    def shared(self: DiscreteLaplace, values: list[int]) -> list[int]:
+        (z,) = release(self, [0])
+        return [value + z for value in values]
+
+    planted.setattr(DiscreteLaplace, "release", shared)
+    assert any("is proved" in text for text in audited("laplace", "dirichlet-categorical", 4000).findings)
+
+
+def test_a_doubled_temperature_is_seen_from_inside(planted: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from dpbayes_cli.grid_posterior import GridPosterior
+
+    logs = GridPosterior.logs
+    planted.setattr(
+        GridPosterior, "logs", lambda self, values: logs(replace(self, temperature=2 * self.temperature), values)
+    )
+    found = audited("ops", "beta-bernoulli", 2000)
+    assert any(text.startswith("range of the log ratio") for text in found.findings)
+    assert not any("is proved" in text for text in found.findings), "a black box does not show it"
+
+
+def test_a_halved_sensitivity_is_seen(planted: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+
+    statistic = BetaBernoulli.statistic
+    planted.setattr(BetaBernoulli, "statistic", lambda self, policy: replace(statistic(self, policy), sensitivity_l1=1))
+    found = audited("laplace", "beta-bernoulli", 4000)
+    assert any(text.startswith("L1 sensitivity") for text in found.findings)
+    assert any("is proved" in text for text in found.findings)
+
+
+def test_a_gradient_that_is_too_long_is_seen(planted: pytest.MonkeyPatch) -> None:
+    from dpbayes_cli.losses import LogisticLoss
+
+    slope = LogisticLoss.slope
+    planted.setattr(LogisticLoss, "slope", lambda self, t, y: 2.5 * slope(self, t, y))
+    spec = question("gibbs-posterior", "logistic-regression", sampling={"steps": 3})
+    found = audit(spec, draws=1000)
+    assert any(text.startswith("difference of neighbours' gradients") for text in found.findings)
+
+
+def test_a_likelihood_that_weighs_too_much_is_seen(planted: pytest.MonkeyPatch) -> None:
+    from dpbayes_cli.renyi_posterior import ConjugateSampler
+
+    moments = ConjugateSampler.moments_by_row
+
+    def heavier(self: ConjugateSampler, values: Any) -> Any:
+        from dataclasses import replace
+
+        return moments(replace(self, r=min(1.0, 2 * self.r)), values)
+
+    planted.setattr(ConjugateSampler, "moments_by_row", heavier)
+    spec = question("rdp-diffuse", "beta-bernoulli", privacy={"epsilon": "0.1"})
+    assert any(text.startswith("Renyi divergence") for text in audit(spec, draws=1000).findings)
+
+
+def test_units_and_both_relations_are_audited() -> None:
+    for neighbors in ("replace-one", "add-remove"):
+        privacy = {"epsilon": "1", "neighbors": neighbors, "unit": {"column": "who", "max_contributions": 3}}
+        found = audit(question("laplace", "beta-bernoulli", privacy=privacy), draws=2000)
+        assert found.findings == []
+        assert found.checks[0].measured == ("6" if neighbors == "replace-one" else "3")
+
+
+def test_the_shell_tells_what_was_found_and_what_it_does_not_prove(dpbayes: Cli, coin: Path, planted: Any) -> None:
+    ask = ("--model", "beta-bernoulli", "--eps", "1")
+    done = dpbayes("audit", *ask, "--trials", "1000")
+    assert done.code == 0
+    assert "epsilon claimed" in done.out
+    assert "Passing does not prove the guarantee" in done.err
+    assert dpbayes("audit", *ask, "--trials", "1000", "--records", "1").code == 2
+    assert dpbayes("release", coin, *ask, "--out", "out").code == 0
+    of_bundle = dpbayes("audit", "--bundle", "out", "--trials", "1000", "--json").json
+    assert of_bundle["ok"]
+    assert (of_bundle["model"], of_bundle["guarantee"]) == ("beta-bernoulli", {"kind": "pure", "epsilon": "1"})
+    assert dpbayes("audit", "--bundle", "out", "--eps", "2").code == 2
+    report = Path("out/report.md")
+    report.write_text(report.read_text() + "x")
+    assert dpbayes("audit", "--bundle", "out").code == 7
+    release = DiscreteLaplace.release
+    planted.setattr(DiscreteLaplace, "release", lambda self, values: release(DiscreteLaplace(self.scale / 4), values))
+    failed = dpbayes("audit", *ask, "--trials", "2000", "--json")
+    assert failed.code == 7
+    assert not json.loads(failed.out)["ok"]
+    assert "the audit disproves the guarantee" in failed.err
+
+
+def test_what_has_no_price_is_refused() -> None:
+    with pytest.raises(SpecError):
+        audit(question("rdp-direct", "beta-bernoulli", privacy={"order": "50"}))
