@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,8 @@ def charts(study: AdversarialStudy, results: Results[AdversaryCell]) -> dict[str
         axes.plot(n, result.trials["local_divergence"], color="tab:orange", label="local divergence of order 2")
         worst, largest = result.measures["worst_case"], result.measures["largest_divergence"]
         axes.axhline(float(str(worst)), color="tab:blue", linestyle="--", linewidth=1.0, label="worst case of epsilon")
-        axes.axhline(float(str(largest)), color="tab:orange", linestyle="--", linewidth=1.0, label="charged at order 2")
+        charged: dict[str, Any] = {"color": "tab:orange", "marker": "x", "linestyle": "", "label": "charged at order 2"}
+        axes.plot([n[-1]], [float(str(largest))], **charged)
         axes.set_xscale("log")
         axes.set_xlabel("records that an adversary added")
         axes.set_title(

@@ -82,8 +82,8 @@ def _sampler(name: str, prices: list[str], found: _Found) -> Claim | None:
     signs = {epsilon: _clear(found, epsilon, "ops", "laplace-naive") for epsilon in prices}
     better = [epsilon for epsilon, (_, sign) in signs.items() if sign > 0]
     return Claim(
-        SOURCE,
-        f"{name}: one posterior sample predicts worse than noisy counts.",
+        OURS,
+        f"{name}: one posterior sample predicts no better than noisy counts.",
         not better,
         "accuracy, sample less Laplace, by epsilon: "
         + "; ".join(f"{epsilon}: {value:+.4f}" for epsilon, (value, _) in signs.items())
