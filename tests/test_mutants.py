@@ -57,7 +57,7 @@ MUTANTS = {
         "experiments/adversarial_data/cell.py",
         "for other in (successes - 1, successes + 1):",
         "for other in (successes + 1,):",
-        "tests/experiments/test_adversarial_data.py::test_the_charge_is_the_largest_over_all_data_sets",
+        "tests/experiments/test_adversarial_data.py::test_the_loss_on_a_data_set_is_that_of_the_truncated_beta_law",
     ),
     "a guarantee that is believed": (
         "verification.py",

@@ -88,22 +88,25 @@ def _shapes(at: str, n: int, epsilon: str, found: _Found, theta: float) -> list[
 
 
 def _overtakes(at: str, sizes: list[int], epsilon: str, found: _Found) -> Claim:
-    """The smallest n from which on Laplace noise has the lower error."""
-    ahead = {n: _value(found, (n, epsilon, "laplace-paper")) < _value(found, (n, epsilon, "ops")) for n in sizes}
-    behind = [n for n in sizes if not ahead[n]]
-    after = [n for n in sizes if not behind or n > behind[-1]]
-    first, last = (behind[-1] if behind else 0), (after[0] if after else None)
-    places = "; ".join(
-        f"n = {n}: {_value(found, (n, epsilon, 'laplace-paper')):.3f} against {_value(found, (n, epsilon, 'ops')):.3f}"
-        for n in sizes
-        if n in {first, last, sizes[-1]}
+    """The smallest n from which on Laplace noise has the lower error, and from which on it clearly has."""
+    lower, clear = set(), set()
+    for n in sizes:
+        pair = [found[n, epsilon, method].trials["l1"] for method in ("laplace-paper", "ops")]
+        value, error = mean_difference(*pair)
+        lower |= {n} if value < 0.0 else set()
+        clear |= {n} if value < -CLEAR * error else set()
+    first, clearly = (next((n for n in sizes if {m for m in sizes if m >= n} <= them), None) for them in (lower, clear))
+    shown = [n for n in sizes if n in {sizes[0], first, clearly, sizes[-1]}]
+    errors = "; ".join(
+        f"n = {n}: {_value(found, (n, epsilon, 'laplace-paper')):.4f} against {_value(found, (n, epsilon, 'ops')):.4f}"
+        for n in shown
     )
     return Claim(
         ERRORS,
         f"{at}: posterior samples are better only at small n (about {PAPER_N}); then Laplace noise overtakes them.",
-        last is not None and behind != [] and last >= PAPER_N / ABOUT and first <= PAPER_N * ABOUT,
-        f"it overtakes between n = {first} and {'no n' if last is None else last}; L1 error, Laplace against samples: "
-        f"{places}",
+        clearly is not None and PAPER_N / ABOUT <= clearly <= PAPER_N * ABOUT,
+        f"Laplace noise has the lower L1 error from n = {first or 'nowhere'} on, by {CLEAR:g} standard errors from n = "
+        f"{clearly or 'nowhere'} on; {errors}",
         _SETTING,
     )
 

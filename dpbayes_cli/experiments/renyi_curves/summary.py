@@ -78,8 +78,8 @@ def _asymptote(cell: RenyiCurveCell) -> Claim:
         cell.order_max == expected and below < nearer < float("inf") == at,
         f"lambda* = {cell.order_max:g}; epsilon {cell.divergence(2.0):.6f} at order 2, {below:.3f} at "
         f"{expected - _NEXT_TO:g}, {nearer:.3f} at {expected - _NEXT_TO / 1e2:g}, {at:g} at {expected:g}",
-        "The paper lets one of two neighbours leave the hull of possible posteriors; its constants are 6 to 44 % "
-        "larger. The asymptote is the same.",
+        "The paper pairs posteriors of which one may leave the hull of possible ones: too large for small priors, and "
+        "the same for this one if it is the paper's Beta(6, 12). The asymptote is the same in any case.",
     )
 
 
