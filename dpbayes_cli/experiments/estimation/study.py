@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.coin import CoinCase
-from dpbayes_cli.experiments.study import SimulatedStudy, build_cases
+from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, exact_prices
 from dpbayes_cli.spec.sections import convert_section
 
 Method = Literal["non-private", "laplace-paper", "laplace-naive", "laplace", "ops"]
@@ -48,9 +49,6 @@ def build_estimation(document: dict[str, Any]) -> EstimationStudy:
 
 def _case(place: str, document: Any) -> EstimationCase:
     """Check one case, its prices in their one plain spelling."""
-    from dpbayes_cli.errors import SpecError
-    from dpbayes_cli.experiments.study import exact_prices
-
     case = convert_section(document, EstimationCase, place)
     try:
         return msgspec.structs.replace(case, epsilon=exact_prices(case.epsilon))
