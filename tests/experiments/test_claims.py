@@ -13,13 +13,13 @@ from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.calibration.claims import claims as calibration_claims
 from dpbayes_cli.experiments.claims import OURS, Claim, claims_section, listed, with_claims
 from dpbayes_cli.experiments.hmm.claims import claims as hmm_claims
-from dpbayes_cli.experiments.kinds import build_study
+from dpbayes_cli.experiments.kinds import KINDS, build_study
 from dpbayes_cli.experiments.linear_regression.claims import claims as linear_claims
 from dpbayes_cli.experiments.logistic_regression import claims as logistic
 from dpbayes_cli.experiments.logistic_regression.comparison import Difference
 from dpbayes_cli.experiments.stamped import figure_files, figure_formats, stamped_panels
 from dpbayes_cli.experiments.store import FinishedCell
-from tests.conftest import Cli
+from tests.conftest import ROOT, Cli
 from tests.experiments.studies import SMALL, grid
 
 TRUE = Claim("[X] Figure 1", "it is so.", True, "3 of 3")
@@ -77,6 +77,13 @@ def test_a_figure_is_stamped_in_every_format() -> None:
     assert NOT_PRIVATE.encode() in files["one.png"]
     assert f">{NOT_PRIVATE}<" in files["one.svg"].decode()
     assert files == figure_files({"one": figure}, ("svg", "png")), "the same bytes for the same figure"
+
+
+def test_the_gallery_names_every_study() -> None:
+    gallery = (ROOT / "README.md").read_text(encoding="utf-8").split("### Gallery")[1].split("\n## ")[0]
+    configs = [path.name for path in (ROOT / "configs" / "experiments").glob("*.yaml")]
+    assert len(configs) == len(KINDS)
+    assert [name for name in configs if f"`{name}`" not in gallery] == []
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------

@@ -65,7 +65,8 @@ def _approaches(cell: AdversaryCell, result: FinishedCell) -> Claim:
         _REACHED <= share <= 1.0 and first < share and max(losses) <= worst,
         f"{losses[-1]:.4f} of {worst:.4f} ({share:.1%}) at n = {cell.trials}, {first:.1%} at n = 1; 90 % from "
         f"{'no n on' if at is None else f'n = {at} on'}",
-        "A cell of a public grid is drawn: what is missing is the half cell next to the ends of the support.",
+        "It is the limit of many records; and a cell of a public grid is drawn, whose middle is half a cell from the "
+        "end of the support.",
     )
 
 

@@ -30,9 +30,7 @@ _IMPROVED = (
     ("one count tells more than two, both taken for true", "laplace-naive", "laplace-paper"),
     ("one count that is read with its noise tells more than one that is taken for true", "laplace", "laplace-naive"),
 )
-_SETTING = (
-    "The truth, the truncation and epsilon are the paper's; its prior is taken to be flat, and `ops` tempers it too."
-)
+_SETTING = "The prior is not stated in the paper, and is the study's here: the smallest n depend on it."
 
 _Found = Mapping[tuple[int, str | None, str], FinishedCell]
 
