@@ -1,4 +1,4 @@
-"""Figures as SVG text, the same bytes for the same data: no date, no random ids, no pyplot state."""
+"""Figures as SVG or PNG, the same bytes for the same data: no date, no random ids, no pyplot state."""
 
 from __future__ import annotations
 
@@ -30,3 +30,17 @@ def svg_text(figure: Figure) -> str:
         figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None})
     text = sink.getvalue()
     return text[text.index("<svg") :]
+
+
+def png_bytes(figure: Figure, comment: str) -> bytes:
+    """Return a figure as a PNG file.
+
+    Args:
+        figure: the figure.
+        comment: what its metadata say.
+    """
+    import io
+
+    sink = io.BytesIO()
+    figure.savefig(sink, format="png", dpi=150, metadata={"Software": None, "Comment": comment})
+    return sink.getvalue()

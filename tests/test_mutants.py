@@ -35,6 +35,48 @@ MUTANTS = {
         "        return",
         "tests/test_audit.py::test_a_gradient_that_is_too_long_is_seen",
     ),
+    "a claim that always holds": (
+        "experiments/claims.py",
+        'return "holds" if self.holds else "does not hold"',
+        'return "holds"',
+        "tests/experiments/test_claims.py::test_a_summary_tells_its_claims_before_everything_else",
+    ),
+    "a study that calls any posterior calibrated": (
+        "experiments/calibration/claims.py",
+        "above <= allowed and least >= FALSE_ALARM / 2.0 / len(own),",
+        "True,",
+        "tests/experiments/test_claims.py::test_each_of_them_can_fail",
+    ),
+    "a curve that forgets that records may be dropped": (
+        "experiments/renyi_curves/cell.py",
+        'if self.records == "complete" or order',
+        "if True or order",
+        "tests/experiments/test_renyi_curves.py::test_dropped_records_are_brute_force_over_all_neighbours",
+    ),
+    "a price that is believed to be the paper's": (
+        "experiments/renyi_utility/measures.py",
+        '(2 if cell.method == "gaussian-paper" else 1)',
+        "1",
+        "tests/experiments/test_renyi_utility.py::test_noise_costs_what_was_asked_for",
+    ),
+    "a mixture over half of the noise": (
+        "experiments/renyi_utility/measures.py",
+        "for start in range(-reach, case.n + reach + 1, _ROWS):",
+        "for start in range(0, case.n + reach + 1, _ROWS):",
+        "tests/experiments/test_renyi_utility.py::test_the_mixing_is_the_mean_over_the_noise",
+    ),
+    "a paper that pays for one count": (
+        "experiments/estimation/trials.py",
+        'return DROPPED if cell.method == "laplace-paper" else COMPLETE',
+        "return COMPLETE",
+        "tests/experiments/test_estimation.py::test_the_paper_pays_for_two_counts_and_this_project_for_one",
+    ),
+    "an adversary who sees one neighbour": (
+        "experiments/adversarial_data/cell.py",
+        "for other in (successes - 1, successes + 1):",
+        "for other in (successes + 1,):",
+        "tests/experiments/test_adversarial_data.py::test_the_loss_on_a_data_set_is_that_of_the_truncated_beta_law",
+    ),
     "a guarantee that is believed": (
         "verification.py",
         "        if getattr(document, name) != getattr(derived, name):",

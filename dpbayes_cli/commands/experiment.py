@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes [all cores].")
 @click.option("--trials", type=click.IntRange(2, 1_000_000), metavar="N", help="Trials a cell, instead of the file's.")
 @click.option("--seed", type=click.IntRange(0, 1 << 62), metavar="S", help="Seed, instead of the file's.")
+@click.option(
+    "--format",
+    "formats",
+    type=click.Choice(["svg", "png", "svg,png"]),
+    default="svg",
+    show_default=True,
+    help="What figures are written as.",
+)
 @click.option("--case", "cases", multiple=True, metavar="NAME", help="Run this case alone; repeatable.")
 @output_options
 def command(
@@ -32,6 +40,7 @@ def command(
     jobs: int | None,
     trials: int | None,
     seed: int | None,
+    formats: str,
     cases: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -39,18 +48,20 @@ def command(
 
     \b
     dpbayes experiment configs/experiments/calibration.yaml --jobs 2
-    dpbayes experiment configs/experiments/naive-bayes.yaml --jobs 2
+    dpbayes experiment configs/experiments/naive-bayes.yaml --format svg,png
     dpbayes experiment configs/experiments/logistic-regression.yaml --case abalone
-    dpbayes experiment configs/experiments/linear-regression.yaml
 
-    study: calibration asks whether posteriors hold the truth as often as they say; study: classification,
-    logistic-regression and linear-regression ask how well new records are predicted. Parameters are drawn from the
-    prior, records from the model (or read from files), noise from its law. The directory keeps every finished cell: the
-    same command finishes a killed run, and a changed study recomputes the cells that changed.
+    FILE states a grid of cases, methods and prices, repeated in trials: study: calibration asks whether posteriors hold
+    the truth as often as they say; classification, hmm, logistic-regression and linear-regression how well new records
+    are predicted; estimation how far off one number is; renyi-curves, renyi-utility and adversarial-data compute what
+    draws of a posterior cost, and what they tell. What the papers show of each figure is told with its verdict: a claim
+    that does not hold is no failure. The directory keeps every finished cell: the same command finishes a killed run,
+    and a changed study recomputes the cells that changed.
     """
     from dpbayes_cli.experiments import NOT_PRIVATE
     from dpbayes_cli.experiments.kinds import kind_of, read_study
     from dpbayes_cli.experiments.runner import run_study
+    from dpbayes_cli.experiments.stamped import figure_formats
     from dpbayes_cli.experiments.study import overridden, restricted
 
     study = overridden(read_study(file), trials=trials, seed=seed)
@@ -61,15 +72,19 @@ def command(
         results = run_study(study, directory, jobs or len(os.sched_getaffinity(0)), progress)
     from dpbayes_cli.experiments.publish import publish
 
-    written = publish(directory, study, results)
+    kind = kind_of(study)
+    written = publish(directory, study, results, figure_formats(formats))
     say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
-    found = kind_of(study).rows(results)
+    found, claims = kind.rows(results), kind.claims(study, results)
     if as_json:
-        emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": found})
+        told = [claim.document for claim in claims]
+        document = {"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": found, "claims": told}
+        emit_json(document)
         return
     emit(NOT_PRIVATE)
-    shown = kind_of(study).shown
-    emit_table(shown, [[_text(row[name]) for name in shown] for row in found])
+    emit_table(kind.shown, [[_text(row[name]) for name in kind.shown] for row in found])
+    for claim in claims:
+        emit(f"\n{claim.verdict}: {claim.source}, {claim.says}\n  {claim.measured}")
 
 
 def _text(value: object) -> str:

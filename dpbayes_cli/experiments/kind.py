@@ -5,10 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from dpbayes_cli.experiments.claims import Claim, with_claims
+from dpbayes_cli.experiments.stamped import Format, figure_files
 from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.experiments.tables import CellType, Results, Tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 StudyType = TypeVar("StudyType", bound=Study)
 
@@ -48,22 +53,29 @@ class Kind(ABC, Generic[StudyType, CellType]):
         """
 
     @abstractmethod
-    def figures(self, study: StudyType, results: Results[CellType]) -> dict[str, bytes]:
-        """Return the figures by file name, each stamped."""
+    def figures(self, study: StudyType, results: Results[CellType]) -> dict[str, Figure]:
+        """Return the figures by name, each stamped."""
+
+    @abstractmethod
+    def claims(self, study: StudyType, results: Results[CellType]) -> list[Claim]:
+        """Return what the paper says of the figure, and what is measured; nothing of what the cells do not tell."""
 
     @abstractmethod
     def summary(self, study: StudyType, results: Results[CellType], figures: Sequence[str]) -> bytes:
-        """Return the bytes of ``summary.md``, stamped, which links to figures."""
+        """Return the bytes of ``summary.md`` without its claims, stamped, which links to figures."""
 
     def rows(self, results: Results[CellType]) -> list[dict[str, Any]]:
         """Return one object a cell: its place in the grid, and its measures."""
         return self.tables.rows(results)
 
-    def files(self, study: StudyType, results: Results[CellType]) -> Mapping[str, bytes]:
+    def files(
+        self, study: StudyType, results: Results[CellType], formats: Sequence[Format] = ("svg",)
+    ) -> Mapping[str, bytes]:
         """Return what is written of a study, by file name, each stamped."""
-        figures = self.figures(study, results)
+        figures = figure_files(self.figures(study, results), formats)
+        summary = self.summary(study, results, list(figures))
         return {
             **self.tables.files(results),
-            "summary.md": self.summary(study, results, list(figures)),
+            "summary.md": with_claims(summary, self.claims(study, results)),
             **figures,
         }

@@ -6,17 +6,31 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes_cli.errors import SpecError
+from dpbayes_cli.experiments.adversarial_data.kind import AdversarialData
 from dpbayes_cli.experiments.calibration.kind import Calibration
 from dpbayes_cli.experiments.classification.kind import Classification
+from dpbayes_cli.experiments.estimation.kind import Estimation
 from dpbayes_cli.experiments.hmm.kind import HiddenMarkovModels
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.linear_regression.kind import LinearRegressions
 from dpbayes_cli.experiments.logistic_regression.kind import LogisticRegressions
+from dpbayes_cli.experiments.renyi_curves.kind import RenyiCurves
+from dpbayes_cli.experiments.renyi_utility.kind import RenyiUtility
 from dpbayes_cli.experiments.study import Study
 
 KINDS: dict[str, Kind[Any, Any]] = {
     kind.name: kind
-    for kind in (Calibration(), Classification(), LogisticRegressions(), LinearRegressions(), HiddenMarkovModels())
+    for kind in (
+        Calibration(),
+        Classification(),
+        LogisticRegressions(),
+        LinearRegressions(),
+        HiddenMarkovModels(),
+        Estimation(),
+        AdversarialData(),
+        RenyiCurves(),
+        RenyiUtility(),
+    )
 }
 
 

@@ -5,17 +5,22 @@ The stamp of a CSV file is its first column, so that ``pandas.read_csv(path)`` n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.figures import new_figure, svg_text
+from dpbayes_cli.figures import new_figure, png_bytes, svg_text
 from dpbayes_cli.spreadsheet import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-_PANEL = 3.2
+_PANEL, _LEGEND = 3.2, 1.7
+"""Inches: of a panel, and of a column of the legend."""
+
+Format = Literal["svg", "png"]
+"""What a figure is written as."""
 
 
 def stamped_csv(header: Iterable[str], table: Iterable[Iterable[Any]]) -> bytes:
@@ -32,8 +37,8 @@ def stamped_panels(
     *,
     share_y: bool = True,
     panel: float = _PANEL,
-) -> bytes:
-    """Return the bytes of an SVG file: a grid of panels under a title that is stamped, with one legend.
+) -> Figure:
+    """Return a figure: a grid of panels under a title that is stamped, with one legend.
 
     Args:
         panels: the arguments of ``draw`` after the axes, one panel each.
@@ -53,10 +58,33 @@ def stamped_panels(
         place.set_visible(False)
     shown = _legend(axes.flat)
     if shown:
-        where: Any = {"loc": "outside lower center", "ncols": min(len(shown), 6), "fontsize": 9, "frameon": False}
+        where: Any = {
+            "loc": "outside lower center",
+            "ncols": min(len(shown), 6, max(2, int(panel * columns / _LEGEND))),
+            "fontsize": 9,
+            "frameon": False,
+        }
         figure.legend(list(shown.values()), list(shown), **where)
     figure.suptitle(f"{title}\n{NOT_PRIVATE}", fontsize=10)
-    return f"<!-- {NOT_PRIVATE} -->\n{svg_text(figure)}".encode()
+    return figure
+
+
+def figure_formats(text: str) -> tuple[Format, ...]:
+    """Return the formats of a list with commas."""
+    known: tuple[Format, ...] = ("svg", "png")
+    return tuple(each for each in known if each in text.split(","))
+
+
+def figure_files(figures: Mapping[str, Figure], formats: Sequence[Format]) -> dict[str, bytes]:
+    """Return figures as files, each in every format, by file name; the stamp is in their titles and their metadata."""
+    found = {}
+    for name, figure in figures.items():
+        for ending in formats:
+            if ending == "svg":
+                found[f"{name}.svg"] = f"<!-- {NOT_PRIVATE} -->\n{svg_text(figure)}".encode()
+            else:
+                found[f"{name}.png"] = png_bytes(figure, NOT_PRIVATE)
+    return found
 
 
 def _legend(axes: Iterable[Axes]) -> dict[str, Any]:

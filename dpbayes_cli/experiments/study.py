@@ -1,6 +1,6 @@
-"""What the files of all studies share: a name, a seed, prices, and named cases that are simulated many times."""
+"""What the files of all studies share: a name and named cases; and of those that simulate, a seed, prices, trials."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, TypeVar
 
@@ -21,26 +21,14 @@ StudyType = TypeVar("StudyType", bound="Study")
 
 
 class Study(Section, frozen=True, kw_only=True):
-    """A grid of cases, prices and methods, each cell repeated ``trials`` times."""
+    """Named cases; whatever else there is, the kind of study says."""
 
     study: str
     name: str
-    seed: Annotated[int, Meta(ge=0, le=(1 << 62), description="of the whole study")] = 0
-    trials: Annotated[int, Meta(ge=2, le=1_000_000, description="simulated releases a cell")] = 300
-    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws a trial")] = 199
-    epsilon: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prices, exact")]
-    methods: tuple[str, ...]
     cases: Mapping[str, Section]
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        prices = tuple(decimal_text(exact_number("epsilon", text)) for text in self.epsilon)
-        msgspec.structs.force_setattr(self, "epsilon", prices)
-        for text in prices:
-            check_epsilon(parse_decimal(text))
-        self.check_distinct("epsilon", "methods")
-        if self.trials * self.draws > _MOST_DRAWS:
-            raise ValueError(f"trials times draws is {self.trials * self.draws}; allowed: at most {_MOST_DRAWS}")
 
     def check_distinct(self, *keys: str) -> None:
         """Refuse a list that holds a value twice.
@@ -52,6 +40,35 @@ class Study(Section, frozen=True, kw_only=True):
             values = getattr(self, key)
             if len(set(values)) != len(values):
                 raise ValueError(f"{key} holds a value twice: {', '.join(map(str, values))}")
+
+
+class SimulatedStudy(Study, frozen=True, kw_only=True):
+    """A grid of cases, prices and methods, each cell repeated ``trials`` times."""
+
+    seed: Annotated[int, Meta(ge=0, le=(1 << 62), description="of the whole study")] = 0
+    trials: Annotated[int, Meta(ge=2, le=1_000_000, description="simulated releases a cell")] = 300
+    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws a trial")] = 199
+    epsilon: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prices, exact")]
+    methods: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        msgspec.structs.force_setattr(self, "epsilon", exact_prices(self.epsilon))
+        self.check_distinct("epsilon", "methods")
+        if self.trials * self.draws > _MOST_DRAWS:
+            raise ValueError(f"trials times draws is {self.trials * self.draws}; allowed: at most {_MOST_DRAWS}")
+
+
+def exact_prices(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return epsilons in their one plain spelling.
+
+    Raises:
+        ValueError: one is no epsilon.
+    """
+    prices = tuple(decimal_text(exact_number("epsilon", text)) for text in texts)
+    for text in prices:
+        check_epsilon(parse_decimal(text))
+    return prices
 
 
 def exact_number(key: str, text: str) -> Decimal:

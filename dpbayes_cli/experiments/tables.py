@@ -29,6 +29,7 @@ class Tables(Generic[CellType]):
         by_trial: what was measured in each trial; empty where a cell's trials have none of it.
         more: what else is told of a cell.
         trials_file: the file with one row a trial.
+        unit: what a trial is called; empty where a cell has none, and no such file is written.
     """
 
     key: Mapping[str, Column]
@@ -36,13 +37,19 @@ class Tables(Generic[CellType]):
     by_trial: tuple[str, ...]
     more: Mapping[str, Column] = field(default_factory=dict)
     trials_file: str = "trials.csv"
+    unit: str = "trial"
+
+    @property
+    def _place(self) -> dict[str, Column]:
+        """The columns that say where in the grid a cell is, and how many trials it has."""
+        counted = {f"{self.unit}s": attrgetter("trials")} if self.unit else {}
+        return {**self.key, **self.more, **counted}
 
     def rows(self, results: Results[CellType]) -> list[dict[str, Any]]:
         """Return one object a cell: its place in the grid, and its measures."""
-        place: dict[str, Column] = {**self.key, **self.more, "trials": attrgetter("trials")}
         return [
             {
-                **{column: read(cell) for column, read in place.items()},
+                **{column: read(cell) for column, read in self._place.items()},
                 **{name: result.measures[name] for name in self.measures},
             }
             for cell, result in results
@@ -50,7 +57,9 @@ class Tables(Generic[CellType]):
 
     def files(self, results: Results[CellType]) -> dict[str, bytes]:
         """Return ``results.csv``, one row a cell, and the file with one row a trial."""
-        header = (*self.key, *self.more, "trials", *self.measures)
+        table = stamped_csv((*self._place, *self.measures), (row.values() for row in self.rows(results)))
+        if not self.unit:
+            return {"results.csv": table}
         trials = (
             (*(read(cell) for read in self.key.values()), trial, *(None if m is None else m[trial] for m in measured))
             for cell, result in results
@@ -58,8 +67,8 @@ class Tables(Generic[CellType]):
             for trial in range(cell.trials)
         )
         return {
-            "results.csv": stamped_csv(header, (row.values() for row in self.rows(results))),
-            self.trials_file: stamped_csv((*self.key, "trial", *self.by_trial), trials),
+            "results.csv": table,
+            self.trials_file: stamped_csv((*self.key, self.unit, *self.by_trial), trials),
         }
 
 

@@ -28,7 +28,7 @@ from dpbayes_cli.experiments.classification.study import ClassificationStudy
 from dpbayes_cli.experiments.classification.summary import statement
 from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, draw_truncated_beta, table_temperature
-from dpbayes_cli.experiments.stamped import stamped_panels
+from dpbayes_cli.experiments.stamped import figure_files, stamped_panels
 from dpbayes_cli.experiments.store import study_yaml
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.privacy.noise import DiscreteLaplace
@@ -140,7 +140,8 @@ def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
 
 def test_a_row_of_panels_may_be_short() -> None:
     drawn: list[str] = []
-    text = stamped_panels([("a",), ("b",), ("c",)], 2, lambda _, name: drawn.append(name), "three").decode()
+    figure = stamped_panels([("a",), ("b",), ("c",)], 2, lambda _, name: drawn.append(name), "three")
+    text = figure_files({"three": figure}, ("svg",))["three.svg"].decode()
     assert (drawn, text.count('id="patch_')) == (["a", "b", "c"], 1 + 3 * 5)
 
 

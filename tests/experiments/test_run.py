@@ -19,6 +19,7 @@ from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.kinds import build_study
 from dpbayes_cli.experiments.publish import publish
 from dpbayes_cli.experiments.runner import run_study
+from dpbayes_cli.figures import new_figure
 from tests.conftest import ROOT, Cli
 from tests.experiments.studies import SMALL, changed, grid
 from tests.experiments.test_study import CALIBRATION
@@ -48,7 +49,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures, which ``whole`` has already drawn, and prices that a simulation does not pay."""
-    figures = dict.fromkeys(("ks.svg", "ranks-coin.svg", "ranks-dice.svg", "mmd.svg"), b"")
+    figures = {name: new_figure(1.0, 1.0) for name in ("ks", "ranks-coin", "ranks-dice", "mmd")}
     monkeypatch.setattr("dpbayes_cli.experiments.calibration.charts.charts", lambda *_: figures)
     monkeypatch.setattr("dpbayes_cli.exact_posterior.exact_curve", lambda _: ())
 

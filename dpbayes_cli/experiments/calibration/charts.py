@@ -1,4 +1,4 @@
-"""The figures of a calibration study, as SVG: KS distance and MMD against n, and how the ranks are distributed."""
+"""The figures of a calibration study: KS distance and MMD against n, and how the ranks are distributed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _STYLES = {
     "noise-aware": ("tab:blue", "o"),
@@ -21,17 +22,17 @@ _STYLES = {
 }
 
 
-def charts(study: CalibrationStudy, results: Results[CalibrationCell]) -> dict[str, bytes]:
-    """Return the figures by their file names."""
-    found = {"ks.svg": _against_n(study, results, "ks", "KS distance of the ranks")}
+def charts(study: CalibrationStudy, results: Results[CalibrationCell]) -> dict[str, Figure]:
+    """Return the figures by name."""
+    found = {"ks": _against_n(study, results, "ks", "KS distance of the ranks")}
     for name in study.cases:
-        found[f"ranks-{name}.svg"] = _ranks(study, name, results)
+        found[f"ranks-{name}"] = _ranks(study, name, results)
     if study.mmd:
-        found["mmd.svg"] = _against_n(study, results, "mmd", "MMD to the non-private posterior")
+        found["mmd"] = _against_n(study, results, "mmd", "MMD to the non-private posterior")
     return found
 
 
-def _against_n(study: CalibrationStudy, results: Results[CalibrationCell], measure: str, title: str) -> bytes:
+def _against_n(study: CalibrationStudy, results: Results[CalibrationCell], measure: str, title: str) -> Figure:
     """Draw one panel a case and epsilon, one line a method, on log axes."""
 
     def draw(axes: Axes, name: str, epsilon: str) -> None:
@@ -58,7 +59,7 @@ def _against_n(study: CalibrationStudy, results: Results[CalibrationCell], measu
     return stamped_panels(panels, len(study.cases), draw, f"{title}{band}")
 
 
-def _ranks(study: CalibrationStudy, name: str, results: Results[CalibrationCell]) -> bytes:
+def _ranks(study: CalibrationStudy, name: str, results: Results[CalibrationCell]) -> Figure:
     """Draw the empirical distribution of the ranks, one panel an epsilon and n, one line a method."""
 
     def draw(axes: Axes, epsilon: str, n: int) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell, cells
 from dpbayes_cli.experiments.calibration.study import CalibrationStudy, build_calibration, check_served, parameter_of
+from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Calibration(Kind[CalibrationStudy, CalibrationCell]):
@@ -46,11 +50,17 @@ class Calibration(Kind[CalibrationStudy, CalibrationCell]):
         check_plans(grid)
         return grid
 
-    def figures(self, study: CalibrationStudy, results: Results[CalibrationCell]) -> dict[str, bytes]:
+    def figures(self, study: CalibrationStudy, results: Results[CalibrationCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.calibration.charts import charts
 
         return charts(study, results)
+
+    def claims(self, study: CalibrationStudy, results: Results[CalibrationCell]) -> list[Claim]:
+        """Return what the paper says and what is measured; see ``Kind.claims``."""
+        from dpbayes_cli.experiments.calibration.claims import claims
+
+        return claims(study, results)
 
     def summary(self, study: CalibrationStudy, results: Results[CalibrationCell], figures: Sequence[str]) -> bytes:
         """Return the summary; see ``Kind.summary``."""

@@ -8,7 +8,7 @@ from msgspec import Meta, field
 
 from dpbayes_cli.contracts import NoisyStatistics, Section
 from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.experiments.study import Study, build_cases, build_model_sections, exact_number
+from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
 from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.guarantee import check_delta
 from dpbayes_cli.registry import check_serves, mechanism_type, model_names, model_type, serves
@@ -42,7 +42,7 @@ class CaseSection(Section, frozen=True, kw_only=True):
     ] = None
 
 
-class CalibrationStudy(Study, frozen=True, kw_only=True):
+class CalibrationStudy(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x n x epsilon x methods, each cell repeated ``trials`` times."""
 
     study: Literal["calibration"] = "calibration"

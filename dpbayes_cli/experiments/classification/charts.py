@@ -1,4 +1,4 @@
-"""The figures of a classification study, as SVG: accuracy and the tables' error against epsilon."""
+"""The figures of a classification study: accuracy and the tables' error against epsilon."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _STYLES: dict[Method, tuple[str, str, str]] = {
     "laplace": ("tab:blue", "o", "-"),
@@ -25,8 +26,8 @@ _SHARE = 0.02
 _PANEL = 4.2
 
 
-def charts(study: ClassificationStudy, results: Results[ClassificationCell]) -> dict[str, bytes]:
-    """Return the figures by their file names."""
+def charts(study: ClassificationStudy, results: Results[ClassificationCell]) -> dict[str, Figure]:
+    """Return the figures by name."""
     panels = [(name,) for name in study.cases]
     wide = min(len(panels), 2 if len(panels) <= 4 else 3)
 
@@ -46,13 +47,13 @@ def charts(study: ClassificationStudy, results: Results[ClassificationCell]) -> 
         axes.set_yscale("log")
         axes.set_ylabel("mean error of a cell, in records")
 
-    found = {"accuracy.svg": _figure(panels, wide, accuracy, "Accuracy of predictions; bars: two standard errors")}
+    found = {"accuracy": _figure(panels, wide, accuracy, "Accuracy of predictions; bars: two standard errors")}
     if any(method in study.methods for method in ("laplace-naive", "fourier-naive")):
-        found["cell-error.svg"] = _figure(panels, wide, error, "Error of the tables that are taken for true")
+        found["cell-error"] = _figure(panels, wide, error, "Error of the tables that are taken for true")
     return found
 
 
-def _figure(panels: list[tuple[str]], wide: int, draw: Callable[[Axes, str], None], title: str) -> bytes:
+def _figure(panels: list[tuple[str]], wide: int, draw: Callable[[Axes, str], None], title: str) -> Figure:
     return stamped_panels(panels, wide, draw, title, share_y=False, panel=_PANEL)
 
 

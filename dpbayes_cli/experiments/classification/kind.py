@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.classification.cell import ERRORS, SCORES, ClassificationCell, cells
 from dpbayes_cli.experiments.classification.study import ClassificationStudy, build_classification, check_predicts
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns, with_errors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Classification(Kind[ClassificationStudy, ClassificationCell]):
@@ -43,11 +47,17 @@ class Classification(Kind[ClassificationStudy, ClassificationCell]):
         check_plans(grid, model_of)
         return grid
 
-    def figures(self, study: ClassificationStudy, results: Results[ClassificationCell]) -> dict[str, bytes]:
+    def figures(self, study: ClassificationStudy, results: Results[ClassificationCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.classification.charts import charts
 
         return charts(study, results)
+
+    def claims(self, study: ClassificationStudy, results: Results[ClassificationCell]) -> list[Claim]:
+        """Return what the paper says and what is measured; see ``Kind.claims``."""
+        from dpbayes_cli.experiments.classification.claims import claims
+
+        return claims(study, results)
 
     def summary(
         self, study: ClassificationStudy, results: Results[ClassificationCell], figures: Sequence[str]

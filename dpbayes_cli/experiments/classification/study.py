@@ -13,7 +13,7 @@ from dpbayes_cli.contracts import Model, Section
 from dpbayes_cli.discrete_network import DiscreteNetwork
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.file_records import absolute
-from dpbayes_cli.experiments.study import Study, build_cases, build_model_sections, exact_number
+from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
 from dpbayes_cli.numeric import decimal_text, parse_decimal
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.registry import model_names, model_type
@@ -60,7 +60,7 @@ class ClassificationCase(Section, frozen=True, kw_only=True):
         return (self.n_train, self.n_test), (self.train, self.test)
 
 
-class ClassificationStudy(Study, frozen=True, kw_only=True):
+class ClassificationStudy(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x epsilon x methods; the trials of a case have the same records at every price and method."""
 
     study: Literal["classification"]

@@ -1,4 +1,4 @@
-"""The figures of a study of hidden Markov models, as SVG: log-likelihood of held-out records against epsilon."""
+"""The figures of a study of hidden Markov models: log-likelihood of held-out records against epsilon."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _STYLES: dict[Method, tuple[str, str, str, str]] = {
     "laplace": ("tab:blue", "o", "-", "laplace"),
@@ -27,8 +28,8 @@ _LINEAR = 1e-3
 """Shortfalls of less are drawn on a linear scale, for they may be negative."""
 
 
-def charts(study: HmmStudy, results: Results[HmmCell]) -> dict[str, bytes]:
-    """Return the figures by their file names: a panel a case and number of states, a line a method."""
+def charts(study: HmmStudy, results: Results[HmmCell]) -> dict[str, Figure]:
+    """Return the figures by name: a panel a case and number of states, a line a method."""
     panels = [(name, states) for name in study.cases for states in study.states]
     wide = min(len(study.states), 3)
 
@@ -51,10 +52,10 @@ def charts(study: HmmStudy, results: Results[HmmCell]) -> dict[str, bytes]:
 
     title = "Log-likelihood of held-out records; bars: two standard errors"
     one = len(study.cases) == 1
-    found = {"log-likelihood.svg": stamped_panels(panels, wide, levels, title, share_y=one, panel=4.2)}
+    found = {"log-likelihood": stamped_panels(panels, wide, levels, title, share_y=one, panel=4.2)}
     if "non-private" in study.methods and len(study.methods) > 1:
         title = "Log-likelihood of held-out records, less than without privacy by; bars: two standard errors"
-        found["shortfall.svg"] = stamped_panels(panels, wide, shortfalls, title, share_y=one, panel=4.2)
+        found["shortfall"] = stamped_panels(panels, wide, shortfalls, title, share_y=one, panel=4.2)
     return found
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.hmm.cell import HmmCell, cells
 from dpbayes_cli.experiments.hmm.study import HmmStudy, build_hmm, check_study
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class HiddenMarkovModels(Kind[HmmStudy, HmmCell]):
@@ -41,11 +45,17 @@ class HiddenMarkovModels(Kind[HmmStudy, HmmCell]):
         check_plans(study, grid)
         return grid
 
-    def figures(self, study: HmmStudy, results: Results[HmmCell]) -> dict[str, bytes]:
+    def figures(self, study: HmmStudy, results: Results[HmmCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.hmm.charts import charts
 
         return charts(study, results)
+
+    def claims(self, study: HmmStudy, results: Results[HmmCell]) -> list[Claim]:
+        """Return what the paper says and what is measured; see ``Kind.claims``."""
+        from dpbayes_cli.experiments.hmm.claims import claims
+
+        return claims(study, results)
 
     def summary(self, study: HmmStudy, results: Results[HmmCell], figures: Sequence[str]) -> bytes:
         """Return the summary; see ``Kind.summary``."""

@@ -12,7 +12,7 @@ from msgspec import Meta, field
 from dpbayes_cli.contracts import Section, expect
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.experiments.file_records import absolute
-from dpbayes_cli.experiments.study import Study, build_cases, build_model_sections
+from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.sections import convert_section
@@ -28,7 +28,7 @@ class HmmCase(Section, frozen=True, kw_only=True):
     prior: dict[str, Any] = field(default_factory=dict)
 
 
-class HmmStudy(Study, frozen=True, kw_only=True):
+class HmmStudy(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x numbers of states x epsilon x methods; in each trial other cells are held out.
 
     A cell is a sequence at a time step. All states, prices and methods of a case see the same trials.

@@ -1,4 +1,4 @@
-"""The figure of a study of linear regression, as SVG: mean squared error against the prior's variance."""
+"""The figure of a study of linear regression: mean squared error against the prior's variance."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _LINES: dict[Method, tuple[str, str]] = {"truncated-sampler": ("o", "-"), "noise-aware": ("^", "--")}
 _SHORT: dict[Method, str] = {"truncated-sampler": "sampler", "noise-aware": "noise-aware"}
 _COLORS = ("tab:red", "tab:orange", "tab:green", "tab:blue", "tab:purple")
 
 
-def charts(study: LinearStudy, results: Results[LinearCell]) -> dict[str, bytes]:
-    """Return the figure by its file name: a panel a case, a line a method and epsilon."""
+def charts(study: LinearStudy, results: Results[LinearCell]) -> dict[str, Figure]:
+    """Return the figure by name: a panel a case, a line a method and epsilon."""
 
     def draw(axes: Axes, name: str) -> None:
         own = [(cell, result) for cell, result in results if cell.name == name]
@@ -38,7 +39,7 @@ def charts(study: LinearStudy, results: Results[LinearCell]) -> dict[str, bytes]
 
     panels = [(name,) for name in study.cases]
     title = "Mean squared error of predictions; bars: two standard errors"
-    return {"mse.svg": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.2)}
+    return {"mse": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.2)}
 
 
 def _line(axes: Axes, found: Results[LinearCell], label: str, style: tuple[str, str, str]) -> None:

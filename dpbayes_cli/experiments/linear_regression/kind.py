@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell, cells
 from dpbayes_cli.experiments.linear_regression.study import LinearStudy, build_linear
 from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class LinearRegressions(Kind[LinearStudy, LinearCell]):
@@ -36,11 +40,17 @@ class LinearRegressions(Kind[LinearStudy, LinearCell]):
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def figures(self, study: LinearStudy, results: Results[LinearCell]) -> dict[str, bytes]:
+    def figures(self, study: LinearStudy, results: Results[LinearCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.linear_regression.charts import charts
 
         return charts(study, results)
+
+    def claims(self, study: LinearStudy, results: Results[LinearCell]) -> list[Claim]:
+        """Return what the paper says and what is measured; see ``Kind.claims``."""
+        from dpbayes_cli.experiments.linear_regression.claims import claims
+
+        return claims(study, results)
 
     def summary(self, study: LinearStudy, results: Results[LinearCell], figures: Sequence[str]) -> bytes:
         """Return the summary; see ``Kind.summary``."""

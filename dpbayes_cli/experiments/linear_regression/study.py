@@ -13,7 +13,7 @@ from msgspec import Meta
 from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.contracts import Positive, Section
 from dpbayes_cli.experiments.file_records import absolute
-from dpbayes_cli.experiments.study import Study, build_cases, exact_number
+from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, exact_number
 from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.regression_domain import FeatureSection, NumberTarget, check_target
 from dpbayes_cli.spec.sections import Exact, convert_section
@@ -58,7 +58,7 @@ class LinearCase(Section, frozen=True, kw_only=True):
         return (self.target.upper - self.target.lower) / 2.0
 
 
-class LinearStudy(Study, frozen=True, kw_only=True):
+class LinearStudy(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x prior variances x epsilon x methods; in each trial other records are learned from."""
 
     study: Literal["linear-regression"]

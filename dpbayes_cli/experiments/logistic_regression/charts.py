@@ -1,4 +1,4 @@
-"""The figures of a study of logistic regression, as SVG: test error and log loss against epsilon."""
+"""The figures of a study of logistic regression: test error and log loss against epsilon."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dpbayes_cli.experiments.tables import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _STYLES: dict[Method, tuple[str, str, str]] = {
     "rdp-concentrated": ("tab:orange", "s", "-"),
@@ -23,12 +24,12 @@ _STYLES: dict[Method, tuple[str, str, str]] = {
 _TITLES = {"error": "Test error of one draw", "nll": "Mean negative log-likelihood of one draw"}
 
 
-def charts(study: LogisticStudy, results: Results[LogisticCell]) -> dict[str, bytes]:
-    """Return the figures by their file names: a row of panels a case, one panel a family of prices."""
+def charts(study: LogisticStudy, results: Results[LogisticCell]) -> dict[str, Figure]:
+    """Return the figures by name: a row of panels a case, one panel a family of prices."""
     panels = [(name, family) for name in study.cases for family in families(_own(name, results))]
     wide = max((sum(name == first for name, _ in panels) for first in study.cases), default=1)
     found = {}
-    for measure, file in (("error", "test-error.svg"), ("nll", "negative-log-likelihood.svg")):
+    for measure, file in (("error", "test-error"), ("nll", "negative-log-likelihood")):
 
         def draw(axes: Axes, name: str, family: str, measure: str = measure) -> None:
             _panel(axes, name, family, measure, results)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell, cells
 from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy, build_logistic
 from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns, with_errors
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def _family(cell: LogisticCell) -> str | None:
@@ -46,11 +50,17 @@ class LogisticRegressions(Kind[LogisticStudy, LogisticCell]):
         """Find every temperature and return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def figures(self, study: LogisticStudy, results: Results[LogisticCell]) -> dict[str, bytes]:
+    def figures(self, study: LogisticStudy, results: Results[LogisticCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""
         from dpbayes_cli.experiments.logistic_regression.charts import charts
 
         return charts(study, results)
+
+    def claims(self, study: LogisticStudy, results: Results[LogisticCell]) -> list[Claim]:
+        """Return what the paper says and what is measured; see ``Kind.claims``."""
+        from dpbayes_cli.experiments.logistic_regression.claims import claims
+
+        return claims(study, results)
 
     def summary(self, study: LogisticStudy, results: Results[LogisticCell], figures: Sequence[str]) -> bytes:
         """Return the summary; see ``Kind.summary``."""

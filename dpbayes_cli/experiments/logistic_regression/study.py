@@ -13,7 +13,7 @@ from msgspec import Meta
 from dpbayes_cli.columns import Column, CutColumn
 from dpbayes_cli.contracts import Level, Positive, Section
 from dpbayes_cli.experiments.file_records import absolute
-from dpbayes_cli.experiments.study import Study, build_cases, exact_number
+from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, exact_number
 from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.regression_domain import FeatureSection, check_target
 from dpbayes_cli.spec.sections import Exact, convert_section
@@ -65,7 +65,7 @@ class LogisticCase(Section, frozen=True, kw_only=True):
                 raise ValueError(f"{name}: a cell that holds no valid value needs a public stand-in, impute: VALUE")
 
 
-class LogisticStudy(Study, frozen=True, kw_only=True):
+class LogisticStudy(SimulatedStudy, frozen=True, kw_only=True):
     """Prices are epsilons of Renyi divergence at ``orders``, and pairs of ``epsilon_at_delta`` and ``delta``."""
 
     study: Literal["logistic-regression"]

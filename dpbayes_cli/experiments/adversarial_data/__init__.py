@@ -1,0 +1,1 @@
+"""Studies of data that an adversary chooses: what a posterior sample loses on them, against the worst case."""

@@ -1,0 +1,92 @@
+"""The data of an adversary: the loss on a data set by closed forms, and the charge as its maximum over data sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import special
+
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, local_loss
+from dpbayes_cli.experiments.adversarial_data.study import AdversaryCase
+from dpbayes_cli.experiments.kinds import build_study
+from dpbayes_cli.grid_posterior import GridPosterior
+from tests.conftest import ROOT, Cli
+
+CONFIG = str(ROOT / "configs" / "experiments" / "adversarial-data.yaml")
+CASE = AdversaryCase(support=(0.2, 0.8))
+
+
+def law_of(n: int) -> GridPosterior:
+    return expect(AdversaryCell("coin", CASE, n).step(n).law, GridPosterior)
+
+
+def test_the_posterior_is_not_tempered() -> None:
+    assert law_of(30).temperature == 1
+
+
+@pytest.mark.parametrize("successes", [0, 3, 10])
+def test_the_loss_on_a_data_set_is_that_of_the_truncated_beta_law(successes: int) -> None:
+    """At the ends of the support, where the log ratio is extreme; cells end half a cell before them."""
+    n, (low, high) = 10, CASE.support
+
+    def log_mass(s: int) -> float:
+        a, b = 1.0 + s, 1.0 + n - s
+        inside = special.betainc(a, b, high) - special.betainc(a, b, low)
+        return float(special.betaln(a, b) + np.log(inside))
+
+    found = []
+    for other in (successes - 1, successes + 1):
+        if 0 <= other <= n:
+            ends = (successes - other) * special.logit(np.array([low, high]))
+            found.append(np.abs(ends - log_mass(successes) + log_mass(other)).max())
+    assert local_loss(law_of(n), successes)[0] == pytest.approx(max(found), abs=0.005)
+
+
+def test_the_charge_is_the_largest_over_all_data_sets() -> None:
+    n = 12
+    step = AdversaryCell("coin", CASE, n).step(n)
+    losses = [local_loss(law_of(n), s) for s in range(n + 1)]
+    assert max(loss for loss, _ in losses) <= float(step.guarantee.epsilon)
+    charged = float(step.guarantee.rdp(Decimal(2)))
+    assert max(divergence for _, divergence in losses) == pytest.approx(charged, rel=1e-6)
+
+
+def test_the_adversary_makes_the_posterior_lean_to_one_end() -> None:
+    outcome = AdversaryCell("coin", CASE, 60).compute()
+    losses = outcome.trials["local_epsilon"]
+    assert outcome.trials["successes"].tolist() == list(range(1, 61))
+    assert losses[0] == pytest.approx(0.5 * float(str(outcome.measures["worst_case"])), rel=0.01), "symmetric: half"
+    assert np.all(np.diff(losses) > 0.0)
+    assert 0.95 < float(str(outcome.measures["share"])) <= 1.0
+
+
+def test_the_study_of_the_paper_runs_and_all_of_it_holds(dpbayes: Cli, place: Path) -> None:
+    done = dpbayes("experiment", CONFIG, "--jobs", "1", "--json", "--case", "a0-0.2", "--out", "out")
+    assert [claim["holds"] for claim in done.json["claims"]] == [True, True]
+    paths = pd.read_csv(place / "out" / "paths.csv")
+    assert paths["record"].tolist() == list(range(300))
+    assert (place / "out" / "local-epsilon.svg").exists()
+
+
+def test_a_path_that_stays_short_of_the_worst_case_is_told() -> None:
+    from dpbayes_cli.experiments.kinds import kind_of
+    from dpbayes_cli.experiments.runner import compute
+
+    study: Any = build_study(
+        {"study": "adversarial-data", "name": "x", "n": "3", "cases": {"c": {"support": ["0.2", "0.8"]}}}
+    )
+    results = [(cell, compute(cell)) for cell in kind_of(study).cells(study)]
+    assert not kind_of(study).claims(study, results)[0].holds
+
+
+def test_a_support_outside_of_the_range_is_refused() -> None:
+    with pytest.raises(SpecError):
+        replace(AdversaryCell("coin", CASE, 5), case=AdversaryCase(support=(0.0, 0.5))).step(5)

@@ -1,0 +1,133 @@
+"""Estimates: errors against exact expectations, what every method sees and pays, and what the paper shows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from scipy import stats
+
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.experiments.coin import COMPLETE
+from dpbayes_cli.experiments.estimation.cell import EstimationCell
+from dpbayes_cli.experiments.estimation.study import EstimationCase
+from dpbayes_cli.experiments.estimation.trials import run_trials, step_of
+from dpbayes_cli.experiments.kinds import build_study, kind_of
+from dpbayes_cli.experiments.runner import compute
+from dpbayes_cli.inference.beta_mixture import beta_mixture
+from tests.conftest import ROOT, Cli
+
+CONFIG = ROOT / "configs" / "experiments" / "estimation.yaml"
+CASE = EstimationCase(theta=0.3, n=(20,), support=(0.2, 0.8))
+
+
+def cell(method: Any, epsilon: str | None = "1", n: int = 20, trials: int = 200) -> EstimationCell:
+    return EstimationCell("coin", CASE, n, epsilon, method, trials, 7)
+
+
+def test_the_error_of_the_posterior_mean_is_its_expectation() -> None:
+    """Within six standard errors: false fail 2e-9."""
+    found = run_trials(cell("non-private", None, trials=20_000)).measures
+    counts = np.arange(21)
+    expected = stats.binom.pmf(counts, 20, 0.3) @ np.abs((1.0 + counts) / 22.0 - 0.3)
+    assert abs(float(str(found["l1_mean"])) - expected) < 6.0 * float(str(found["l1_mean_se"]))
+    assert found["rdp_2"] is None
+
+
+def test_all_methods_see_the_same_records_and_both_readings_the_same_release() -> None:
+    """Enough budget shows the records; at a small one naive and noise-aware read the same noisy count."""
+    exact = run_trials(cell("non-private", None)).trials["mean"]
+    for method in ("laplace", "laplace-naive", "laplace-paper"):
+        assert run_trials(cell(method, "900")).trials["mean"] == pytest.approx(exact)
+    aware, naive = (run_trials(cell(method)).trials for method in ("laplace", "laplace-naive"))
+    assert aware["released"].tolist() == naive["released"].tolist()
+    assert naive["mean"] == pytest.approx((1.0 + np.clip(naive["released"], 0, 20)) / 22.0)
+    step = step_of(cell("laplace"))
+    assert step is not None
+    law = beta_mixture(CASE.model.problem(COMPLETE, (int(aware["released"][0]),), step.noise, 20))
+    assert aware["mean"][0] == pytest.approx(law.mean)
+
+
+def test_the_paper_pays_for_two_counts_and_this_project_for_one() -> None:
+    """Half the sensitivity, half the noise."""
+    steps = [step_of(cell(method)) for method in ("laplace-paper", "laplace-naive", "laplace")]
+    assert [step.noise.scale for step in steps if step is not None] == pytest.approx([2.0, 1.0, 1.0])
+
+
+def test_a_posterior_sample_stays_on_its_support_and_costs_less_than_its_range_implies() -> None:
+    found = run_trials(cell("ops"))
+    assert 0.2 <= found.trials["draw"].min() < found.trials["draw"].max() <= 0.8
+    measures = {name: float(str(value)) for name, value in found.measures.items() if value is not None}
+    assert measures["charged"] <= 1.0
+    assert 0.0 < measures["rdp_2"] < 0.5 * measures["rdp_2_bound"] < 0.126
+    assert "l1_mean" not in measures, "a draw has no posterior mean"
+
+
+def test_the_posteriors_of_the_paper_are_drawn(dpbayes: Cli, place: Path) -> None:
+    done = dpbayes(
+        "experiment", str(CONFIG), "--case", "figure-1", "--trials", "40", "--jobs", "1", "--json", "--out", "out"
+    )
+    assert [(claim["source"], claim["holds"]) for claim in done.json["claims"]] == [("[F] Figure 1", True)] * 2
+    assert (place / "out" / "posteriors-figure-1.svg").exists()
+    assert not (place / "out" / "l1.svg").exists(), "one n makes no curve"
+    trials = pd.read_csv(place / "out" / "trials.csv")
+    assert trials.loc[trials["method"] == "ops", "mean"].isna().all()
+
+
+def results_of(n: list[str], epsilon: str = "0.1") -> Any:
+    document = yaml.load(CONFIG.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+    case = document["cases"]["figure-2"] | {"n": n, "epsilon": [epsilon]}
+    study: Any = build_study(document | {"trials": "300", "cases": {"curve": case}})
+    results = [(each, compute(each)) for each in kind_of(study).cells(study)]
+    return study, results, kind_of(study)
+
+
+def test_laplace_noise_overtakes_where_the_paper_says() -> None:
+    """At n = 1 the errors differ by 0.01, at 30 by 0.09, with standard errors of 0.02: false fail 2e-3, seed fixed."""
+    study, results, kind = results_of(["1", "30", "300"])
+    found = {each.says.split(": ", 1)[1].split(";")[0]: each for each in kind.claims(study, results)}
+    assert len(found) == 6
+    overtakes = next(iter(found.values()))
+    assert overtakes.holds
+    assert "by 3 standard errors from n = 30 on" in overtakes.measured
+    assert not found["with n the error of Laplace noise converges to that of the true posterior."].holds, "n is small"
+    assert found["the exact Renyi charge of a posterior sample is below what its range implies."].holds
+    assert {"l1", "charge"} == set(kind.figures(study, results))
+
+
+def test_samples_that_are_never_overtaken_are_told() -> None:
+    study, results, kind = results_of(["30", "60"])
+    for each, result in results:
+        if each.method == "ops":
+            result.trials["l1"] = [0.001 * k / 300 for k in range(300)]
+    claim = kind.claims(study, results)[0]
+    assert not claim.holds
+    assert "from n = nowhere on" in claim.measured
+
+
+@pytest.mark.slow
+def test_the_study_of_the_paper_runs(dpbayes: Cli, place: Path) -> None:
+    done = dpbayes("experiment", str(CONFIG), "--trials", "300", "--json", "--out", "out")
+    held = {claim["says"].split(": ", 1)[1]: claim["holds"] for claim in done.json["claims"]}
+    assert held["with n the error of Laplace noise converges to that of the true posterior."]
+    assert held["posterior samples behave like the posterior of fewer records."]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"theta": "1.5"}, {"n": ["0"]}, {"epsilon": ["0"]}, {"epsilon": ["much"]}, {"support": None}]
+)
+def test_what_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
+    case = {"theta": "0.3", "n": ["5"], "support": ["0.2", "0.8"]} | changes
+    stated = {key: value for key, value in case.items() if value is not None}
+    with pytest.raises(SpecError):
+        build_study({"study": "estimation", "name": "x", "epsilon": ["1"], "methods": ["ops"], "cases": {"c": stated}})
+
+
+def test_equal_cells_have_one_digest() -> None:
+    assert cell("ops").digest == replace(cell("ops"), name="other").digest
+    assert cell("laplace").digest != cell("laplace", "2").digest
