@@ -777,8 +777,8 @@ MUTANTS = {
     ),
     "texts compare as their column does, not by bytes": (
         "sources/postgres.py",
-        """AS text) COLLATE "C" AS""",
-        "AS text) AS",
+        """{cell} COLLATE "C" END""",
+        "{cell} END",
         "tests/sources/test_postgres.py::test_the_server_says_what_the_embedded_reader_says",
     ),
     "each statement with a snapshot of its own": (
