@@ -22,11 +22,11 @@ from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.pricing import price
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
-_TRIALS, _PARAMETERS = 50, 4000
-"""Data sets are simulated so often, or until so many parameters have been looked at, but three times at least."""
+_TRIALS, _PARAMETERS, _RECORDS = 50, 4000, 2_000_000
+"""Data sets are simulated so often, or until so many parameters or records were drawn, but three times at least."""
 _LARGEST = 20_000
 """Models of more parameters are not simulated: a page lists the first of them."""
-_MOST_RECORDS = 10**7
+_MOST_RECORDS = 10**6
 
 
 def beside(
@@ -65,7 +65,7 @@ def expected(spec: ReleaseSpec, plan: Plan, n_records: int | None) -> Expected:
     absent = _not_simulated(spec, model, plan, n_records)
     if absent or n_records is None or not isinstance(model, NoisyStatistics):
         return Expected(absent=absent)
-    trials = min(_TRIALS, max(3, _PARAMETERS // len(model.parameters)))
+    trials = max(3, min(_TRIALS, _PARAMETERS // len(model.parameters), _RECORDS // n_records))
     widths = nonprivate_widths(spec, model, n_records, trials)
     drawn = None
     if isinstance(plan.answer.law, Sampler) and not isinstance(plan.answer.law, LinePosterior):

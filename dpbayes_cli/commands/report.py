@@ -34,7 +34,7 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
 )
 @click.option(
     "--records",
-    type=click.IntRange(1, 10**7),
+    type=click.IntRange(1, 10**6),
     metavar="N",
     help="Where the number of records is private: how many to plan for, in what was to be expected without privacy.",
 )
