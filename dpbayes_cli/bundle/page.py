@@ -103,7 +103,7 @@ def report_html(document: ReleaseDocument, analysis: Analysis, beside: Beside = 
 
 def question(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
     """Return what was asked, of whom."""
-    stated = {key: _settings(document.spec.get(key, {})) for key in ("domain", "prior")}
+    stated = {key: _stated(document.spec.get(key, {})) for key in ("domain", "prior")}
     return titled(
         "The question",
         terms(
@@ -111,7 +111,7 @@ def question(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
                 ("Data set (account)", code(document.account)),
                 ("Model", f"{code(document.model)}: {text(model_type(document.model).summary)}"),
                 ("Mechanism", code(document.mechanism)),
-                *((key.capitalize(), text(value)) for key, value in stated.items() if value),
+                *((key.capitalize(), value) for key, value in stated.items() if value),
                 *([("Bounds", text(bounds_text(document)))] if bounds_text(document) else []),
                 ("One record", text(document.record_unit)),
                 ("Number of records", text(records_text(document))),
@@ -134,6 +134,8 @@ def released(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
             for item in document.statistics[:_MANY]
         ]
         heads = ["statistic", "released value", "noise scale", "what a record adds"]
+        if not any(row[3] for row in rows):  # of tables it is said below
+            heads, rows = heads[:3], [row[:3] for row in rows]
         shown = table("The released statistics", heads, rows)
         more = cut(len(document.statistics), _MANY, "statistics.csv") + _of_tables(document)
     return titled("What was released", paragraph(prose(released_text(document))), shown, more)
@@ -254,10 +256,26 @@ def _footer(document: ReleaseDocument, beside: Beside) -> str:
     return paragraph(text(f"Made from {alone}. Computed with {versions}."))
 
 
+def _stated(part: Mapping[str, Any]) -> str:
+    """Return a part of the spec: in one line, but for what has settings by name, one line a name."""
+    plain = _settings({key: item for key, item in part.items() if not _by_name(item)})
+    shown = [text(plain)] if plain else []
+    for key, item in part.items():
+        if _by_name(item):
+            lines = [f"{code(name)}: {text(_settings(each))}" for name, each in list(item.items())[:_MANY]]
+            more = [f"and {len(item) - _MANY} more"] if len(item) > _MANY else []
+            shown.append(f"{text(key)}:\n{listed([*lines, *more])}")
+    return "; ".join(shown)
+
+
+def _by_name(item: Any) -> bool:
+    return isinstance(item, Mapping) and len(item) > 1 and all(isinstance(each, Mapping) for each in item.values())
+
+
 def _settings(value: Any) -> str:
-    """Return a part of the spec in one line; long lists are cut."""
+    """Return a part of the spec in one line; long lists are cut, and what is not stated is left out."""
     if isinstance(value, Mapping):
-        return "; ".join(f"{key} {_settings(item)}" for key, item in value.items() if item is not None)
+        return "; ".join(f"{key} {_settings(item)}" for key, item in value.items() if item not in (None, [], {}))
     if isinstance(value, list):
         more = f" and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
         return ", ".join(_settings(item) for item in value[:_LISTED]) + more

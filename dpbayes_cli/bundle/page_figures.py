@@ -63,7 +63,10 @@ def density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Ex
         )
         width = expected.widths.get(parameter) if expected is not None else None
         if width is not None:
-            words += f". Bar above: without privacy, 90 % within a width of {width.middle:.4g} were to be expected"
+            words += (
+                f". Bar above, whose place says nothing: the width of 90 % that was to be expected without privacy, "
+                f"before the data, {width.middle:.4g}"
+            )
         middle = None if width is None else width.middle
         svg = density_plot(samples, summary, name, f"{what} of {words}", alone=len(drawn) == 1, expected=middle)
         pictures.append(Picture(name, svg, words))
