@@ -39,8 +39,8 @@ def clinic(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
     work = place / "clinic"
     (work / "out").mkdir(parents=True)
-    spec = yaml.safe_load((ROOT / "configs" / "releases" / "clinic-relapse.yaml").read_text())
-    (work / "clinic.yaml").write_text(yaml.safe_dump({**spec, "data": "clinic.csv"}))
+    spec = (ROOT / "configs" / "releases" / "clinic-relapse.yaml").read_text()
+    (work / "clinic.yaml").write_text(spec.replace("../../sample_data/", ""))
     shutil.copy(SAMPLE_DATA / "clinic.csv", work)
     monkeypatch.chdir(work)
     return work
@@ -149,4 +149,5 @@ def test_python_reads_a_bundle(clinic: Path, dpbayes: Cli) -> None:
     assert first == "0.5"
     assert head.split()[:2] == ["mean", "sd"]
     mean = json.loads((clinic / "out" / "release.json").read_text())["posterior"]["theta"]["mean"]
-    assert float(row.split()[1]) == pytest.approx(mean, abs=0.002)
+    assert 0.25 < mean < 0.36
+    assert float(row.split()[1]) == pytest.approx(mean, abs=0.002)  # of 4,000 samples with an sd of 0.0125

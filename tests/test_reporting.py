@@ -59,7 +59,7 @@ def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path
     [
         ("clinic-age", ["mean", "variance"]),
         pytest.param("clinic-age-months", None, marks=pytest.mark.slow),
-        ("clinic-age-private-bounds", ["mean", "variance"]),
+        pytest.param("clinic-age-private-bounds", ["mean", "variance"], marks=pytest.mark.slow),
         ("clinic-months", ["rate"]),
         ("clinic-age-draw", ["mean"]),
         ("survey-add-remove", []),
