@@ -77,6 +77,24 @@ MUTANTS = {
         "for other in (successes + 1,):",
         "tests/experiments/test_adversarial_data.py::test_the_loss_on_a_data_set_is_that_of_the_truncated_beta_law",
     ),
+    "a promise that the page believes": (
+        "reporting.py",
+        "guarantee = plan.guarantee if stated == document.guarantee else None",
+        "guarantee = plan.guarantee",
+        "tests/test_reporting.py::test_the_guarantee_is_priced_again_and_not_believed",
+    ),
+    "a curve of delta that promises too much": (
+        "privacy/tradeoff.py",
+        "found.append(beside + (1.0 - beside) * response)",
+        "found.append(beside + (1.0 - beside) * response / 2)",
+        "tests/privacy/test_tradeoff.py",
+    ),
+    "a private number of records that is told": (
+        "bundle/registry_entry.py",
+        '    if document.n_records is None:\n        return "None: the number',
+        '    if document.statistics is None:\n        return "None: the number',
+        "tests/bundle/test_registry_entry.py::test_a_private_number_of_records_is_not_told",
+    ),
     "a guarantee that is believed": (
         "verification.py",
         "        if getattr(document, name) != getattr(derived, name):",

@@ -49,6 +49,16 @@ def section(identifier: str, title: str, parts: Iterable[str]) -> str:
     return f'<section id="{identifier}" aria-labelledby="{identifier}-heading">\n{heading}\n{body}\n</section>'
 
 
+def titled(title: str, *parts: str) -> str:
+    """Return a section that is linked to by its title."""
+    return section(identifier_of(title), title, parts)
+
+
+def identifier_of(title: str) -> str:
+    """Return the name by which a section is linked to."""
+    return "-".join("".join(mark if mark.isalnum() else " " for mark in title.lower()).split())
+
+
 def listed(items: Iterable[str]) -> str:
     """Return a list of items, each of them markup."""
     return "<ul>\n" + "\n".join(f"<li>{item}</li>" for item in items) + "\n</ul>"
@@ -83,6 +93,21 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], l
         f"<caption>{label}</caption>\n<thead><tr>{head}{'<td></td>' if last else ''}</tr></thead>\n"
         f"<tbody>\n{chr(10).join(lines)}\n</tbody>\n</table>\n</div>"
     )
+
+
+def block(content: str, label: str) -> str:
+    """Return a text whose lines stay as they are; where one is too long for the page, it scrolls by itself.
+
+    Args:
+        content: a text.
+        label: what it is, for those who do not see it.
+    """
+    return f'<pre role="region" aria-label="{text(label)}" tabindex="0"><code>{text(content)}</code></pre>'
+
+
+def cut(rows: int, most: int, where: str) -> str:
+    """Return where the rows are that a table leaves out; nothing where it holds them all."""
+    return paragraph(prose(f"{rows - most} more rows are in `{where}`."), "quiet") if rows > most else ""
 
 
 def share_bar(share: float) -> str:

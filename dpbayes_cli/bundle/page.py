@@ -11,28 +11,40 @@ from string import Template
 from typing import Any
 
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
+from dpbayes_cli.bundle.beside import NOTHING, Beside
+from dpbayes_cli.bundle.budget_section import TITLE as BUDGET_HEADING
+from dpbayes_cli.bundle.budget_section import budget_section
+from dpbayes_cli.bundle.citation import citation_section
+from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.guarantee_section import guarantee_section, promise
 from dpbayes_cli.bundle.hmm_section import hmm_section
-from dpbayes_cli.bundle.markup import code, gallery, listed, paragraph, prose, section, share_bar, table, terms, text
+from dpbayes_cli.bundle.markup import (
+    block,
+    code,
+    cut,
+    gallery,
+    identifier_of,
+    listed,
+    paragraph,
+    prose,
+    table,
+    terms,
+    text,
+    titled,
+)
 from dpbayes_cli.bundle.network_section import network_section
-from dpbayes_cli.bundle.page_figures import chain_pictures, posterior_pictures, shown
+from dpbayes_cli.bundle.page_figures import chain_pictures, shown
+from dpbayes_cli.bundle.posterior_section import estimate_section, posterior_section, width_section
 from dpbayes_cli.bundle.wording import (
     ESTIMATE_HEADING,
     REUSE_COMMAND,
-    are_estimates,
     bounds_text,
     computed_text,
     draws_word,
-    guarantee_meaning,
-    guarantee_text,
-    ledger_note,
-    noise_share,
-    odds_text,
     records_text,
     released_text,
     reuse_texts,
     table_meanings,
-    width_text,
 )
 from dpbayes_cli.registry import model_type
 
@@ -59,18 +71,19 @@ $body
 """
 )
 
-Part = Callable[[ReleaseDocument, Analysis], str]
+Part = Callable[[ReleaseDocument, Analysis, Beside], str]
 """A section: its markup, or nothing where a release has nothing to say in it."""
 
 
-def report_html(document: ReleaseDocument, analysis: Analysis) -> bytes:
+def report_html(document: ReleaseDocument, analysis: Analysis, beside: Beside = NOTHING) -> bytes:
     """Return the bytes of the page.
 
     Args:
         document: the release.
         analysis: its posterior, as ``analysis_of`` repeats it.
+        beside: what is told beside what the bundle holds.
     """
-    sections = {title: part(document, analysis) for title, part in SECTIONS.items()}
+    sections = {title: part(document, analysis, beside) for title, part in SECTIONS.items()}
     links = [f'<a href="#{identifier_of(title)}">{text(title)}</a>' for title, markup in sections.items() if markup]
     body = "\n".join(
         [
@@ -80,7 +93,7 @@ def report_html(document: ReleaseDocument, analysis: Analysis) -> bytes:
             "<main>",
             *(markup for markup in sections.values() if markup),
             "</main>",
-            f"<footer>{_footer(document)}</footer>",
+            f"<footer>{_footer(document, beside)}</footer>",
         ]
     )
     title = text(f"Private posterior release {document.release_id}")
@@ -88,22 +101,17 @@ def report_html(document: ReleaseDocument, analysis: Analysis) -> bytes:
     return _FRAME.substitute(title=title, style=style, body=body).encode("utf-8")
 
 
-def identifier_of(title: str) -> str:
-    """Return the name by which a section is linked to."""
-    return "-".join("".join(mark if mark.isalnum() else " " for mark in title.lower()).split())
-
-
-def question(document: ReleaseDocument, analysis: Analysis) -> str:
+def question(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
     """Return what was asked, of whom."""
-    stated = {key: _settings(document.spec.get(key, {})) for key in ("domain", "prior")}
-    return _section(
+    stated = {key: _stated(document.spec.get(key, {})) for key in ("domain", "prior")}
+    return titled(
         "The question",
         terms(
             [
                 ("Data set (account)", code(document.account)),
                 ("Model", f"{code(document.model)}: {text(model_type(document.model).summary)}"),
                 ("Mechanism", code(document.mechanism)),
-                *((key.capitalize(), text(value)) for key, value in stated.items() if value),
+                *((key.capitalize(), value) for key, value in stated.items() if value),
                 *([("Bounds", text(bounds_text(document)))] if bounds_text(document) else []),
                 ("One record", text(document.record_unit)),
                 ("Number of records", text(records_text(document))),
@@ -113,95 +121,30 @@ def question(document: ReleaseDocument, analysis: Analysis) -> str:
     )
 
 
-def guarantee(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return what is promised, in plain words."""
-    promised = document.guarantee
-    curve = [[f"{order:g}", f"{value:.6g}"] for order, value in (promised.rdp or [])[:_MANY]]
-    return _section(
-        "The guarantee",
-        paragraph(_promise(document), "headline"),
-        paragraph(prose(guarantee_meaning(document))),
-        paragraph(prose(odds_text(promised))) if odds_text(promised) else "",
-        table("Renyi divergence by order", ["order", "divergence at most"], curve) if curve else "",
-    )
-
-
-def released(document: ReleaseDocument, analysis: Analysis) -> str:
+def released(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
     """Return what left the custodian's hands."""
     if document.draws:
         names = list(document.posterior)[:_MANY]
         rows = [[str(i), *(f"{x:.6g}" for x in draw[:_MANY])] for i, draw in enumerate(document.draws[:_MANY], 1)]
         shown = table(f"The released {draws_word(document)}", [draws_word(document)[:-1], *names], rows)
-        more = _more(len(document.draws), document.inference.samples_file)
+        more = cut(len(document.draws), _MANY, document.inference.samples_file)
     else:
         rows = [
             [item.name, str(item.value), f"{item.noise_scale:.6g}", document.meanings.get(item.name, "")]
             for item in document.statistics[:_MANY]
         ]
         heads = ["statistic", "released value", "noise scale", "what a record adds"]
+        if not any(row[3] for row in rows):  # of tables it is said below
+            heads, rows = heads[:3], [row[:3] for row in rows]
         shown = table("The released statistics", heads, rows)
-        more = _more(len(document.statistics), "statistics.csv") + _of_tables(document)
-    return _section("What was released", paragraph(prose(released_text(document))), shown, more)
+        more = cut(len(document.statistics), _MANY, "statistics.csv") + _of_tables(document)
+    return titled("What was released", paragraph(prose(released_text(document))), shown, more)
 
 
-def posterior(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return the posterior as a table and as plots; nothing for estimates, which have none."""
-    if are_estimates(document):
-        return ""
-    rows = [_summary(name, summary) for name, summary in list(document.posterior.items())[:_MANY]]
-    listed_ones = table("Posterior of each parameter", ["parameter", "mean", "sd", "5 %", "median", "95 %"], rows)
-    pictures = posterior_pictures(document, analysis)
-    intervals = [picture for picture in pictures if picture.name == "intervals"]
-    densities = [picture for picture in pictures if picture not in intervals]
-    return _section(
-        "The posterior",
-        listed_ones,
-        _more(len(document.posterior), "release.json"),
-        *shown(intervals),
-        gallery(shown(densities)) if densities else "",
-        paragraph(f"The first {len(densities)} of {len(document.posterior)} parameters are drawn.", "quiet")
-        if 0 < len(densities) < len(document.posterior)
-        else "",
-    )
-
-
-def estimate(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return the estimates of the mode, their mean where there are several; nothing for other releases."""
-    if not are_estimates(document):
-        return ""
-    rows = [[name, f"{summary.mean:.6g}"] for name, summary in list(document.posterior.items())[:_MANY]]
-    pictures = posterior_pictures(document, analysis)
-    return _section(
-        ESTIMATE_HEADING,
-        table("The estimates", ["parameter", "mean of the estimates" if len(document.draws) > 1 else "estimate"], rows),
-        _more(len(document.posterior), "release.json"),
-        gallery(shown(pictures)) if pictures else "",
-    )
-
-
-def width(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return how much of the posterior's width is there because of privacy."""
-    if not document.width:
-        return ""
-    rows, bars = [], []
-    for name, parts in list(document.width.items())[:_MANY]:
-        share = noise_share(document, name)
-        sd = document.posterior[name].sd or 0.0
-        rows.append([name, f"{sd:.4g}", f"{parts.sd_data:.4g}", f"{parts.sd_noise:.4g}", f"{share:.1%}"])
-        bars.append(share_bar(share))
-    columns = ["parameter", "sd", "because of the data", "because of privacy", "privacy's share of the variance"]
-    return _section(
-        "How wide, and why",
-        paragraph(prose(width_text(document))),
-        table("Where the width comes from", columns, rows, bars),
-        _more(len(document.width), "release.json"),
-    )
-
-
-def computed(document: ReleaseDocument, analysis: Analysis) -> str:
+def computed(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
     """Return how the posterior was computed."""
     exact = "The samples are independent draws: there is no chain, and nothing that had to converge."
-    return _section(
+    return titled(
         "How it was computed",
         paragraph(prose(computed_text(document))),
         paragraph(exact) if document.inference.exact and not document.draws else "",
@@ -209,7 +152,7 @@ def computed(document: ReleaseDocument, analysis: Analysis) -> str:
     )
 
 
-def diagnostics(document: ReleaseDocument, analysis: Analysis) -> str:
+def diagnostics(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
     """Return how far the Markov chains can be trusted, where there were any."""
     if analysis.chains is None:
         return ""
@@ -223,7 +166,7 @@ def diagnostics(document: ReleaseDocument, analysis: Analysis) -> str:
         )
         if key in found
     ]
-    return _section(
+    return titled(
         "Diagnostics",
         paragraph(
             "Several chains started from different places. If they have forgotten where, their traces overlap and "
@@ -237,27 +180,22 @@ def diagnostics(document: ReleaseDocument, analysis: Analysis) -> str:
     )
 
 
-def assumptions(document: ReleaseDocument, analysis: Analysis) -> str:
+def assumptions(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
     """Return what the guarantee and the posterior rest on."""
-    return _section("Assumptions", listed(prose(item) for item in document.assumptions))
+    return titled("Assumptions", listed(prose(item) for item in document.assumptions))
 
 
-def corrections(document: ReleaseDocument, analysis: Analysis) -> str:
+def corrections(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
     """Return what differs from the papers."""
-    return _section("Corrections to the papers", listed(prose(item) for item in document.corrections))
+    return titled("Corrections to the papers", listed(prose(item) for item in document.corrections))
 
 
-def proof(document: ReleaseDocument, analysis: Analysis) -> str:
-    """Return how to check what was spent."""
-    return _section("Proof of what was spent", paragraph(prose(ledger_note(document))))
-
-
-def going_on(document: ReleaseDocument, analysis: Analysis) -> str:
+def going_on(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
     """Return what else the bundle is good for."""
-    return _section(
+    return titled(
         "Going on",
         *(
-            f"<pre><code>{text(part)}</code></pre>" if part == REUSE_COMMAND else paragraph(prose(part))
+            block(part, "A command") if part == REUSE_COMMAND else paragraph(prose(part))
             for part in reuse_texts(document)
         ),
     )
@@ -265,18 +203,19 @@ def going_on(document: ReleaseDocument, analysis: Analysis) -> str:
 
 SECTIONS: dict[str, Part] = {
     "The question": question,
-    "The guarantee": guarantee,
+    "The guarantee": guarantee_section,
     "What was released": released,
-    "The posterior": posterior,
-    ESTIMATE_HEADING: estimate,
-    "The network": lambda document, _: network_section(identifier_of("The network"), document),
-    "The states": lambda document, _: hmm_section(identifier_of("The states"), document),
-    "How wide, and why": width,
+    "The posterior": posterior_section,
+    ESTIMATE_HEADING: estimate_section,
+    "The network": lambda document, _, __: network_section(identifier_of("The network"), document),
+    "The states": lambda document, _, __: hmm_section(identifier_of("The states"), document),
+    "How wide, and why": width_section,
     "How it was computed": computed,
     "Diagnostics": diagnostics,
     "Assumptions": assumptions,
     "Corrections to the papers": corrections,
-    "Proof of what was spent": proof,
+    BUDGET_HEADING: budget_section,
+    "How to cite": citation_section,
     "Going on": going_on,
 }
 """The sections of the page, in their order."""
@@ -288,26 +227,16 @@ def _of_tables(document: ReleaseDocument) -> str:
     if not of_tables:
         return ""
     rows = [[name, meaning] for name, meaning in of_tables[:_MANY]]
-    return table("What a record adds to a table", ["table", "what a record adds"], rows) + _more(
-        len(of_tables), "release.json"
-    )
-
-
-def _section(title: str, *parts: str) -> str:
-    return section(identifier_of(title), title, parts)
+    shown = table("What a record adds to a table", ["table", "what a record adds"], rows)
+    return shown + cut(len(of_tables), _MANY, "release.json")
 
 
 def _header(document: ReleaseDocument) -> str:
     about = f"{code(document.model)} released through {code(document.mechanism)}, {text(document.created)}"
     return (
         f"<h1>Private posterior release {code(document.release_id)}</h1>\n"
-        f"{paragraph(about, 'quiet')}\n{paragraph(_promise(document), 'headline')}"
+        f"{paragraph(about, 'quiet')}\n{paragraph(promise(document), 'headline')}"
     )
-
-
-def _promise(document: ReleaseDocument) -> str:
-    promised = document.guarantee
-    return text(f"{guarantee_text(promised)} ({promised.kind}, {promised.neighbors} neighbours)")
 
 
 def _warnings(document: ReleaseDocument) -> str:
@@ -321,25 +250,33 @@ def _warnings(document: ReleaseDocument) -> str:
     return f'<aside class="warnings" aria-labelledby="warnings-heading">\n{heading}\n{items}\n</aside>'
 
 
-def _footer(document: ReleaseDocument) -> str:
+def _footer(document: ReleaseDocument, beside: Beside) -> str:
+    alone = "release.json alone" if isinstance(beside.budget, str | None) else "release.json and the custodian's ledger"
     versions = ", ".join(f"{name} {version}" for name, version in document.software.items())
-    return paragraph(text(f"Made from release.json alone. Computed with {versions}."))
+    return paragraph(text(f"Made from {alone}. Computed with {versions}."))
 
 
-def _summary(name: str, summary: ParameterSummary) -> list[str]:
-    numbers = (summary.mean, summary.sd, summary.q05, summary.q50, summary.q95)
-    return [name, *("-" if number is None else f"{number:.6g}" for number in numbers)]
+def _stated(part: Mapping[str, Any]) -> str:
+    """Return a part of the spec: in one line, but for what has settings by name, one line a name."""
+    plain = _settings({key: item for key, item in part.items() if not _by_name(item)})
+    shown = [text(plain)] if plain else []
+    for key, item in part.items():
+        if _by_name(item):
+            lines = [f"{code(name)}: {text(_settings(each))}" for name, each in list(item.items())[:_MANY]]
+            more = [f"and {len(item) - _MANY} more"] if len(item) > _MANY else []
+            shown.append(f"{text(key)}:\n{listed([*lines, *more])}")
+    return "; ".join(shown)
+
+
+def _by_name(item: Any) -> bool:
+    return isinstance(item, Mapping) and len(item) > 1 and all(isinstance(each, Mapping) for each in item.values())
 
 
 def _settings(value: Any) -> str:
-    """Return a part of the spec in one line; long lists are cut."""
+    """Return a part of the spec in one line; long lists are cut, and what is not stated is left out."""
     if isinstance(value, Mapping):
-        return "; ".join(f"{key} {_settings(item)}" for key, item in value.items() if item is not None)
+        return "; ".join(f"{key} {_settings(item)}" for key, item in value.items() if item not in (None, [], {}))
     if isinstance(value, list):
         more = f" and {len(value) - _LISTED} more" if len(value) > _LISTED else ""
         return ", ".join(_settings(item) for item in value[:_LISTED]) + more
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _more(count: int, where: str) -> str:
-    return paragraph(prose(f"{count - _MANY} more rows are in `{where}`."), "quiet") if count > _MANY else ""

@@ -15,6 +15,7 @@ from dpbayes_cli.models.hmm import Hmm
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
+    from dpbayes_cli.bundle.beside import Expected
     from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
     from dpbayes_cli.numeric import Floats
 
@@ -34,7 +35,9 @@ def shown(pictures: Iterable[Picture]) -> list[str]:
     return [figure(picture.svg, picture.caption) for picture in pictures]
 
 
-def posterior_pictures(document: ReleaseDocument, analysis: Analysis) -> list[Picture]:
+def posterior_pictures(
+    document: ReleaseDocument, analysis: Analysis, expected: Expected | None = None
+) -> list[Picture]:
     """Return intervals and densities of the first parameters, or how far several estimates lie apart.
 
     Nothing of models whose parameters have pictures of their own: networks and hidden Markov models.
@@ -43,11 +46,11 @@ def posterior_pictures(document: ReleaseDocument, analysis: Analysis) -> list[Pi
         return []
     if are_estimates(document):
         return density_pictures(document, analysis) if len(document.draws) > 1 else []
-    return [*interval_pictures(document, _INTERVALS), *density_pictures(document, analysis)]
+    return [*interval_pictures(document, _INTERVALS), *density_pictures(document, analysis, expected)]
 
 
-def density_pictures(document: ReleaseDocument, analysis: Analysis) -> list[Picture]:
-    """Return the posterior densities of the first parameters."""
+def density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Expected | None = None) -> list[Picture]:
+    """Return the posterior densities of the first parameters, with the widths that were to be expected of others."""
     drawn = list(document.posterior.items())[:_DENSITIES]
     what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
     pictures = []
@@ -58,7 +61,14 @@ def density_pictures(document: ReleaseDocument, analysis: Analysis) -> list[Pict
             if document.draws
             else _in_words(parameter, summary)
         )
-        svg = density_plot(samples, summary, name, f"{what} of {words}", alone=len(drawn) == 1)
+        width = expected.widths.get(parameter) if expected is not None else None
+        if width is not None:
+            words += (
+                f". Bar above, whose place says nothing: the width of 90 % that was to be expected without privacy, "
+                f"before the data, {width.middle:.4g}"
+            )
+        middle = None if width is None else width.middle
+        svg = density_plot(samples, summary, name, f"{what} of {words}", alone=len(drawn) == 1, expected=middle)
         pictures.append(Picture(name, svg, words))
     return pictures
 

@@ -24,7 +24,9 @@ _OF_CHAINS = (4.8, 1.6)
 _LABEL = 28
 
 
-def density_plot(samples: Floats, summary: ParameterSummary, name: str, label: str, *, alone: bool) -> str:
+def density_plot(
+    samples: Floats, summary: ParameterSummary, name: str, label: str, *, alone: bool, expected: float | None = None
+) -> str:
     """Return the posterior density of one parameter; its middle 90 % are darker and its median is a line.
 
     Args:
@@ -33,8 +35,9 @@ def density_plot(samples: Floats, summary: ParameterSummary, name: str, label: s
         name: the figure's name in the page.
         label: what it shows, in words.
         alone: whether it is the only one, and may be larger.
+        expected: a width to compare with, a bar above the density whose place says nothing; None: none.
     """
-    figure, (panel,) = blank(4.8, 2.1) if alone else blank(3.2, 1.7)
+    figure, (panel,) = blank(3.8, 2.0) if alone else blank(3.2, 1.7)
     panel.set_yticks([])
     panel.locator_params(axis="x", nbins=4)
     low, high = float(samples.min()), float(samples.max())
@@ -50,8 +53,24 @@ def density_plot(samples: Floats, summary: ParameterSummary, name: str, label: s
             )
         if summary.q50 is not None:
             panel.axvline(summary.q50, color=INK, linewidth=1.0)
+    if expected is not None:
+        _bar(panel, summary.mean if summary.q50 is None else summary.q50, expected)
     panel.set_ylim(bottom=0.0)
     return inline(figure, name, label)
+
+
+def _bar(panel: Axes, middle: float, width: float) -> None:
+    """Draw a width above everything else, with ends; where it is too wide for the figure, to its edges."""
+    low, high = panel.get_xlim()
+    reach = max(3.0 * (high - low), 1e-9 * abs(middle))
+    top = panel.get_ylim()[1]
+    left, right = middle - width / 2.0, middle + width / 2.0
+    if width <= reach or low >= high:
+        panel.plot([left, right], [1.1 * top] * 2, color=SERIES[1], linewidth=2.2, marker="|", markersize=8)
+    else:
+        panel.plot([low, high], [1.1 * top] * 2, color=SERIES[1], linewidth=2.2, linestyle=(0, (1, 1)))
+        panel.set_xlim(low, high)
+    panel.set_ylim(top=1.22 * top)
 
 
 def density(samples: Floats) -> tuple[Floats, Floats]:
@@ -87,7 +106,7 @@ def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: s
         name: the figure's name in the page.
         label: what it shows, in words.
     """
-    figure, (panel,) = blank(4.8, 0.45 + 0.21 * len(posterior))
+    figure, (panel,) = blank(4.2, 0.45 + 0.21 * len(posterior))
     rows = range(len(posterior))
     for row, summary in zip(rows, posterior.values(), strict=True):
         if summary.q05 is not None and summary.q95 is not None:

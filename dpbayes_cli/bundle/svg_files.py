@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.bundle.beside import NOTHING, Beside
+from dpbayes_cli.bundle.guarantee_section import promise_pictures
 from dpbayes_cli.bundle.hmm_section import hmm_of, hmm_pictures
 from dpbayes_cli.bundle.markup import text
 from dpbayes_cli.bundle.network_section import network_of, network_pictures
@@ -23,17 +25,19 @@ _SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
 _LABEL = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')
 
 
-def pictures_of(document: ReleaseDocument, analysis: Analysis) -> list[Picture]:
+def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: Beside = NOTHING) -> list[Picture]:
     """Return the figures of the page, each under a name of its own.
 
     Args:
         document: the release.
         analysis: its posterior, as ``analysis_of`` repeats it.
+        beside: what the page tells beside what the bundle holds.
     """
     network, hmm = network_of(document), hmm_of(document)
     chains = () if analysis.chains is None else chain_pictures(analysis.parameters, analysis.chains)
     return [
-        *posterior_pictures(document, analysis),
+        *promise_pictures(document, beside),
+        *posterior_pictures(document, analysis, beside.expected),
         *([] if network is None else network_pictures(document, network)),
         *([] if hmm is None else hmm_pictures(document, hmm)),
         *(picture for _, pictures in chains for picture in pictures),

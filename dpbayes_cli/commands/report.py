@@ -1,4 +1,4 @@
-"""``dpbayes report``: a bundle as a page to read, or its figures; post-processing, without data, ledger or cost."""
+"""``dpbayes report``: a bundle as a page to read, its figures, or an entry for a registry; free, without data."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 
 if TYPE_CHECKING:
+    from dpbayes_cli.bundle.beside import BudgetAround
     from dpbayes_cli.bundle.document import ReleaseDocument
+
+_BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "registry"}
 
 
 @click.command("report")
@@ -18,9 +22,9 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["html", "markdown", "svg"]),
-    help="html: one page with plots; markdown: the text of report.md; svg: the page's plots, a file each [by the name "
-    "of --out, else markdown].",
+    type=click.Choice(["html", "markdown", "svg", "registry"]),
+    help="html: one page with plots; markdown: the text of report.md; svg: the page's plots, a file each; registry: an "
+    "entry for OpenDP's deployments registry, in YAML [by the name of --out, else markdown].",
 )
 @click.option(
     "--out",
@@ -28,26 +32,57 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="Write it here [standard output]; of svg: a new directory.",
 )
+@click.option(
+    "--records",
+    type=click.IntRange(1, 10**6),
+    metavar="N",
+    help="Where the number of records is private: how many to plan for, in what was to be expected without privacy.",
+)
+@click.option(
+    "--state",
+    "statements",
+    multiple=True,
+    metavar="FIELD=TEXT",
+    help="With registry: what only the custodian knows, as basic.name=TEXT. May be repeated.",
+)
+@click.option("--no-ledger", is_flag=True, help="The page tells nothing of the account that paid.")
+@ledger_option
 @output_options
-def command(bundle: Path, form: str | None, out: Path | None, as_json: bool) -> None:
+def command(
+    bundle: Path,
+    form: str | None,
+    out: Path | None,
+    records: int | None,
+    statements: tuple[str, ...],
+    no_ledger: bool,
+    ledger_place: str | None,
+    as_json: bool,
+) -> None:
     """Report what BUNDLE holds, for people: the promise, the posterior, its width, its computation, its assumptions.
 
     \b
     dpbayes report out/ --format html --out report.html
     dpbayes report out/ --format svg --out figures/
+    dpbayes report out/ --format registry --state basic.name='Relapse rates' --out registry.yaml
 
-    The page holds its own style and plots: it fetches nothing and runs nothing. Nothing is written into the bundle.
+    The page holds its own style and plots: it fetches nothing and runs nothing. Where the ledger knows the release, the
+    page tells what the account held before and after it; whoever is not to read that gets a page made with --no-ledger.
+    Nothing is written into the bundle.
     """
-    from dpbayes_cli.bundle.files import analysis_of, spec_of
+    from dpbayes_cli.bundle.files import spec_of
     from dpbayes_cli.bundle.read import read_document
     from dpbayes_cli.bundle.write import check_target, new_file
 
+    form = form or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
     if form == "svg" and out is None:
         raise click.UsageError("--format svg writes several files: name a directory with --out")
+    if no_ledger and ledger_place is not None:
+        raise click.UsageError("--no-ledger and --ledger exclude each other")
+    if statements and form != "registry":
+        raise click.UsageError("--state belongs to --format registry")
     document = read_document(bundle)
     if out is not None:
         check_target(out)
-    form = form or ("html" if out is not None and out.suffix.lower() in {".html", ".htm"} else "markdown")
     result = {
         "release_id": document.release_id,
         "bundle": str(bundle),
@@ -61,9 +96,17 @@ def command(bundle: Path, form: str | None, out: Path | None, as_json: bool) -> 
             emit_json({**result, "report": None, "figures": figures})
         return
     if form == "html":
+        from dpbayes_cli.bundle.files import analysis_of
         from dpbayes_cli.bundle.page import report_html
+        from dpbayes_cli.reporting import beside
 
-        content = report_html(document, analysis_of(document))
+        budget = None if no_ledger else _budget(document, ledger_place)
+        content = report_html(document, analysis_of(document), beside(document, budget=budget, records=records))
+    elif form == "registry":
+        from dpbayes_cli.bundle.registry_entry import registry_yaml
+
+        spec_of(document)
+        content = registry_yaml(document, _stated(statements))
     else:
         from dpbayes_cli.bundle.report import report_markdown
 
@@ -79,6 +122,43 @@ def command(bundle: Path, form: str | None, out: Path | None, as_json: bool) -> 
         emit(text, nl=False)
 
 
+def _budget(document: ReleaseDocument, place: str | None) -> BudgetAround | str:
+    """Return what the ledger says of the account, or why it says nothing.
+
+    Raises:
+        LedgerError: a ledger that the command names cannot be read, or not be trusted.
+    """
+    from dpbayes_cli.errors import LedgerError
+    from dpbayes_cli.reporting import budget_around
+
+    try:
+        ledger = open_ledger(place)
+        if not ledger.storage.exists:
+            if place is not None:
+                raise LedgerError(f"there is no ledger at {ledger.location!r}")
+            return "There is no ledger here."
+        return budget_around(document, ledger)
+    except LedgerError:
+        if place is not None:
+            raise
+        return "The ledger that is here could not be read, or not be trusted."
+
+
+def _stated(statements: tuple[str, ...]) -> dict[str, str]:
+    """Return what the custodian states, by field.
+
+    Raises:
+        click.UsageError: a statement is no field with a text.
+    """
+    found: dict[str, str] = {}
+    for statement in statements:
+        field, equals, text = statement.partition("=")
+        if not equals or not text.strip() or field in found:
+            raise click.UsageError(f"--state {statement!r} is not of the form FIELD=TEXT, once a field")
+        found[field] = text
+    return found
+
+
 def _write_figures(document: ReleaseDocument, out: Path) -> list[str]:
     """Write the figures of the page into a new directory; return the names of the files.
 
@@ -89,8 +169,9 @@ def _write_figures(document: ReleaseDocument, out: Path) -> list[str]:
     from dpbayes_cli.bundle.svg_files import pictures_of, svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
     from dpbayes_cli.errors import OutputError
+    from dpbayes_cli.reporting import beside
 
-    pictures = pictures_of(document, analysis_of(document))
+    pictures = pictures_of(document, analysis_of(document), beside(document))
     if not pictures:
         raise OutputError("the page of this release has no figures", hint="choose --format html or markdown")
     files = {f"{picture.name}.svg": svg_file(picture) for picture in pictures}

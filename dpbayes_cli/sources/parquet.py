@@ -72,7 +72,7 @@ class ParquetSource(Source):
                 rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
                 schemas.append([(str(row[0]), str(row[1])) for row in rows])
         found = [name for name, _ in schemas[0]]
-        self._names = [found[column_index(found, name)] for name in names]
+        self._names, self._types = [found[column_index(found, name)] for name in names], []
         for name, column in zip(self._names, columns, strict=True):
             types = {dict(schema).get(name) for schema in schemas}
             if len(types) > 1:

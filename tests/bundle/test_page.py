@@ -9,11 +9,12 @@ import pytest
 import yaml
 
 from dpbayes_cli.bundle.files import analysis_of
-from dpbayes_cli.bundle.markup import prose, share_bar, table
-from dpbayes_cli.bundle.page import SECTIONS, identifier_of, report_html
+from dpbayes_cli.bundle.markup import identifier_of, prose, share_bar, table
+from dpbayes_cli.bundle.page import SECTIONS, report_html
 from dpbayes_cli.bundle.plots import density
 from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.bundle.svg_files import pictures_of
+from dpbayes_cli.reporting import beside
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 EVIL = [
@@ -70,7 +71,7 @@ class Page(HTMLParser):
 
 def page_of(bundle: str = "out") -> tuple[str, Page]:
     document = read_document(Path(bundle))
-    content = report_html(document, analysis_of(document)).decode("utf-8")
+    content = report_html(document, analysis_of(document), beside(document)).decode("utf-8")
     return content, Page(content)
 
 
@@ -117,8 +118,8 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     assert set(page.sections()) == every - absent
     assert page.attributes("aside") == []
     labels = [found["aria-label"] for found in page.attributes("svg")]
-    assert len(labels) == 1
-    assert labels[0].startswith("Posterior density of theta: median 0.")
+    assert [label.split(" ")[0] for label in labels] == ["Delta", "Renyi", "Posterior"]
+    assert labels[2].startswith("Posterior density of theta: median 0.")
     document = read_document(Path("out"))
     shown = page.text()
     for sentence in (*document.assumptions, *document.corrections):
@@ -148,10 +149,10 @@ def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
     heads = [data for tag, data in page.texts if tag == "th"]
     drawn = [data for tag, data in page.texts if tag == "text"]
     for label in EVIL:
-        assert heads.count(f"theta[{label}]") == 2
+        assert heads.count(f"theta[{label}]") == 3
         assert f"count[{label}]" in heads
         assert any(data.removesuffix("…") in f"theta[{label}]" and len(data) > 6 for data in drawn), label
-    assert len(page.attributes("svg")) == 1 + 2 + len(EVIL)
+    assert len(page.attributes("svg")) == 2 + 1 + 2 + len(EVIL)
     assert content.index("The naive posterior ignores the noise") < content.index("<nav") < content.index('<h2 id="the')
     assert page.attributes("aside")[0]["class"] == "warnings"
 
@@ -171,7 +172,7 @@ def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: py
         assert f"Ranks of {name} by chain, among all draws" in labels
     assert len([label for label in labels if label.startswith("Trace")]) == 4
     document = read_document(Path("out"))
-    pictures = pictures_of(document, analysis_of(document))
+    pictures = pictures_of(document, analysis_of(document), beside(document))
     assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in pictures]
     assert f"{read_document(Path('out')).inference.diagnostics['r_hat']:.4g}" in page.text()
 
@@ -181,8 +182,9 @@ def test_the_page_of_posterior_draws(config: str, dpbayes: Cli) -> None:
     release(dpbayes, "--spec", ROOT / "configs" / "releases" / f"{config}.yaml")
     content, page = page_of()
     check(content, page)
-    assert {"how-wide-and-why", "diagnostics"} & set(page.sections()) == set()
-    (label,) = [found["aria-label"] for found in page.attributes("svg")]
+    assert {"how-wide-and-why", "diagnostics"} & set(page.sections()) == {"how-wide-and-why"}
+    assert "privacy's share of the variance is" in page.text()
+    label = page.attributes("svg")[-1]["aria-label"]
     document = read_document(Path("out"))
     assert label.startswith("Released draws of ")
     for draw in document.draws:
@@ -197,8 +199,8 @@ def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
     content, page = page_of()
     check(content, page)
     labels = [found["aria-label"] for found in page.attributes("svg")]
-    assert len(labels) == 1 + 12
-    assert labels[0].startswith("Medians and 90 % intervals of the first 40 of 100 parameters")
+    assert len(labels) == 2 + 1 + 12
+    assert labels[2].startswith("Medians and 90 % intervals of the first 40 of 100 parameters")
     heads = [data for tag, data in page.texts if tag == "th"]
     assert "theta[39]" in heads
     assert "theta[40]" not in heads
@@ -218,6 +220,7 @@ def test_renyi_curves_are_tables(dpbayes: Cli) -> None:
     assert document.guarantee.rdp
     assert "sure" not in page.text()
     assert "Renyi divergence by order" in page.text()
+    assert f"lambda* = {document.guarantee.order_max:.4g}" in page.attributes("svg")[1]["aria-label"]
     assert f"{document.guarantee.rdp[0][1]:.6g}" in page.text()
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import Cli
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
+FIGURES = ["density-0.svg", "privacy-curve.svg", "renyi-curve.svg"]
 
 
 @pytest.fixture
@@ -74,27 +75,31 @@ def test_a_file_system_without_renameat2_is_as_careful(
 
 def test_the_plots_as_files(dpbayes: Cli, bundle: Path) -> None:
     done = dpbayes("report", bundle, "--format", "svg", "--out", "figures")
-    assert (done.code, done.out, done.err) == (0, "", "wrote 1 figure to figures\n")
-    (path,) = Path("figures").iterdir()
-    assert path.name == "density-0.svg"
+    assert (done.code, done.out, done.err) == (0, "", "wrote 3 figures to figures\n")
+    assert sorted(path.name for path in Path("figures").iterdir()) == FIGURES
+    path = Path("figures/density-0.svg")
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_bytes().startswith(
         b'<?xml version="1.0" encoding="utf-8"?>\n<svg xmlns="http://www.w3.org/2000/svg"'
     )
     written = dpbayes("report", bundle, "--format", "svg", "--out", "again", "--json").json
-    assert (written["figures"], written["report"], written["out"]) == (["density-0.svg"], None, "again")
+    assert (written["figures"], written["report"], written["out"]) == (
+        ["privacy-curve.svg", "renyi-curve.svg", "density-0.svg"],
+        None,
+        "again",
+    )
     assert Path("again/density-0.svg").read_bytes() == path.read_bytes()
     for out in ("figures", "out", "out/figures", "no/such/figures"):
         assert dpbayes("report", bundle, "--format", "svg", "--out", out).code == 8
     assert dpbayes("report", bundle, "--format", "svg").code == 2
-    assert sorted(path.name for path in Path("figures").iterdir()) == ["density-0.svg"]
+    assert sorted(path.name for path in Path("figures").iterdir()) == FIGURES
 
 
-def test_a_release_of_one_estimate_has_no_plots(dpbayes: Cli, coin: Path) -> None:
+def test_a_release_of_one_estimate_has_the_plots_of_its_guarantee_alone(dpbayes: Cli, coin: Path) -> None:
     question = ["--model", "beta-bernoulli", "--eps", "1", "--mechanism", "map", "--on-invalid", "impute:0"]
     assert dpbayes("release", coin, *question, "--out", "estimate").code == 0
-    assert dpbayes("report", "estimate", "--format", "svg", "--out", "figures").code == 8
-    assert not Path("figures").exists()
+    assert dpbayes("report", "estimate", "--format", "svg", "--out", "figures").code == 0
+    assert sorted(path.name for path in Path("figures").iterdir()) == ["privacy-curve.svg", "renyi-curve.svg"]
 
 
 DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -110,7 +115,58 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-@pytest.mark.parametrize("form", ["html", "markdown", "svg"])
+def test_the_page_tells_the_budget_before_and_after(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
+    for name in ("first", "second", "third"):
+        assert dpbayes("release", coin, *COIN[:3], "0.75", "--release-id", name, "--out", name).code == 0
+    assert dpbayes("budget", "amend", "coin", "--epsilon", "5", "--reason", "more").code == 0
+    page = dpbayes("report", "second", "--format", "html").out
+    row = '<tr><th scope="row">epsilon</th>' + "".join(
+        f'<td class="number">{amount}</td>' for amount in ("3", "0.75", "1.5", "1.5")
+    )
+    assert row in page
+    assert "this is release number 2" in page
+    assert "it was charged epsilon 0.75" in page
+    assert page == dpbayes("report", "second", "--format", "html", "--ledger", ledger_path).out
+    hidden = dpbayes("report", "second", "--format", "html", "--no-ledger").out
+    assert "The budget before and after is not known here. No ledger was asked." in hidden
+    assert "spent before" not in hidden
+    for path in Path("second").iterdir():
+        assert b"spent before" not in path.read_bytes()
+
+
+def test_a_ledger_that_does_not_know_the_release_says_nothing_of_it(
+    dpbayes: Cli, coin: Path, bundle: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = json.loads((bundle / "release.json").read_text())
+    other = str(ledger_path.with_name("other.sqlite"))
+    monkeypatch.setenv("DPBAYES_LEDGER", other)
+    assert "There is no ledger here." in dpbayes("report", bundle, "--format", "html").out
+    assert dpbayes("report", bundle, "--format", "html", "--ledger", other).code == 6
+    assert not Path(other).exists()
+    assert dpbayes("budget", "open", "x", "--epsilon", "1").code == 0
+    assert "does not know this release" in dpbayes("report", bundle, "--format", "html").out
+    monkeypatch.setenv("DPBAYES_LEDGER", str(ledger_path))
+    entry["ledger"]["sequence"] += 1
+    (bundle / "release.json").write_text(json.dumps(entry))
+    assert "by another entry than the bundle states" in dpbayes("report", bundle, "--format", "html").out
+    ledger_path.write_bytes(b"no ledger" * 1000)
+    assert "could not be read, or not be trusted" in dpbayes("report", bundle, "--format", "html").out
+    assert dpbayes("report", bundle, "--format", "html", "--ledger", ledger_path).code == 6
+
+
+def test_options_that_do_not_belong_together(dpbayes: Cli, bundle: Path) -> None:
+    for options in (
+        ["--no-ledger", "--ledger", "x"],
+        ["--state", "basic.name=x"],
+        ["--format", "registry", "--state", "basic.name"],
+        ["--format", "registry", "--state", "basic.name= "],
+        ["--format", "registry", "--state", "basic.name=x", "--state", "basic.name=y"],
+        ["--records", "0"],
+    ):
+        assert dpbayes("report", bundle, *options).code == 2
+
+
+@pytest.mark.parametrize("form", ["html", "markdown", "svg", "registry"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damaged_bundle_is_exit_7(
     damage: Callable[[dict[str, Any]], object], form: str, dpbayes: Cli, bundle: Path
@@ -124,13 +180,18 @@ def test_a_damaged_bundle_is_exit_7(
     assert not Path("page").exists()
 
 
-def test_report_needs_neither_engine_nor_ledger_and_markdown_no_plots(bundle: Path) -> None:
+def test_report_needs_no_engine_and_markdown_neither_ledger_nor_plots(bundle: Path) -> None:
     script = (
-        "import sys; sys.argv = ['dpbayes', 'report', 'out', '--out', sys.argv[1], '-q']\n"
+        "import sys; sys.argv = ['dpbayes', 'report', 'out', '-q', '--out', *sys.argv[1:]]\n"
         "from dpbayes_cli.main import run\n"
         "try: run()\n"
         "finally: print([m for m in ('_duckdb', 'opendp', 'sqlite3', 'pandas', 'matplotlib') if m in sys.modules])\n"
     )
-    for name, loaded in (("page.md", "[]"), ("page.html", "['matplotlib']")):
-        done = subprocess.run([sys.executable, "-c", script, name], capture_output=True, text=True, check=False)
+    for names, loaded in (
+        (["page.md"], "[]"),
+        (["entry.yaml"], "[]"),
+        (["page.html", "--no-ledger"], "['opendp', 'matplotlib']"),
+        (["again.html"], "['opendp', 'sqlite3', 'matplotlib']"),
+    ):
+        done = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True, check=False)
         assert done.stdout.splitlines()[-1] == loaded, done.stderr

@@ -1,0 +1,196 @@
+"""A release as an entry for OpenDP's Differential Privacy Deployments Registry.
+
+The fields are those of ``schemas/deployments-schema.yaml`` in the repository opendp/deployments-registry-data, as of
+2026: ``url_slug`` and ``deployment`` with ``basic``, ``dp_variant``, ``privacy_loss``, ``deployment_model``,
+``implementation`` and ``administrative``. What only the custodian knows is null, for a made-up text would be taken for
+theirs; the registry accepts an entry once these are filled in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
+from dpbayes_cli.bundle.wording import (
+    bounds_text,
+    computed_text,
+    guarantee_meaning,
+    guarantee_text,
+    has_units,
+    released_text,
+)
+from dpbayes_cli.errors import SpecError, nearest
+from dpbayes_cli.registry import mechanism_type, model_type
+
+_HEAD = (
+    "# An entry for the Differential Privacy Deployments Registry (registry.opendp.org), made from release.json.\n"
+    "# Null is what only the custodian knows; fill it in, or state it: dpbayes report --state basic.name=TEXT\n"
+)
+_SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
+_CURATORS = ("Government", "Industry", "Nonprofit")
+_CURATOR = "basic.data_curators"
+_WIDTH = 110
+
+
+def registry_yaml(document: ReleaseDocument, stated: Mapping[str, str]) -> bytes:
+    """Return the bytes of the entry.
+
+    Args:
+        document: the release.
+        stated: what the custodian says, by the path of the field below ``deployment``, as ``basic.name``.
+
+    Raises:
+        SpecError: there is no such field, or it takes none of the custodian's texts.
+    """
+    entry = registry_entry(document)
+    for path, text in stated.items():
+        _state(entry["deployment"], path, text)
+    lines = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    return (_HEAD + lines).encode("utf-8")
+
+
+def open_fields(entry: Mapping[str, Any]) -> list[str]:
+    """Return the paths of what only the custodian knows and has not stated."""
+    return [path for path, value in _leaves(entry["deployment"]) if value is None]
+
+
+def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
+    """Return the entry as plain dictionaries, null where only the custodian knows."""
+    mechanism = mechanism_type(document.mechanism)
+    promised = document.guarantee
+    summary = model_type(document.model).summary
+    return {
+        "url_slug": f"dpbayes-{document.release_id}",
+        "deployment": {
+            "basic": {
+                "name": None,
+                "data_curators": [{"data_curator_name": None, "data_curator_type": None}],
+                "description": f"A Bayesian posterior of the model {document.model} ({summary}), released by dpbayes "
+                f"through the mechanism {document.mechanism}.",
+                "intended_use": None,
+                "data_product_type": "Summary statistics" if document.statistics else "Machine learning model",
+                "data_product_region": None,
+                "data_product_sector": None,
+                "publication_date": document.created[:10],
+            },
+            "dp_variant": {
+                "variant_name": _variant(promised),
+                "data_domain": _domain(document),
+                "unprotected_quantities": _unprotected(document),
+            },
+            "privacy_loss": {
+                "privacy_unit": document.privacy_unit,
+                "privacy_unit_details": guarantee_meaning(document),
+                **({"number_of_privacy_units": document.n_records} if document.n_records is not None else {}),
+                "privacy_parameters": _parameters(promised),
+                "privacy_parameters_details": f"{guarantee_text(promised)}; {promised.kind}, under "
+                f"{promised.neighbors} neighbours. {mechanism.card.guarantee}",
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "trust_assumptions": " ".join(document.assumptions),
+                "actors": None,
+                "release_type": None,
+                "release_type_details": "One release of an account that a ledger keeps; the account's total bounds all "
+                "of its releases together, and does not renew with time.",
+                "data_source_type": None,
+                "access_type": "Non-interactive",
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": "None outside the mechanism: domain, bounds, prior and "
+                "options were chosen without looking at the records, which is the custodian's word.",
+                "mechanisms": f"{document.mechanism}: {mechanism.card.releases} {mechanism.card.corrections} "
+                + "Computed with "
+                + ", ".join(f"{name} {version}" for name, version in document.software.items())
+                + ".",
+                "composition": "Within the release: what is stated is its whole price. Across releases: the ledger "
+                f"adds up all releases of the account, of which this one is entry {document.ledger.sequence}, hash "
+                f"{document.ledger.hash}.",
+                "post_processing": f"{released_text(document)} {computed_text(document)}",
+                "justification": None,
+                "utility": _utility(document),
+            },
+            "administrative": {
+                "evidence_sources": None,
+                "status": "Draft",
+                "registry_authors": None,
+                "tier": 3,
+            },
+        },
+    }
+
+
+def _variant(promised: ReleasedGuarantee) -> str:
+    """Return the registry's name of a notion of privacy."""
+    names = {"pure": "Pure DP", "bounded-range": "Pure DP", "approximate": "Approximate DP"}
+    names |= {"zcdp": "Zero-concentrated DP", "rdp": "Renyi DP", "gdp": "Custom"}
+    if promised.kind != "composition":
+        return names[promised.kind]
+    kinds = {names.get(part.kind, "Custom") for part in promised.parts}
+    if kinds <= {"Pure DP"}:
+        return "Pure DP"
+    return "Zero-concentrated DP" if promised.rho is not None else "Custom"
+
+
+def _parameters(promised: ReleasedGuarantee) -> dict[str, float]:
+    """Return the parameters that the registry knows: epsilon, delta and rho."""
+    found = {"epsilon": promised.epsilon, "delta": promised.delta or None, "rho": promised.rho}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _domain(document: ReleaseDocument) -> str:
+    """Return which data sets could have been released from."""
+    size = "any number of them" if document.n_records is None else f"{document.n_records:,} of them"
+    return f"All data sets of records ({document.record_unit}), {size}, whatever they hold."
+
+
+def _unprotected(document: ReleaseDocument) -> str:
+    """Return what is told of the data without noise."""
+    if document.n_records is None:
+        return "None: the number of records is private too."
+    of_what = "privacy units" if has_units(document) else "records"
+    return f"The number of {of_what}, {document.n_records:,}, which is the same in neighbouring data sets."
+
+
+def _utility(document: ReleaseDocument) -> str | None:
+    """Return how wide the released posterior is."""
+    listed = [
+        f"{name}: mean {p.mean:.6g}" + ("" if p.sd is None else f", sd {p.sd:.3g}")
+        for name, p in list(document.posterior.items())[:12]
+    ]
+    bounds = f" Bounds: {bounds_text(document)}." if bounds_text(document) else ""
+    return f"Of the posterior: {'; '.join(listed)}.{bounds}" if listed else None
+
+
+def _state(deployment: dict[str, Any], path: str, text: str) -> None:
+    """Put what the custodian states in its place."""
+    known = [found for found, value in _leaves(deployment) if value is None or isinstance(value, str)]
+    if path not in known:
+        raise SpecError(f"the registry has no field {path!r} for a text", hint=nearest(path, known))
+    allowed = {"basic.data_product_sector": _SECTORS, f"{_CURATOR}.data_curator_type": _CURATORS}.get(path)
+    allowed = {
+        "deployment_model.release_type": ("One release", "Many releases"),
+        "deployment_model.data_source_type": ("Static", "Dynamic"),
+    }.get(path, allowed)
+    if allowed and text not in allowed:
+        raise SpecError(f"{path} is {text!r}; allowed: {', '.join(allowed)}")
+    *sections, last = path.split(".")
+    place: Any = deployment
+    for section in sections:
+        place = place[section]
+        place = place[0] if isinstance(place, list) else place
+    place[last] = [text] if last == "registry_authors" else text
+
+
+def _leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the fields of an entry with their paths; of a list those of its first item."""
+    for name, value in part.items():
+        path = f"{above}.{name}" if above else name
+        inner = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else value
+        if isinstance(inner, Mapping):
+            yield from _leaves(inner, path)
+        else:
+            yield path, inner

@@ -1,0 +1,118 @@
+"""The page in headless Chromium: it asks for nothing, logs nothing, is accessible, fits a phone and prints."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser import Browser, running, why_not
+from tests.conftest import ROOT, SAMPLE_DATA, Cli
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+CONFIGS = ROOT / "configs" / "releases"
+COIN = [str(SAMPLE_DATA / "relapse.csv"), "--model", "beta-bernoulli", "--on-invalid", "impute:0"]
+RELEASES: dict[str, tuple[list[str], list[str]]] = {
+    "laplace": (["--epsilon", "3"], [*COIN, "--eps", "1"]),
+    "gaussian": (["--rho", "1"], [*COIN, "--mechanism", "gaussian", "--rho", "0.05"]),
+    "rdp-direct": (
+        ["--epsilon", "9", "--delta", "1e-6"],
+        [*COIN, "--mechanism", "rdp-direct", "--prior", "alpha=10,beta=10"],
+    ),
+    "gdp": (
+        ["--epsilon", "3", "--delta", "1e-6", "--gaussian"],
+        ["--spec", str(CONFIGS / "adult-logistic-regression.yaml")],
+    ),
+    "several parameters": (["--epsilon", "3"], ["--spec", str(CONFIGS / "survey.yaml")]),
+    "chains": (["--epsilon", "3"], ["--spec", str(CONFIGS / "clinic-age-private-bounds.yaml")]),
+    "estimate": (["--epsilon", "3"], ["--spec", str(CONFIGS / "clinic-months-estimate.yaml")]),
+    "private chain": (["--epsilon", "3"], ["--spec", str(CONFIGS / "clinic-classes.yaml")]),
+    "network": (["--epsilon", "3"], ["--spec", str(CONFIGS / "adult-naive-bayes.yaml")]),
+    "hmm": (["--epsilon", "9"], ["--spec", str(CONFIGS / "events-hmm.yaml")]),
+}
+LARGEST = 700_000
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all pages."""
+    with running() as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_page_on_every_screen(name: str, browser: Browser, dpbayes: Cli) -> None:
+    budget, question = RELEASES[name]
+    assert dpbayes("budget", "open", "account", *budget).code == 0
+    done = dpbayes("release", *question, "--dataset", "account", "--out", "out")
+    assert done.code == 0, done.err
+    assert dpbayes("report", "out", "--out", "page.html").code == 0
+    page = Path("page.html")
+    assert page.stat().st_size < LARGEST
+    for width, dark in ((1200, False), (1200, True), (360, False), (360, True)):
+        browser.open(page, width=width, dark=dark)
+        background = browser.script("return getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(255, 255, 255)") != dark
+        assert browser.script("return document.documentElement.scrollWidth") <= width
+        assert browser.script("return document.querySelectorAll('svg').length") >= 1
+        found = [(each["id"], [node["html"][:200] for node in each.get("nodes", [])]) for each in browser.axe()]
+        assert found == []
+        assert (browser.logged, browser.requested) == ([], [page.absolute().as_uri()])
+    printed = browser.pdf()
+    assert printed.startswith(b"%PDF-")
+    assert len(printed) > 20_000
+
+
+def test_every_link_of_the_page_has_its_place(browser: Browser, dpbayes: Cli) -> None:
+    assert dpbayes("release", *COIN, "--eps", "1", "--out", "out").code == 0
+    assert dpbayes("report", "out", "--out", "page.html").code == 0
+    browser.open(Path("page.html"))
+    found = browser.script(
+        "const place = a => document.querySelector(a.getAttribute('href'));"
+        "return [...document.querySelectorAll('nav a')].map(a => place(a) != null)"
+    )
+    assert len(found) > 8
+    assert all(found)
+
+
+def test_the_printed_page_is_light_and_unscrolled(browser: Browser, dpbayes: Cli) -> None:
+    assert dpbayes("release", *COIN, "--eps", "1", "--out", "out").code == 0
+    assert dpbayes("report", "out", "--out", "page.html").code == 0
+    browser.open(Path("page.html"), dark=True)
+    browser.cdp("Emulation.setEmulatedMedia", media="print")
+    style = browser.script(
+        "const of = (where, what) => getComputedStyle(document.querySelector(where))[what];"
+        "return [of('body', 'backgroundColor'), of('nav', 'display'), of('.scroll', 'overflowX')]"
+    )
+    assert style == ["rgb(255, 255, 255)", "none", "visible"]
+
+
+class _Nothing(http.server.BaseHTTPRequestHandler):
+    """A server that knows no file."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_what_these_tests_look_for_is_seen(browser: Browser, place: Path) -> None:
+    """A page that asks, complains, is too wide and cannot be read: else all of this would pass on anything."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Nothing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asked = f"http://127.0.0.1:{server.server_port}/x.png"
+        (place / "bad.html").write_text(
+            f'<!DOCTYPE html><html><head><title>x</title></head><body><img src="{asked}"><p style="width:2000px;'
+            'color:#ddd;background:#fff">pale</p><script>console.error("no")</script></body></html>'
+        )
+        browser.open(place / "bad.html", width=360)
+        server.shutdown()
+    assert asked in browser.requested
+    assert any("no" in line for line in browser.logged)
+    assert browser.script("return document.documentElement.scrollWidth") > 360
+    assert {"image-alt", "color-contrast", "html-has-lang"} <= {each["id"] for each in browser.axe()}

@@ -1,0 +1,153 @@
+"""The recipes of the README's cookbook, run as they stand there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT, SAMPLE_DATA, Cli
+from tests.postgres_server import Server
+
+COOKBOOK = re.search(r"^## Cookbook\n(.*?)^## ", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M)
+ACCOUNT = ["budget", "open", "clinic", "--epsilon", "3"]
+
+
+def recipe(title: str, language: str) -> str:
+    assert COOKBOOK is not None
+    section = re.search(rf"^### [^\n]*{title}[^\n]*\n(.*?)(?=^### |\Z)", COOKBOOK[1], re.S | re.M)
+    assert section is not None, title
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", section[1], re.S | re.M)
+    return str(found)
+
+
+@pytest.fixture
+def clinic(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A custodian's directory: the data, the spec of the README, and ``dpbayes`` on the path."""
+    (place / "bin").mkdir()
+    shim = place / "bin" / "dpbayes"
+    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dpbayes_cli "$@"\n')
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{shim.parent}:{os.environ['PATH']}")
+    work = place / "clinic"
+    (work / "out").mkdir(parents=True)
+    spec = (ROOT / "configs" / "releases" / "clinic-relapse.yaml").read_text()
+    (work / "clinic.yaml").write_text(spec.replace("../../sample_data/", ""))
+    shutil.copy(SAMPLE_DATA / "clinic.csv", work)
+    monkeypatch.chdir(work)
+    return work
+
+
+def run(*command: str, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+
+
+def charged(dpbayes: Cli) -> list[str]:
+    history: list[dict[str, Any]] = dpbayes("budget", "history", "clinic", "--json").json
+    return [entry["label"] for entry in history if entry["kind"] == "reserved"]
+
+
+def test_the_nightly_release_charges_a_night_once(clinic: Path, dpbayes: Cli) -> None:
+    assert dpbayes(*ACCOUNT).code == 0
+    script = clinic / "nightly"
+    script.write_text(recipe("from cron", "sh"))
+    script.chmod(0o755)
+    for _ in range(2):
+        done = run(str(script), cwd=clinic.parent)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    (day,) = charged(dpbayes)
+    assert sorted(path.name for path in (clinic / "out").iterdir()) == [day, f"{day}.html"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", day)
+    assert "release number" not in (clinic / "out" / f"{day}.html").read_text()
+    assert "the first release" in (clinic / "out" / f"{day}.html").read_text()
+
+
+def test_the_nightly_release_fails_aloud(clinic: Path) -> None:
+    script = clinic / "nightly"
+    script.write_text(recipe("from cron", "sh"))
+    done = run("sh", str(script))
+    assert done.returncode == 5
+    assert "budget open" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_releases_once(clinic: Path, dpbayes: Cli) -> None:
+    assert dpbayes(*ACCOUNT).code == 0
+    (clinic / "Makefile").write_text(recipe("make", "make"))
+    for _ in range(2):
+        done = run("make", "out/2026-q4.html")
+        assert done.returncode == 0, done.stderr
+        (clinic / "clinic.csv").touch()
+    assert "up to date" in done.stdout or "Nothing to be done" in done.stdout
+    assert charged(dpbayes) == ["2026-q4"]
+    assert (clinic / "out" / "2026-q4" / "samples.parquet").exists()
+    assert (clinic / "out" / "2026-q4.html").stat().st_size > 10_000
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_the_ci_job_fails_on_a_budget(clinic: Path, dpbayes: Cli) -> None:
+    lines = yaml.safe_load(recipe("CI job", "yml"))["budget"]["script"]
+    assert len(lines) == 3
+    assert dpbayes(*ACCOUNT).code == 0
+
+    def codes() -> list[int]:
+        return [run("sh", "-c", line).returncode for line in lines]
+
+    assert codes() == [0, 0, 0]
+    assert dpbayes("release", "--spec", "clinic.yaml", "--eps", "2.6", "--release-id", "a", "--out", "out/a").code == 0
+    assert codes() == [5, 1, 0]
+
+
+def test_two_hosts_share_a_ledger(clinic: Path, database: str, postgres: Server) -> None:
+    script = recipe("Two hosts", "sh")
+    (address,) = re.findall(r"'(postgresql://[^']*)'", script)
+    for host in ("berlin", "paris"):
+        work = clinic.parent / host
+        work.mkdir()
+        for name in ("clinic.csv", "clinic.yaml"):
+            shutil.copy(clinic / name, work)
+        local = script.replace(address, postgres.url(database)).replace("$(hostname)", host)
+        done = run("sh", "-euc", local, cwd=work)
+        assert done.returncode == 0, done.stderr
+        assert (work / "out" / "release.json").exists()
+    history = json.loads(run("dpbayes", "budget", "history", "--json", DPBAYES_LEDGER=postgres.url(database)).stdout)
+    assert [row["label"] for row in history if row["kind"] == "reserved"] == ["berlin-2026-q4", "paris-2026-q4"]
+
+
+def test_a_table_in_a_warehouse(clinic: Path, dpbayes: Cli, database: str, postgres: Server) -> None:
+    assert dpbayes(*ACCOUNT).code == 0
+    with postgres.connect(database) as connection:
+        connection.execute("CREATE SCHEMA ward")
+        connection.execute("CREATE TABLE ward.patients (age text, arm text, months text, relapse text, note text)")
+        with connection.cursor().copy("COPY ward.patients FROM STDIN (FORMAT csv, HEADER)") as copy:
+            copy.write((clinic / "clinic.csv").read_bytes())
+    (clinic / "out").rmdir()
+    command = recipe("warehouse", "sh")
+    (address,) = re.findall(r"'(postgresql://[^']*)/ward\.patients'", command)
+    done = run("sh", "-euc", command.replace(address, postgres.url(database)))
+    assert done.returncode == 0, done.stderr
+    assert charged(dpbayes) == ["2026-q4"]
+    assert json.loads((clinic / "out" / "release.json").read_text())["n_records"] == 1500
+
+
+def test_python_reads_a_bundle(clinic: Path, dpbayes: Cli) -> None:
+    (clinic / "out").rmdir()
+    assert dpbayes("release", "--spec", "clinic.yaml", "--out", "out").code == 0
+    done = run(sys.executable, "-W", "ignore", "-c", recipe("in Python", "python"))
+    assert done.returncode == 0, done.stderr
+    first, head, row = done.stdout.strip().splitlines()
+    assert first == "0.5"
+    assert head.split()[:2] == ["mean", "sd"]
+    mean = json.loads((clinic / "out" / "release.json").read_text())["posterior"]["theta"]["mean"]
+    assert 0.25 < mean < 0.36
+    assert float(row.split()[1]) == pytest.approx(mean, abs=0.002)  # of 4,000 samples with an sd of 0.0125

@@ -1,0 +1,132 @@
+"""What a page tells beside the bundle: from the question alone, never from the data."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dpbayes_cli.bundle.citation import bibtex, citations
+from dpbayes_cli.bundle.files import analysis_of
+from dpbayes_cli.bundle.guarantee_section import power_text
+from dpbayes_cli.bundle.page import report_html
+from dpbayes_cli.bundle.papers import PAPERS, papers_of
+from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type
+from dpbayes_cli.reporting import beside
+from tests.conftest import ROOT, SAMPLE_DATA, Cli
+
+CONFIGS = ROOT / "configs" / "releases"
+
+
+def released(dpbayes: Cli, *arguments: str | Path, out: str = "out") -> Any:
+    done = dpbayes("release", *arguments, "--out", out)
+    assert done.code == 0, done.err
+    return read_document(Path(out))
+
+
+def test_what_is_expected_does_not_depend_on_the_data(dpbayes: Cli, place: Path) -> None:
+    for name, ones in (("few", 10), ("many", 150)):
+        Path(f"{name}.csv").write_text("x\n" + "1\n" * ones + "0\n" * (200 - ones), encoding="ascii")
+        released(dpbayes, f"{name}.csv", "--model", "beta-bernoulli", "--eps", "1", "--column", "x", out=name)
+    few, many = (beside(read_document(Path(name))) for name in ("few", "many"))
+    assert few.expected == many.expected
+    assert few.guarantee == many.guarantee
+    assert few.expected is not None
+    width = few.expected.widths["theta"]
+    uniform = 0.5 * math.pi / 4  # E sqrt(p (1 - p)) is pi / 8; its median is a little larger
+    assert width.sd == pytest.approx(uniform / math.sqrt(200), rel=0.2)
+    assert width.middle == pytest.approx(3.29 * width.sd, rel=0.05)
+
+
+def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path) -> None:
+    document = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1")
+    assert isinstance(beside(document).guarantee, PureDP)
+    less = msgspec.structs.replace(document.guarantee, epsilon=0.1)
+    changed = msgspec.structs.replace(document, guarantee=less)
+    assert beside(changed).guarantee is None
+    page = report_html(changed, analysis_of(changed), beside(changed)).decode()
+    assert "Delta against epsilon" not in page
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        ("clinic-age", ["mean", "variance"]),
+        pytest.param("clinic-age-months", None, marks=pytest.mark.slow),
+        pytest.param("clinic-age-private-bounds", ["mean", "variance"], marks=pytest.mark.slow),
+        ("clinic-months", ["rate"]),
+        ("clinic-age-draw", ["mean"]),
+        ("survey-add-remove", []),
+    ],
+)
+def test_widths_are_expected_of_models(config: str, parameters: list[str] | None, dpbayes: Cli) -> None:
+    document = released(dpbayes, "--spec", CONFIGS / f"{config}.yaml")
+    found = beside(document).expected
+    assert found is not None
+    names = list(document.posterior) if parameters is None else parameters
+    assert list(found.widths) == names
+    assert bool(found.absent) == (not names)
+    assert all(0 < width.sd < width.middle < math.inf for width in found.widths.values())
+    if config == "survey-add-remove":
+        page = dpbayes("report", "out", "--format", "html").out
+        assert "The number of records is private" in page
+        planned = dpbayes("report", "out", "--format", "html", "--records", "1000").out
+        assert "1,000 records from the model" in planned
+    if config == "clinic-age-draw":
+        assert found.drawn_sd is not None
+        assert found.drawn_nonprivate_sd is not None
+        assert found.drawn_sd > found.drawn_nonprivate_sd > 0
+
+
+def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
+    Path("visits.csv").write_text("who,x\n" + "".join(f"p{k % 40},{k % 2}\n" for k in range(80)))
+    question = ["--model", "beta-bernoulli", "--column", "x", "--unit", "who", "--max-contributions", "2", "--eps", "1"]
+    found = beside(released(dpbayes, "visits.csv", *question)).expected
+    assert found is not None
+    assert "how many records there are is private" in found.absent
+
+
+def test_a_test_in_words(dpbayes: Cli) -> None:
+    from decimal import Decimal
+
+    assert "at most 13.6 times in 100" in power_text(PureDP(Decimal(1)))
+    assert power_text(PureDP(Decimal(100))) == ""
+
+
+def test_every_source_on_a_card_is_a_paper() -> None:
+    cards = [mechanism_type(name).card for name in mechanism_names()] + [
+        model_type(name).card for name in model_names()
+    ]
+    for card in cards:
+        for part in card.source.split(";"):
+            assert papers_of(part), part
+    named = {paper for card in cards for paper in papers_of(card.source)}
+    assert named == set(PAPERS)
+    keys = [paper.bibtex.partition("{")[2].partition(",")[0] for paper in PAPERS]
+    assert len(set(keys)) == len(keys)
+
+
+def test_how_to_cite(dpbayes: Cli) -> None:
+    document = released(dpbayes, SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1")
+    entries = bibtex(document)
+    assert entries.count("{") == entries.count("}")
+    assert f"@misc{{release-{document.release_id}," in entries
+    assert "@inproceedings{bernstein2018," in entries
+    assert "geumlek2017" not in entries
+    page = dpbayes("report", "out", "--format", "html").out
+    assert all(line.split(",")[0] in page for line in citations(document))
+
+
+def test_nothing_of_it_is_in_the_bundle(dpbayes: Cli, coin: Path) -> None:
+    document = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1")
+    kept = json.loads((Path("out") / "release.json").read_text())
+    assert not {"expected", "budget"} & set(kept)
+    assert dpbayes("report", "out").out == (Path("out") / "report.md").read_text()
+    assert b"expected before" not in (Path("out") / "report.md").read_bytes()
+    assert document.width
