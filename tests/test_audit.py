@@ -127,7 +127,7 @@ def test_an_event_finds_what_laplace_noise_loses_and_never_more(epsilon: float) 
     rng, found, law = np.random.default_rng(5), [], DiscreteLaplace(1.0 / epsilon)
     for _ in range(100):
         one, other = scores_of(*(shift + law.simulate(rng, (8000, 1)).astype(np.float64) for shift in (0.0, 1.0)))
-        event = best_event(one[:4000], other[:4000], 0.0)
+        event = best_event(one[:4000], other[:4000])
         found.append(bound(event, one[4000:], other[4000:], 0.0, 1).epsilon)
     assert max(found) <= epsilon
     assert np.mean(found) > 0.55 * epsilon
@@ -138,7 +138,7 @@ def test_noise_in_floats_is_found_out() -> None:
     rng, found = np.random.default_rng(5), 0.0
     for _ in range(20):
         one, other = scores_of(*(rng.laplace(shift, 2.0, (8000, 1)) for shift in (0.0, 1.0)))
-        event = best_event(one[:4000], other[:4000], 0.0)
+        event = best_event(one[:4000], other[:4000])
         found = max(found, bound(event, one[4000:], other[4000:], 0.0, 20).epsilon)
     assert found > 0.5, "what real Laplace noise of scale 2 would lose"
 
@@ -146,7 +146,7 @@ def test_noise_in_floats_is_found_out() -> None:
 def test_equal_laws_are_not_told_apart() -> None:
     rng = np.random.default_rng(6)
     one, other = scores_of(*(rng.normal(size=(4000, 3)) for _ in range(2)))
-    assert bound(best_event(one[:2000], other[:2000], 0.0), one[2000:], other[2000:], 0.0, 1).epsilon < 0.02
+    assert bound(best_event(one[:2000], other[:2000]), one[2000:], other[2000:], 0.0, 1).epsilon < 0.02
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_halved_noise_is_seen_from_inside_and_from_outside(planted: pytest.Monke
     planted.setattr(DiscreteLaplace, "release", lambda self, values: release(DiscreteLaplace(self.scale / 2), values))
     found = audited("laplace", "beta-bernoulli", 10_000)
     assert any(text.startswith("draws of discrete-laplace noise") for text in found.findings)
-    assert any("is proved, above the claimed" in text for text in found.findings)
+    assert any("is proved, and at epsilon" in text for text in found.findings)
 
 
 def test_one_noise_for_all_components_is_seen(planted: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ from tests.conftest import ROOT
 MUTANTS = {
     "an event that is counted where it was chosen": (
         "audit/attack.py",
-        "proved = bound(event, one[half:], other[half:], delta, len(claims))",
-        "proved = bound(event, one[half:], one[half:], delta, len(claims))",
+        "proved = bound(event, one[half:], other[half:], delta, n_bounds)",
+        "proved = bound(event, one[half:], one[half:], delta, n_bounds)",
         "tests/test_audit.py::test_halved_noise_is_seen_from_inside_and_from_outside",
     ),
     "a bound without its confidence": (

@@ -56,7 +56,7 @@ class Claim:
     @property
     def ok(self) -> bool:
         """Whether the attack stays within the claim."""
-        return self.bound.epsilon <= self.epsilon
+        return self.bound.epsilon <= self.epsilon and self.delta_at_epsilon <= self.bound.delta
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ class Audit:
         """What is wrong, one sentence each."""
         parts = [f"{c.name}: {c.measured}, and not {c.allowed}" for c in self.checks if not c.ok]
         return parts + [
-            f"at delta {claim.bound.delta:g} epsilon {claim.bound.epsilon:.4g} is proved, above the claimed "
-            f"{claim.epsilon:.4g}"
+            f"at delta {claim.bound.delta:g} epsilon {claim.bound.epsilon:.4g} is proved, and at epsilon "
+            f"{claim.epsilon:.4g}, which is claimed there, delta {claim.delta_at_epsilon:.3g}"
             for claim in self.claims
             if not claim.ok
         ]
@@ -125,7 +125,7 @@ def _weakest(question: Question, found: Sequence[Pair], pilot: int) -> Pair:
 
     def told_apart(pair: Pair) -> float:
         one, other = scores_of(*(answers(question, evidence, pilot) for evidence in (pair.one, pair.other)))
-        event = best_event(one, other, 0.0)
+        event = best_event(one, other)
         return bound(event, one, other, 0.0, 1).epsilon
 
     return max(found, key=told_apart)
@@ -139,6 +139,9 @@ def _attacked(question: Question, pair: Pair, draws: int) -> Iterator[Claim]:
     claims = list({float(statement.delta): statement for statement in known}.values())
     for statement in claims:
         delta = float(statement.delta)
-        event = best_event(one[:half], other[:half], delta)
-        proved = bound(event, one[half:], other[half:], delta, len(claims))
-        yield Claim(float(statement.epsilon), proved, proved.delta_at(float(statement.epsilon), len(claims)))
+        epsilon, n_bounds = float(statement.epsilon), 2 * len(claims)
+        event = best_event(one[:half], other[:half], delta=delta)
+        proved = bound(event, one[half:], other[half:], delta, n_bounds)
+        event = best_event(one[:half], other[:half], epsilon=epsilon)
+        least = bound(event, one[half:], other[half:], delta, n_bounds).delta_at(epsilon, n_bounds)
+        yield Claim(epsilon, proved, least)

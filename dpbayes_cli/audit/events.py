@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 CONFIDENCE = 1.0 - 1e-6
 _THRESHOLDS = 400
 _MOST_SCORES = 64
+_LARGEST = 700.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Bound:
         """Return the delta below which every one is disproved at an epsilon; 0 where none is."""
         low = clopper_pearson(self.often, self.draws, n_bounds)[0]
         high = clopper_pearson(self.seldom, self.draws, n_bounds)[1]
-        return max(0.0, low - math.exp(min(epsilon, 700.0)) * high)
+        return max(0.0, low - math.exp(min(epsilon, _LARGEST)) * high)
 
 
 def scores_of(one: Floats, other: Floats) -> tuple[Floats, Floats]:
@@ -83,8 +84,14 @@ def scores_of(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     return scores(one), scores(other)
 
 
-def best_event(one: Floats, other: Floats, delta: float) -> Event:
-    """Choose the event that would prove most, on the first half of the draws: shape (n_draws, n_scores) each."""
+def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float | None = None) -> Event:
+    """Choose the event that would prove most, on the first half of the draws: shape (n_draws, n_scores) each.
+
+    Args:
+        one, other: the scores under each data set.
+        delta: where epsilon is to be bounded.
+        epsilon: where delta is to be bounded instead; None: it is epsilon that is.
+    """
     import numpy as np
 
     best, found = -math.inf, Event(0, -math.inf, True, False)
@@ -101,8 +108,9 @@ def best_event(one: Floats, other: Floats, delta: float) -> Event:
                 # what a count would prove if it came out the same again, by the normal law: cheap, and only a choice
                 low = often / n_a - 5.0 * np.sqrt(often + 1.0) / n_a - delta
                 high = seldom / n_b + 5.0 * np.sqrt(seldom + 1.0) / n_b + 5.0 / n_b
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    value = np.where(low > 0.0, np.log(np.maximum(low, 1e-300) / high), -math.inf)
+                value = np.where(low > 0.0, np.log(np.maximum(low, 1e-300) / high), -math.inf)
+                if epsilon is not None:
+                    value = low - math.exp(min(epsilon, _LARGEST)) * high
                 i = int(value.argmax())
                 if value[i] > best:
                     best, found = float(value[i]), Event(k, float(cuts[i]), above, swapped)
