@@ -81,7 +81,7 @@ def test_growth(form: str, place: Path) -> None:
         print(f"; allowed: {2 * alone[0] + 0.4:.2f} s, 2000 MB", end="")
         times.append(ours[0])
         path.unlink()
-    sizes = SIZES
+    sizes: tuple[int, ...] = SIZES
     if form == "parquet":  # ten million take hardly longer than none
         sizes = (*SIZES, 4 * 10**8)
         times.append(measure(released(parquet_of(place / "more.parquet", sizes[-1])), 3)[0])
