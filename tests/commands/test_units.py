@@ -156,6 +156,7 @@ def test_new_records_are_all_predicted_in_their_order(dpbayes: Cli, visits: Path
         "domain": {"target": {"column": "age", "lower": 0, "upper": 120},
                    "features": {"x": {"lower": 0, "upper": 1}}, "variance": 100},
         "privacy": {"epsilon": 1, "unit": {"column": "who", "max_contributions": 2}},
+        "inference": {"method": "naive"},
     }  # fmt: skip
     Path("s.yaml").write_text(yaml.safe_dump(spec))
     done = dpbayes("release", visits, "--spec", "s.yaml", "--out", "out", "-q")
