@@ -108,6 +108,7 @@ def test_the_ci_job_fails_on_a_budget(clinic: Path, dpbayes: Cli) -> None:
     assert codes() == [5, 1, 0]
 
 
+@pytest.mark.slow
 def test_two_hosts_share_a_ledger(clinic: Path, database: str, postgres: Server) -> None:
     script = recipe("Two hosts", "sh")
     (address,) = re.findall(r"'(postgresql://[^']*)'", script)

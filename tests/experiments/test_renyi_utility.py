@@ -114,6 +114,7 @@ def test_the_log_loss_is_that_of_simulated_draws(aware: bool) -> None:
     assert abs(squares.mean() - sd**2) < 6.0 * squares.std() / math.sqrt(trials)
 
 
+@pytest.mark.slow
 def test_what_the_paper_shows_holds_at_a_few_prices(dpbayes: Cli, place: Path) -> None:
     document = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     document["epsilon"] = ["0.00001", "0.1", "0.2", "10"]

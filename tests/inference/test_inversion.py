@@ -264,6 +264,7 @@ def test_posteriors_of_few_numbers_are_those_of_numerical_convolution(
         assert distance < (2.0 * SMOOTH if n == 1 else SMOOTH), f"{noise}, observation {seed}: {distance:.2g}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [30, 200])
 @pytest.mark.parametrize("name", ["gamma-exponential", "normal-mean"])
 def test_posteriors_of_many_numbers_are_those_of_a_long_fourier_transform(name: str, n: int) -> None:
