@@ -1,4 +1,4 @@
-"""OpenDP's measurements on vectors of integers, and one draw from them.
+"""OpenDP's measurements on vectors of integers, made once for each scale, and one draw from them.
 
 Their noise comes from OpenSSL's generator, which the operating system seeds and which a forked process seeds anew.
 """
@@ -6,6 +6,7 @@ Their noise comes from OpenSSL's generator, which the operating system seeds and
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from dpbayes_cli.errors import DpbayesError
@@ -33,6 +34,7 @@ def no_randomness() -> DpbayesError:
     )
 
 
+@lru_cache(maxsize=64)
 def opendp_laplace(scale: float) -> Any:
     """Return OpenDP's discrete Laplace measurement on vectors of integers."""
     from opendp.domains import atom_domain, vector_domain
@@ -44,6 +46,7 @@ def opendp_laplace(scale: float) -> Any:
     return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=scale)
 
 
+@lru_cache(maxsize=64)
 def opendp_gaussian(scale: float) -> Any:
     """Return OpenDP's discrete Gaussian measurement on vectors of integers."""
     from opendp.domains import atom_domain, vector_domain
