@@ -19,7 +19,7 @@ import msgspec
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import Parts, assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
-from dpbayes_cli.bundle.files import analysis_of, bounds_of, spec_of
+from dpbayes_cli.bundle.files import REPORT, analysis_of, bounds_of, spec_of
 from dpbayes_cli.bundle.place import render
 from dpbayes_cli.bundle.read import read_document, read_file
 from dpbayes_cli.canonical import digest
@@ -37,6 +37,8 @@ _UNLIKELY = 80.0
 """Noise that is e^-80 as likely as none is not a draw: the chance over a million statistics is below 1e-27."""
 _COMPUTED = ("posterior", "width", "posterior_predictive", "inference", "states")
 """What is computed in floats, where other versions of libraries may round otherwise."""
+_WORDED = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
+"""What is put in words, which another version of dpbayes may choose otherwise."""
 _LARGEST_MESSAGE = 20
 
 
@@ -50,6 +52,7 @@ class Verification:
         checked: what was checked, one phrase each.
         unchecked: what could not be, and why.
         findings: what is wrong, one sentence each; none: the bundle is what it says.
+        uncertain: files that another version of the software writes otherwise.
     """
 
     document: ReleaseDocument
@@ -57,6 +60,7 @@ class Verification:
     checked: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
+    uncertain: set[str] = field(default_factory=set)
 
 
 def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
@@ -138,24 +142,30 @@ def _check_derived(found: Verification, parts: Parts) -> None:
     """Compare all that follows from question and draw with what the document says."""
     document = found.document
     derived = parse_document(assemble(parts).payload())
-    same_software = document.software == derived.software
     if document.software.keys() != derived.software.keys():
         found.findings.append("software: other keys than a release states")
+    exempt = {"software"}
+    if document.software != derived.software:
+        made = ", ".join(f"{name} {version}" for name, version in document.software.items())
+        found.unchecked.append(f"the digits of the posterior and the samples: they were computed by {made}")
+        found.uncertain.add(document.inference.samples_file)
+        exempt |= {*_COMPUTED}
+    if document.software.get("dpbayes") != derived.software["dpbayes"]:
+        found.unchecked.append("the words of assumptions, corrections and report, which are those of another version")
+        found.uncertain.add(REPORT)
+        exempt |= {*_WORDED}
     for name in document.__struct_fields__:
-        if name == "software" or (name in _COMPUTED and not same_software):
-            continue
-        if getattr(document, name) != getattr(derived, name):
+        if name not in exempt and getattr(document, name) != getattr(derived, name):
             found.findings.append(f"{name}: not what follows from the question and the draw")
+    units = {"parsed record"} if parts.spec.source.quoted_newlines else {"physical line", "row"}
+    if document.record_unit not in units:
+        found.findings.append(f"record_unit: not one of {', '.join(sorted(units))}")
     found.checked.append(
         f"the guarantee, derived again from the question alone: {price_text(parts.plan.guarantee)} under "
         f"{parts.spec.privacy.neighbors} neighbours"
     )
-    found.checked.append("sensitivity, calibration, noise, assumptions and corrections follow from the question")
-    if same_software:
-        found.checked.append("the posterior follows from the question and the draw")
-    else:
-        made = ", ".join(f"{name} {version}" for name, version in document.software.items())
-        found.unchecked.append(f"the digits of the posterior and the samples: they were computed by {made}")
+    followed = [name for name in document.__struct_fields__ if name not in exempt]
+    found.checked.append(f"what follows from the question and the draw: {', '.join(followed)}")
 
 
 def _check_values(found: Verification, spec: ReleaseSpec, model: Model, plan: Plan) -> None:
@@ -220,21 +230,16 @@ def _check_files(found: Verification, bundle: Path, analysis: Analysis) -> dict[
         made = render(document, analysis, Path(directory))
     content = {name: read_file(bundle / name) for name in made}
     digests = {name: digest("file", each) for name, each in content.items() if each is not None}
-    uncertain = {document.inference.samples_file} if _by_other_software(found) else set()
     for name, expected in made.items():
         if name not in digests:
             found.findings.append(f"{name} is missing, or no regular file")
-        elif digests[name] != expected and name not in uncertain:
+        elif digests[name] != expected and name not in found.uncertain:
             found.findings.append(f"{name}: not what follows from release.json")
     strange = sorted(set(os.listdir(bundle)) - set(made))  # noqa: PTH208 - names alone
     for name in strange[:_LARGEST_MESSAGE]:
         found.findings.append(f"{name!r} does not belong to the bundle")
-    found.checked.append(f"the files follow from release.json: {', '.join(sorted(set(made) - uncertain))}")
+    found.checked.append(f"the files follow from release.json: {', '.join(sorted(set(made) - found.uncertain))}")
     return digests
-
-
-def _by_other_software(found: Verification) -> bool:
-    return any("digits of the posterior" in text for text in found.unchecked)
 
 
 def _check_ledger(found: Verification, spec: ReleaseSpec, plan: Plan, ledger: Ledger, files: Mapping[str, str]) -> None:

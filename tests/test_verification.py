@@ -95,6 +95,7 @@ TAMPERED = {
     "unknown field": (put("exact", value=60), "not a valid release document"),
     "hidden field": (put("parameters", "exact_count", value=60), "parameters: not what follows"),
     "hidden software": (put("software", "exact", value="60"), "software: other keys"),
+    "record": (put("record_unit", value="household"), "record_unit: not one of physical line, row"),
     "entry": (put("ledger", "sequence", value=1), "the entry that charged this release is another"),
     "account": (put("account", value="other"), "knows no release"),
     "id": (put("release_id", value="0" * 16), "knows no release"),
@@ -189,5 +190,11 @@ def test_other_versions_of_libraries_are_said_and_not_held_against_a_bundle(dpba
     done = dpbayes("verify", "out", "--no-ledger")
     assert done.code == 0, done.err
     assert "not checked: the digits of the posterior and the samples: they were computed by" in done.err
+    document(put("software", "dpbayes", value="0.0.1"))
+    document(put("assumptions", value=["as it was put then"]))
+    older = dpbayes("verify", "out", "--no-ledger")
+    assert older.code == 0, older.err
+    assert "the words of assumptions, corrections and report" in older.err
+    assert "assumptions" not in older.out
     document(put("guarantee", "epsilon", value=0.5))
     assert dpbayes("verify", "out", "--no-ledger").code == 7
