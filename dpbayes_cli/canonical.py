@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -21,6 +22,15 @@ def canonical_json(document: Any) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode(
         "ascii"
     )
+
+
+def digest_of_blocks(purpose: str, size: int, blocks: Iterable[bytes]) -> str:
+    """Return the digest of one part that comes in blocks, of so many bytes in all."""
+    hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii"))
+    hasher.update(size.to_bytes(8, "big"))
+    for block in blocks:
+        hasher.update(block)
+    return hasher.hexdigest()
 
 
 def digest(purpose: str, *parts: bytes) -> str:

@@ -174,6 +174,13 @@ class LinePosterior(Sampler):
         logs = self.exact_logs(values)
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether a draw is a line of the lattice."""
+        import numpy as np
+
+        points = self.coefficients()
+        return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
+
     def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float:
         """Return the range over the lattice."""
         ratios = [float(a - b) for a, b in zip(self.exact_logs(values), self.exact_logs(others), strict=True)]

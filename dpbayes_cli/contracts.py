@@ -159,6 +159,10 @@ class Sampler(ABC):
         """Return those of the first parameter of every row of a network's tables; of other models ``moments`` alone."""
         return [self.moments(values)]
 
+    def possible(self, draw: Sequence[float]) -> bool | None:
+        """Return whether a draw, as it is released, can be one of this law whatever the data; None: not known."""
+        return None
+
     def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
         """Return by how much the log ratio of the laws of two data sets varies over the outcomes, for audits.
 

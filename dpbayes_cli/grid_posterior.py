@@ -125,6 +125,10 @@ class GridPosterior(Sampler):
         low, width = self.support[0], float(self._width)
         return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
 
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether a draw is one number of the support."""
+        return len(draw) == 1 and self.support[0] <= draw[0] <= self.support[1]
+
     def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float:
         """Return the range over the cells."""
         ratios = self.logs(values) - self.logs(others)

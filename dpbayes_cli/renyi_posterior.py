@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.capabilities import ConjugatePosterior
+from dpbayes_cli.capabilities import ConjugatePosterior, OneParameterFamily
 from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.convex_loss import ConvexLossModel
@@ -40,6 +40,13 @@ class ConjugateSampler(Sampler):
         family = self.model.family(self.n_records)
         drawn = family.draw(self.model.sums(values, self.n_records), self.r, self.m, size)
         return [self.model.reported(point) for point in drawn]
+
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether a draw is within the range of the family's parameters."""
+        if isinstance(self.model, OneParameterFamily):
+            low, high = self.model.parameter_range
+            return len(draw) == 1 and low <= draw[0] <= high
+        return all(0.0 <= share <= 1.0 for share in draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the conjugate posterior."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,15 +22,18 @@ from dpbayes_cli.bundle.assemble import Parts, assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
 from dpbayes_cli.bundle.files import REPORT, analysis_of, bounds_of, spec_of
 from dpbayes_cli.bundle.place import render
-from dpbayes_cli.bundle.read import read_document, read_file
+from dpbayes_cli.bundle.read import file_digest, read_document
+from dpbayes_cli.bundle.samples import are_samples
 from dpbayes_cli.canonical import digest
-from dpbayes_cli.contracts import Mechanism, Model, Plan
+from dpbayes_cli.contracts import Chain, Mechanism, Model, Plan, Sampler
 from dpbayes_cli.errors import DpbayesError, VerificationError
+from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.state import ReleaseRecord, State
 from dpbayes_cli.pricing import planned_between, price
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.part_noise import scales_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.statistic import ProductOf, Statistic, TableCounts
 
@@ -40,6 +44,8 @@ _COMPUTED = ("posterior", "width", "posterior_predictive", "inference", "states"
 _WORDED = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
 """What is put in words, which another version of dpbayes may choose otherwise."""
 _LARGEST_MESSAGE = 20
+_CREATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_RELEASE_ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass
@@ -79,6 +85,7 @@ def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
     spec = spec_of(document)
     found = Verification(document, spec, ["the release document is one of this schema, and holds its question in full"])
     model, mechanism, plan = _planned(spec, document)
+    _check_draw(document, plan)
     analysis = analysis_of(document)
     _check_derived(
         found,
@@ -123,6 +130,23 @@ def _planned(spec: ReleaseSpec, document: ReleaseDocument) -> tuple[Model, Mecha
     return model, mechanism, plan
 
 
+def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
+    """Refuse a draw of another law, or of another number, than the plan's, before anything is computed from it.
+
+    Raises:
+        VerificationError: it is.
+    """
+    answer = plan.answer
+    if isinstance(answer.law, Sampler | Langevin | Chain):
+        if document.noise is not None or len(document.draws) != answer.draws:
+            raise VerificationError(f"draws: not the {answer.draws} that were paid for")
+        return
+    stated = None if document.noise is None else msgspec.to_builtins(document.noise)
+    scales = scales_of(answer.noise, len(document.statistics))
+    if stated != answer.noise.serialize() or [each.noise_scale for each in document.statistics] != list(scales):
+        raise VerificationError("noise: not the law that the plan calibrates")
+
+
 def _draw_of(document: ReleaseDocument) -> SealedDraw:
     """Return the draw that a document was made of."""
     return SealedDraw(
@@ -147,9 +171,12 @@ def _check_derived(found: Verification, parts: Parts) -> None:
     exempt = {"software"}
     if document.software != derived.software:
         made = ", ".join(f"{name} {version}" for name, version in document.software.items())
-        found.unchecked.append(f"the digits of the posterior and the samples: they were computed by {made}")
+        found.unchecked.append(f"posterior, width, states, inference and samples, in their digits: computed by {made}")
         found.uncertain.add(document.inference.samples_file)
         exempt |= {*_COMPUTED}
+        for name in ("method", "exact", "samples", "samples_format"):
+            if getattr(document.inference, name) != getattr(derived.inference, name):
+                found.findings.append(f"inference.{name}: not what follows from the question")
     if document.software.get("dpbayes") != derived.software["dpbayes"]:
         found.unchecked.append("the words of assumptions, corrections and report, which are those of another version")
         found.uncertain.add(REPORT)
@@ -157,6 +184,10 @@ def _check_derived(found: Verification, parts: Parts) -> None:
     for name in document.__struct_fields__:
         if name not in exempt and getattr(document, name) != getattr(derived, name):
             found.findings.append(f"{name}: not what follows from the question and the draw")
+    if not _CREATED.fullmatch(document.created):
+        found.findings.append("created: no moment")
+    if not _RELEASE_ID.fullmatch(document.release_id) or document.ledger.sequence < 1:
+        found.findings.append("release_id, ledger: none that a ledger gives")
     units = {"parsed record"} if parts.spec.source.quoted_newlines else {"physical line", "row"}
     if document.record_unit not in units:
         found.findings.append(f"record_unit: not one of {', '.join(sorted(units))}")
@@ -172,29 +203,32 @@ def _check_values(found: Verification, spec: ReleaseSpec, model: Model, plan: Pl
     """Check that what was released is a possible outcome."""
     document = found.document
     if document.draws:
-        support = getattr(plan.answer.law, "support", None)
-        for values in document.draws:
-            if not all(math.isfinite(value) for value in values):
-                found.findings.append("draws: not all are finite")
-                return
-            if support is not None and not all(support[0] <= value <= support[1] for value in values):
-                found.findings.append(
-                    f"draws: not all are between {support[0]:g} and {support[1]:g}, where they are drawn"
-                )
-                return
-        found.checked.append("the draws are where such draws can be")
+        possible = [_possible(plan.answer.law, values) for values in document.draws]
+        if False in possible:
+            found.findings.append("draws: not all are such as their law can give")
+        elif None in possible:
+            found.unchecked.append("whether the draws are such as their law can give, but that they are finite")
+        else:
+            found.checked.append("the draws are such as their law can give")
         return
     statistic, law = plan.answer.statistic, plan.answer.noise
-    stated = {**law.serialize()}
-    if document.noise is None or msgspec.to_builtins(document.noise) != stated:
-        found.findings.append("noise: not the law that the plan calibrates")
-        return
-    limits = list(_limits(statistic, model, _most_records(spec, document.n_records)))
-    for released, (low, high) in zip(document.statistics, limits, strict=True):
-        radius = _law_of(document.noise.law, released.noise_scale).radius(_UNLIKELY)
+    limits = _limits(statistic, model, _most_records(spec, document.n_records))
+    scales = scales_of(law, len(document.statistics))
+    radii = {scale: _law_of(law.kind, scale).radius(_UNLIKELY) for scale in set(scales)}
+    for released, scale, (low, high) in zip(document.statistics, scales, limits, strict=True):
+        radius = radii[scale]
         if not low - radius <= released.value <= high + radius:
             found.findings.append(f"statistics: {released.name} is beyond what its noise can make of any data")
     found.checked.append("the statistics are possible: within what any data and their noise can give")
+
+
+def _possible(law: object, values: list[float]) -> bool | None:
+    """Return whether a draw can be one of a law; None: it is finite, and more is not known."""
+    if not all(math.isfinite(value) for value in values):
+        return False
+    if isinstance(law, Langevin):
+        return all((value / law.grid).is_integer() for value in values)
+    return law.possible(values) if isinstance(law, Sampler) else None
 
 
 def _law_of(kind: str, scale: float) -> NoiseLaw:
@@ -228,8 +262,12 @@ def _check_files(found: Verification, bundle: Path, analysis: Analysis) -> dict[
     document = found.document
     with tempfile.TemporaryDirectory() as directory:
         made = render(document, analysis, Path(directory))
-    content = {name: read_file(bundle / name) for name in made}
-    digests = {name: digest("file", each) for name, each in content.items() if each is not None}
+    digests = {name: each for name in made if (each := file_digest(bundle / name)) is not None}
+    inference = document.inference
+    if inference.samples_file in found.uncertain and not are_samples(
+        bundle / inference.samples_file, inference.samples_format, analysis.parameters, inference.samples
+    ):
+        found.findings.append(f"{document.inference.samples_file}: no samples of these parameters, or not so many")
     for name, expected in made.items():
         if name not in digests:
             found.findings.append(f"{name} is missing, or no regular file")

@@ -42,7 +42,7 @@ def question(mechanism: str, model: str, **more: Any) -> ReleaseSpec:
     domains = [domain for domain in DOMAINS[model] if domain.get("out_of_bounds") != "drop"]
     if model == "linear-regression" and not kind.post_processing:
         domains = [domain for domain in domains if "variance" in domain]
-    document: dict[str, Any] = {"model": model, "mechanism": mechanism, "domain": domains[0]}
+    document: dict[str, Any] = {"model": model, "mechanism": mechanism, "domain": more.pop("domain", domains[0])}
     document["privacy"] = {**PRIVACY.get(mechanism, {"epsilon": "1"}), **more.pop("privacy", {})}
     if issubclass(model_type(model), ConvexLossModel):
         document["prior"] = {"precision": 100.0}
@@ -234,6 +234,20 @@ def test_a_likelihood_that_weighs_too_much_is_seen(planted: pytest.MonkeyPatch) 
     planted.setattr(ConjugateSampler, "moments_by_row", heavier)
     spec = question("rdp-diffuse", "beta-bernoulli", privacy={"epsilon": "0.1"})
     assert any(text.startswith("Renyi divergence") for text in audit(spec, draws=1000).findings)
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "1e-5", "1e-8"])
+def test_small_divergences_are_not_lost_in_rounding(epsilon: str) -> None:
+    """Conjugate laws of large parameters: what floats err by is no finding."""
+    more: dict[str, Any] = {"privacy": {"epsilon": epsilon, "order": "2"}, "prior": {"alpha": 6, "beta": 12}}
+    assert audit(question("rdp-concentrated", "beta-bernoulli", **more), draws=1000).findings == []
+
+
+def test_a_unit_may_be_the_only_column_and_wide_answers_are_drawn_less_often() -> None:
+    privacy = {"epsilon": "1", "unit": {"column": "x"}}
+    assert audit(question("laplace", "beta-bernoulli", privacy=privacy), draws=1000).draws == 1000
+    spec = question("laplace", "dirichlet-categorical", domain={"categories": [f"c{i}" for i in range(5000)]})
+    assert attack._draws(price(spec, 8)[2]) == 2000
 
 
 def test_units_and_both_relations_are_audited() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import Cli
@@ -79,9 +82,10 @@ def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
 
 TAMPERED = {
     "guarantee": (put("guarantee", "epsilon", value=0.5), "guarantee: not what follows"),
-    "price of the question": (put("spec", "privacy", "epsilon", value="0.5"), "guarantee: not what follows"),
-    "noise": (put("noise", "scale", value=1.0), "noise: not the law that the plan calibrates"),
-    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "statistics.csv: not what follows"),
+    "price of the question": (put("spec", "privacy", "epsilon", value="0.5"), "noise: not the law that the plan"),
+    "noise": (put("noise", "scale", value=1.0), "noise: not the law that the plan"),
+    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "noise: not the law that the plan"),
+    "no noise": (put("statistics", 0, "noise_scale", value=0.0), "noise: not the law that the plan"),
     "sensitivity": (put("sensitivity_l1", value=1), "sensitivity_l1: not what follows"),
     "a statistic": (put("statistics", 0, "value", value=100), "posterior: not what follows"),
     "an impossible statistic": (put("statistics", 0, "value", value=600), "is beyond what its noise can make"),
@@ -96,6 +100,7 @@ TAMPERED = {
     "hidden field": (put("parameters", "exact_count", value=60), "parameters: not what follows"),
     "hidden software": (put("software", "exact", value="60"), "software: other keys"),
     "record": (put("record_unit", value="household"), "record_unit: not one of physical line, row"),
+    "moment": (put("created", value="patient 17"), "created: no moment"),
     "entry": (put("ledger", "sequence", value=1), "the entry that charged this release is another"),
     "account": (put("account", value="other"), "knows no release"),
     "id": (put("release_id", value="0" * 16), "knows no release"),
@@ -118,9 +123,11 @@ def test_a_changed_document_is_found(what: str, dpbayes: Cli, coin: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("draws", put("draws", 0, 0, value=0.05), "draws: not all are between 0.1 and 0.9"),
-        ("draws", put("draws", value=[[0.5]]), "release.json is not the document"),
-        ("curve", put("draws", 0, 0, value=-0.5), "posterior: not what follows"),
+        ("draws", put("draws", 0, 0, value=0.05), "draws: not all are such as their law can give"),
+        ("draws", put("draws", value=[[0.5]]), "draws: not the 3 that were paid for"),
+        ("draws", put("draws", value=[[0.5]] * 50), "draws: not the 3 that were paid for"),
+        ("estimate", put("draws", 0, 0, value=0.5123456789), "draws: not all are such as their law can give"),
+        ("curve", put("draws", 0, 0, value=-0.5), "draws: not all are such as their law can give"),
         ("private bounds", put("bounds", "lower", value=-1.0), "release.json"),
         ("add-remove", put("n_records", value=200), "does not hold the statistics of its spec"),
     ],
@@ -186,10 +193,21 @@ def test_other_versions_of_libraries_are_said_and_not_held_against_a_bundle(dpba
     document(put("posterior", "theta", "sd", value=0.0354321))
     report = dpbayes("report", "out").out
     (bundle / "report.md").write_text(report, "utf-8")
-    (bundle / "samples.parquet").write_bytes(b"other digits")
+    samples = pq.read_table(bundle / "samples.parquet")
+    pq.write_table(pa.table({"theta": pa.array([0.25] * samples.num_rows)}), bundle / "samples.parquet")
     done = dpbayes("verify", "out", "--no-ledger")
     assert done.code == 0, done.err
-    assert "not checked: the digits of the posterior and the samples: they were computed by" in done.err
+    assert "not checked: posterior, width, states, inference and samples, in their digits" in done.err
+    for other in ({"x": [1.0] * samples.num_rows}, {"theta": [1.0]}, {"theta": [math.nan] * samples.num_rows}):
+        pq.write_table(pa.table(other), bundle / "samples.parquet")
+        assert "no samples of these parameters" in dpbayes("verify", "out", "--no-ledger").err
+    (bundle / "samples.parquet").write_bytes(coin.read_bytes())
+    assert "no samples of these parameters" in dpbayes("verify", "out", "--no-ledger").err
+    pq.write_table(samples, bundle / "samples.parquet")
+    document(put("inference", "method", value="naive"))
+    assert "inference.method" in dpbayes("verify", "out", "--no-ledger").err
+    document(put("inference", "method", value="noise-aware"))
+    (bundle / "report.md").write_text(dpbayes("report", "out").out, "utf-8")
     document(put("software", "dpbayes", value="0.0.1"))
     document(put("assumptions", value=["as it was put then"]))
     older = dpbayes("verify", "out", "--no-ledger")

@@ -13,11 +13,12 @@ from dpbayes_cli.audit.checks import Check, white_box
 from dpbayes_cli.audit.draws import answers
 from dpbayes_cli.audit.events import Bound, best_event, bound, scores_of
 from dpbayes_cli.audit.neighbours import Pair, pairs
-from dpbayes_cli.contracts import Chain
+from dpbayes_cli.contracts import Chain, Plan
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.pricing import price
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dpbayes_cli.privacy.part_noise import PartNoise
+from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.question import Question
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 N_RECORDS = 8
 """Few records: the one that differs weighs the most among few."""
-DRAWS, DRAWS_OF_CHAINS = 100_000, 10_000
+DRAWS, DRAWS_OF_CHAINS, DRAWS_OF_BOUNDS = 100_000, 10_000, 2_000
+_MOST_NUMBERS = 10_000_000
 _PILOT = 1000
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 DOES_NOT_PROVE = (
@@ -105,7 +107,7 @@ def audit(spec: ReleaseSpec, n_records: int | None = None, draws: int | None = N
     n = n_records or spec.records or N_RECORDS
     model, mechanism, plan = price(spec, n)
     question = Question(spec, Location("-", ()), "audit", model, mechanism, plan, n)
-    draws = draws or (DRAWS_OF_CHAINS if isinstance(plan.answer.law, Chain) else DRAWS)
+    draws = draws or _draws(plan)
     with tempfile.TemporaryDirectory() as directory:
         found = pairs(question, n, Path(directory))
     if not found:
@@ -113,6 +115,14 @@ def audit(spec: ReleaseSpec, n_records: int | None = None, draws: int | None = N
     checks = tuple(white_box(question, found, min(draws, DRAWS)))
     pair = _weakest(question, found, min(_PILOT, draws // 10))
     return Audit(plan.guarantee, n, draws, pair.described, checks, tuple(_attacked(question, pair, draws)))
+
+
+def _draws(plan: Plan) -> int:
+    """Return how many releases are affordable: in time, and in the numbers that they let out together."""
+    if isinstance(plan.steps[0].law, PrivateBounds):
+        return DRAWS_OF_BOUNDS
+    wide = len(plan.answer.statistic.names) * max(1, plan.answer.draws)
+    return max(1000, min(DRAWS_OF_CHAINS if isinstance(plan.answer.law, Chain) else DRAWS, _MOST_NUMBERS // wide))
 
 
 def _weakest(question: Question, found: Sequence[Pair], pilot: int) -> Pair:

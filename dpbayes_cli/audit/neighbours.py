@@ -21,8 +21,7 @@ from dpbayes_cli.sources.location import locate
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.statistic import Cells, Statistics
 
-_OF_ONE_COLUMN = "x"
-_OWNER = "owner"
+_OF_ONE_COLUMN = ("x", "value")
 
 
 @dataclass(frozen=True)
@@ -95,24 +94,27 @@ def _end(column: AnyColumn, *, last: bool) -> str:
 def _read(question: Question, records: list[Cells], directory: Path) -> Statistics:
     """Write records to a file, and read it as the question reads any other."""
     model, spec = question.model, question.spec
-    names = [name or _OF_ONE_COLUMN for name in model.column_names or (spec.column,)]
+    spec = _plain(spec)
+    names = [str(name) for name in model.column_names or (spec.column,)]
     most = 1 if spec.privacy.unit is None else spec.privacy.unit.max_contributions
     path = directory / "records.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
-        owned = spec.privacy.unit is not None
-        writer.writerow([*names, *([spec.privacy.unit.column] if spec.privacy.unit is not None else [])])
+        owned = spec.privacy.unit is not None and spec.privacy.unit.column not in names
+        writer.writerow([*names, *([spec.privacy.unit.column] if spec.privacy.unit is not None and owned else [])])
         for i, cells in enumerate(records):
             writer.writerows([[*cells, *([str(i)] if owned else [])]] * most)
-    plain = _plain(spec)
     location = locate(str(path))
-    with closing(opened_source(plain, location, model)) as source:
-        return read_evidence(replace(question, spec=plain, location=location), source)
+    with closing(opened_source(spec, location, model)) as source:
+        return read_evidence(replace(question, spec=spec, location=location), source)
 
 
 def _plain(spec: ReleaseSpec) -> ReleaseSpec:
     """Return a spec that reads a comma-separated file with a header, by the embedded engine."""
     import msgspec
 
-    column = spec.column if spec.column or spec.build_model().column_names else _OF_ONE_COLUMN
+    column = spec.column
+    if column is None and not spec.build_model().column_names:
+        unit = spec.privacy.unit
+        column = next(name for name in _OF_ONE_COLUMN if unit is None or name != unit.column)
     return msgspec.structs.replace(spec, source=type(spec.source)(), records=None, column=column)

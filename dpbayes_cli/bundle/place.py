@@ -22,12 +22,11 @@ from dpbayes_cli.bundle.files import (
     tables_csv,
 )
 from dpbayes_cli.bundle.hmm_section import hmm_of
-from dpbayes_cli.bundle.read import read_file
+from dpbayes_cli.bundle.read import file_digest
 from dpbayes_cli.bundle.report import report_markdown
 from dpbayes_cli.bundle.samples import sample_labels, write_samples
 from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
-from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import OutputError
 
 
@@ -104,7 +103,7 @@ def render(document: ReleaseDocument, analysis: Analysis | None, directory: Path
     if model is not None and not isinstance(document.states, UnsetType):
         write_new(directory / STATES, states_csv(model, document.states))
     write_new(directory / REPORT, report_markdown(document))
-    return {path.name: digest("file", path.read_bytes()) for path in sorted(directory.iterdir())}
+    return {path.name: str(file_digest(path)) for path in sorted(directory.iterdir())}
 
 
 def _verify(target: Path, digests: Mapping[str, str]) -> None:
@@ -114,8 +113,7 @@ def _verify(target: Path, digests: Mapping[str, str]) -> None:
         OutputError: a file is missing or differs.
     """
     for name, expected in digests.items():
-        content = None if target.is_symlink() else read_file(target / name)
-        if content is None or digest("file", content) != expected:
+        if target.is_symlink() or file_digest(target / name) != expected:
             raise OutputError(
                 f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
                 hint="choose another --out: the release is written there again, without a charge",

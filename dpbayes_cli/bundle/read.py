@@ -9,10 +9,12 @@ from pathlib import Path
 
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.files import RELEASE
+from dpbayes_cli.canonical import digest_of_blocks
 from dpbayes_cli.errors import OutputError, VerificationError
 from dpbayes_cli.grammar import STEERING
 
 _LARGEST = 256 << 20
+_BLOCK = 1 << 20
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
 """What ``STEERING`` finds, as JSON may write it; a line feed and a tab are harmless."""
 
@@ -32,6 +34,19 @@ def read_document(bundle: Path) -> ReleaseDocument:
     if STEERING.search(text.replace("\n", "")) or _ESCAPED.search(text):
         raise VerificationError("release.json holds control characters; it is not of dpbayes")
     return document
+
+
+def file_digest(path: Path) -> str | None:
+    """Return the digest of a regular file of any size, following no link; None where there is none."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return digest_of_blocks("file", status.st_size, iter(lambda: file.read(_BLOCK), b""))
 
 
 def read_file(path: Path) -> bytes | None:

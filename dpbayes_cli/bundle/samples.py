@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,3 +87,38 @@ def _write_parquet(path: Path, analysis: Analysis) -> None:
         engine.register("samples", columns)
         engine.execute(f"COPY samples TO '{target}' (FORMAT parquet)")
         engine.unregister("samples")
+
+
+def are_samples(path: Path, form: str, parameters: Sequence[str], n_samples: int) -> bool:
+    """Return whether a file of samples holds finite numbers, one column a parameter and one row a sample.
+
+    Args:
+        path: the file.
+        form: parquet, csv or netcdf, which is not looked into.
+        parameters: their names.
+        n_samples: how many rows there must be.
+    """
+    if form == "netcdf":
+        return True
+    names = list(harmless(parameters) if form == "csv" else parameters)
+    reader = "read_csv('/dev/fd/{}', header=true, all_varchar=true)" if form == "csv" else "read_parquet('/dev/fd/{}')"
+    texts = (name.replace('"', '""') for name in names)
+    finite = " AND ".join(f'coalesce(isfinite(try_cast("{text}" AS DOUBLE)), false)' for text in texts)
+    damaged = OutputError("the samples could not be read")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        with cursor(damaged) as engine:
+            engine.execute(f"CREATE TEMP VIEW samples AS SELECT * FROM {reader.format(descriptor)}")  # noqa: S608
+            found = [str(row[0]) for row in engine.execute("DESCRIBE samples").fetchall()]
+            if found != names:
+                return False
+            query = f"SELECT count(*), count(*) FILTER ({finite}) FROM samples"  # noqa: S608 - names are quoted
+            (counts,) = engine.execute(query).fetchall()
+    except OutputError:
+        return False
+    finally:
+        os.close(descriptor)
+    return bool(counts[0] == counts[1] == n_samples)

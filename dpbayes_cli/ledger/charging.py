@@ -132,9 +132,12 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
 
 def _records_of(request: Mapping[str, Any], unit: str | None) -> dict[str, Any]:
     """Return the part of a request that decides what a record is, and by which column whose it is."""
-    names = ("quoted_newlines", *(("header", "columns", "delimiter", "quote") if unit is not None else ()))
     layout = request.get("source")
-    return {name: layout[name] for name in names if name in layout} if isinstance(layout, Mapping) else {}
+    if not isinstance(layout, Mapping):
+        return {}
+    parsed = ("delimiter", "quote") if layout.get("quoted_newlines") or unit is not None else ()
+    names = ("quoted_newlines", *parsed, *(("header", "columns") if unit is not None else ()))
+    return {name: layout[name] for name in names if name in layout}
 
 
 def unit_text(unit: str | None) -> str:

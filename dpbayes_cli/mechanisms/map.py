@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
 _LARGEST_ERROR = 0.1
+_NEAR = 1e-6
 _MOST_POINTS = 1 << 16
 """Points of a lattice that are enumerated: for permute-and-flip, every one of them may have to be visited."""
 
@@ -93,6 +94,12 @@ class GridEstimate(ModeEstimate):
         low, high = self.law.support
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether an estimate is the middle of a cell."""
+        low, high = self.law.support
+        cell = (draw[0] - low) / (high - low) * self.law.n_cells - 0.5
+        return self.law.possible(draw) and abs(cell - round(cell)) < _NEAR
+
     def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
         """Return that of the scores, which is what either choice is charged for."""
         return self.law.log_ratio_range(values, others)
@@ -143,6 +150,10 @@ class SharesEstimate(ModeEstimate):
         """Return the shares of a point."""
         cover = self.law.cover
         return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
+
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether an estimate is a point of the lattice."""
+        return self.law.possible(draw)
 
     def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
         """Return that of the scores, which is what either choice is charged for."""

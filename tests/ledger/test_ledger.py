@@ -140,6 +140,9 @@ def test_an_account_has_one_meaning_of_a_record(ledger: Ledger) -> None:
     ledger.reserve(asked("b", {"header": False, "columns": ["x"], "delimiter": ";"}, None, "single"))
     with pytest.raises(BudgetError, match="another layout"):
         ledger.reserve(asked("c", {"quoted_newlines": True}, None, "single"))
+    ledger.reserve(asked("g", {"quoted_newlines": True}, None, "parsed"))
+    with pytest.raises(BudgetError, match="another layout"):
+        ledger.reserve(asked("h", {"quoted_newlines": True, "quote": "'"}, None, "parsed"))
     ledger.reserve(asked("d", {}, "who", "units"))
     others: list[dict[str, Any]] = [{"header": False, "columns": ["x", "who"]}, {"delimiter": ";"}, {"quote": "'"}]
     for i, layout in enumerate(others):
