@@ -199,6 +199,19 @@ def test_a_doubled_temperature_is_seen_from_inside(planted: pytest.MonkeyPatch) 
     assert not any("is proved" in text for text in found.findings), "a black box does not show it"
 
 
+def test_draws_of_another_law_than_is_said_are_seen(planted: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    from dpbayes_cli.lattice_posterior import LatticePosterior
+
+    lattice = LatticePosterior.lattice
+    planted.setattr(
+        LatticePosterior, "lattice", lambda self, v: lattice(replace(self, temperature=8 * self.temperature), v)
+    )
+    found = audited("ops", "dirichlet-categorical", 1000)
+    assert any("of draws" in text for text in found.findings)
+
+
 def test_a_halved_sensitivity_is_seen(planted: pytest.MonkeyPatch) -> None:
     from dataclasses import replace
 

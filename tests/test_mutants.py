@@ -29,6 +29,18 @@ MUTANTS = {
         "alpha = 0.5",
         "tests/test_audit.py::test_probabilities_lie_within_their_bounds",
     ),
+    "draws that nobody compares with their law": (
+        "audit/checks.py",
+        "    yield from _moments(law, pairs[0])",
+        "    yield from ()",
+        "tests/test_audit.py::test_draws_of_another_law_than_is_said_are_seen",
+    ),
+    "a number of draws that is believed": (
+        "verification.py",
+        "if document.noise is not None or len(document.draws) != answer.draws:",
+        "if document.noise is not None:",
+        "tests/test_verification.py::test_a_changed_draw_is_found",
+    ),
     "a gradient that nobody looks at": (
         "audit/checks.py",
         "        yield from _gradient(question, answer, law, pairs)",

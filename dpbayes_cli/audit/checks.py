@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SMALLEST_P = 1e-9
 _ROUNDING = 1.0 + 1e-9
 _POINTS = 64
+_DRAWN = 4000
+_WIDER = 1.25
 _WIDE = 1e4
 _REACH = 60.0
 
@@ -116,7 +118,8 @@ def goodness_of_fit(law: DiscreteLaplace | DiscreteGaussian, n_draws: int) -> fl
 
 
 def _temperature(model: Model, step: Step, law: Sampler, pairs: Sequence[Pair]) -> Iterator[Check]:
-    """Compare the laws that are sampled of neighbours with the price of a draw."""
+    """Compare draws with the law that they are said to have, and such laws of neighbours with the price of a draw."""
+    yield from _moments(law, pairs[0])
     ranges = [law.log_ratio_range(pair.one.values, pair.other.values) for pair in pairs]
     if known := [each for each in ranges if each is not None]:
         allowed = float(step.guarantee.epsilon) / step.draws
@@ -129,6 +132,19 @@ def _temperature(model: Model, step: Step, law: Sampler, pairs: Sequence[Pair]) 
     name = f"Renyi divergence of the first parameters' laws at order {float(order):.4g}, a draw"
     measured, slack = max(found)
     yield _at_most(name, measured, allowed + slack)
+
+
+def _moments(law: Sampler, pair: Pair) -> Iterator[Check]:
+    """Compare mean and width of draws with those of the law; false-fail rate below 1e-9 for laws near normal ones."""
+    import numpy as np
+
+    mean, sd = law.moments(pair.one.values)
+    drawn = np.array([draw[0] for draw in law.draw(pair.one.values, _DRAWN)])
+    away = abs(float(drawn.mean()) - mean) / max(sd, 1e-300)
+    yield _at_most("mean of draws, from that of their law in its widths", away, 7.0 / math.sqrt(_DRAWN))
+    ratio = float(drawn.std()) / max(sd, 1e-300)
+    ok = 1.0 / _WIDER <= ratio <= _WIDER
+    yield Check("width of draws, by that of their law", ok, f"{ratio:.4g}", f"{1.0 / _WIDER:.3g} to {_WIDER:.3g}")
 
 
 def _divergence(model: Model, law: Sampler, pair: Pair, order: float) -> tuple[float, float]:

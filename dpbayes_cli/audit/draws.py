@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.numeric import Floats
 
-_AT_ONCE = 2000
+_AT_ONCE = 25_000
 
 
 def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
