@@ -28,10 +28,6 @@ _MOST_SHARES = 64
 """What ``LATTICE_SLACK`` is stated for, and a second of convolutions."""
 
 
-_NEAR = 1e-6
-"""What floats may err by in a count of a lattice."""
-
-
 @dataclass(frozen=True)
 class SharesCover:
     """The public lattice {k / G : sum k = G, k_j >= least} of vectors of shares.
@@ -127,9 +123,12 @@ class LatticePosterior(Sampler):
 
     def possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is a point of the lattice."""
-        counts = [share * self.cover.resolution for share in draw]
-        inside = all(abs(k - round(k)) < _NEAR and self.cover.least <= round(k) <= self.cover.most for k in counts)
-        return inside and len(draw) == self.cover.n_shares and sum(map(round, counts)) == self.cover.resolution
+        cover = self.cover
+        if len(draw) != cover.n_shares or not all(0.0 <= share <= 1.0 for share in draw):
+            return False
+        counts = [round(share * cover.resolution) for share in draw]
+        inside = all(cover.least <= k <= cover.most for k in counts) and sum(counts) == cover.resolution
+        return inside and [k / cover.resolution for k in counts] == list(draw)
 
     def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
         """Return the range over the lattice, where at most one share gains and one loses."""

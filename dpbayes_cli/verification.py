@@ -44,6 +44,7 @@ _COMPUTED = ("posterior", "width", "posterior_predictive", "inference", "states"
 _WORDED = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
 """What is put in words, which another version of dpbayes may choose otherwise."""
 _LARGEST_MESSAGE = 20
+_LONGEST = 200
 _CREATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _RELEASE_ID = re.compile(r"[0-9a-f]{16}")
 
@@ -170,7 +171,7 @@ def _check_derived(found: Verification, parts: Parts) -> None:
         found.findings.append("software: other keys than a release states")
     exempt = {"software"}
     if document.software != derived.software:
-        made = ", ".join(f"{name} {version}" for name, version in document.software.items())
+        made = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_LONGEST]
         found.unchecked.append(f"posterior, width, states, inference and samples, in their digits: computed by {made}")
         found.uncertain.add(document.inference.samples_file)
         exempt |= {*_COMPUTED}

@@ -14,6 +14,8 @@ from dpbayes_cli.errors import OutputError, VerificationError
 from dpbayes_cli.grammar import STEERING
 
 _LARGEST = 256 << 20
+_LARGEST_OF_ALL = 8 << 30
+"""Samples as text take some 20 bytes a number."""
 _BLOCK = 1 << 20
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
 """What ``STEERING`` finds, as JSON may write it; a line feed and a tab are harmless."""
@@ -37,7 +39,11 @@ def read_document(bundle: Path) -> ReleaseDocument:
 
 
 def file_digest(path: Path) -> str | None:
-    """Return the digest of a regular file of any size, following no link; None where there is none."""
+    """Return the digest of a regular file, following no link; None where there is none.
+
+    Raises:
+        VerificationError: it is larger than any file of a bundle.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -46,7 +52,10 @@ def file_digest(path: Path) -> str | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
-        return digest_of_blocks("file", status.st_size, iter(lambda: file.read(_BLOCK), b""))
+        if status.st_size > _LARGEST_OF_ALL:
+            raise VerificationError(f"{path.name!r} is larger than {_LARGEST_OF_ALL >> 30} GiB")
+        blocks = (file.read(min(_BLOCK, status.st_size - start)) for start in range(0, status.st_size, _BLOCK))
+        return digest_of_blocks("file", status.st_size, blocks)
 
 
 def read_file(path: Path) -> bytes | None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     "--trials",
     type=click.IntRange(1000, 10_000_000),
     metavar="N",
-    help="Releases of each of two data sets [100,000; of Markov chains 10,000].",
+    help="Releases of each of two data sets [100,000; of Markov chains 10,000, of private bounds 2,000, and fewer "
+    "where a release is of many numbers].",
 )
 @output_options
 def command(spec_path: Path | None, bundle: Path | None, trials: int | None, as_json: bool, **flags: Any) -> None:

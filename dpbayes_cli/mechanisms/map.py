@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats, Integers
 
 _LARGEST_ERROR = 0.1
-_NEAR = 1e-6
 _MOST_POINTS = 1 << 16
 """Points of a lattice that are enumerated: for permute-and-flip, every one of them may have to be visited."""
 
@@ -96,9 +95,10 @@ class GridEstimate(ModeEstimate):
 
     def possible(self, draw: Sequence[float]) -> bool:
         """Return whether an estimate is the middle of a cell."""
+        if not self.law.possible(draw):
+            return False
         low, high = self.law.support
-        cell = (draw[0] - low) / (high - low) * self.law.n_cells - 0.5
-        return self.law.possible(draw) and abs(cell - round(cell)) < _NEAR
+        return self.point(round((draw[0] - low) / (high - low) * self.law.n_cells - 0.5)) == tuple(draw)
 
     def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
         """Return that of the scores, which is what either choice is charged for."""

@@ -60,7 +60,8 @@ class BoundedReader:
 
     Privacy: whether a record is kept is a function of the key and of the records of its own unit: a unit that changes
         changes at most ``most`` kept records, all of them its own. Among k of m equal ones it does not matter which;
-        otherwise every k of a unit's records are chosen alike, as the hash is one of random numbers.
+        otherwise every k of a unit's records are chosen alike, as the hash is one of random numbers, but that of more
+        than ``MOST_TWINS`` equal ones so many have lots.
     Source: mechanisms, conventions (privacy units).
     """
 

@@ -62,8 +62,9 @@ class PostgresSource(EngineSource):
 
     def _relation(self, named: Mapping[str, str]) -> str:
         cells = {new: f"CAST({_quoted(name)} AS text)" for new, name in named.items()}
-        texts = (
-            f'CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN {cell} COLLATE "C" END AS {new}'
+        texts = (  # first in the bytes of the server's encoding, which it holds, then in those that all engines count
+            f"CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN CASE WHEN "
+            f"octet_length(convert_to({cell}, 'UTF8')) <= {LONGEST_RECORD} THEN {cell} COLLATE \"C\" END END AS {new}"
             for new, cell in cells.items()
         )
         return f"SELECT {', '.join(texts)} FROM {self._table}"

@@ -61,47 +61,36 @@ def _cost(name: str, prices: list[str], found: _Found) -> Claim | None:
 
 
 def _fourier(name: str, prices: list[str], found: _Found) -> Claim | None:
-    if not _held(found, prices, "laplace-naive", "fourier-naive"):
-        return None
-    signs = {epsilon: _clear(found, epsilon, "fourier-naive", "laplace-naive") for epsilon in prices}
-    better = [epsilon for epsilon, (_, sign) in signs.items() if sign > 0]
-    return Claim(
-        SOURCE,
-        f"{name}: consistent tables from the Fourier domain predict no better than noisy counts.",
-        not better,
-        "accuracy, Fourier less Laplace, by epsilon: "
-        + "; ".join(f"{epsilon}: {value:+.4f}" for epsilon, (value, _) in signs.items())
-        + f"; clearly better at epsilon {listed(better)}",
-        "The noise of the coefficients is that of their exact joint sensitivity, which is below the paper's.",
-    )
+    says = "consistent tables from the Fourier domain predict no better than noisy counts"
+    why = "The noise of the coefficients is that of their exact joint sensitivity, which is below the paper's."
+    return _never(SOURCE, f"{name}: {says}.", 1, ("fourier-naive", "laplace-naive"), prices, found, why)
 
 
 def _sampler(name: str, prices: list[str], found: _Found) -> Claim | None:
-    if not _held(found, prices, "laplace-naive", "ops"):
-        return None
-    signs = {epsilon: _clear(found, epsilon, "ops", "laplace-naive") for epsilon in prices}
-    better = [epsilon for epsilon, (_, sign) in signs.items() if sign > 0]
-    return Claim(
-        OURS,
-        f"{name}: one posterior sample predicts no better than noisy counts.",
-        not better,
-        "accuracy, sample less Laplace, by epsilon: "
-        + "; ".join(f"{epsilon}: {value:+.4f}" for epsilon, (value, _) in signs.items())
-        + f"; clearly better at epsilon {listed(better)}",
-        "Each table has its own temperature here, and the sampler is idealized.",
-    )
+    says = "one posterior sample predicts no better than noisy counts"
+    why = "Each table has its own temperature here, and the sampler is idealized."
+    return _never(OURS, f"{name}: {says}.", 1, ("ops", "laplace-naive"), prices, found, why)
 
 
 def _noise(name: str, prices: list[str], found: _Found) -> Claim | None:
-    if not _held(found, prices, "laplace-naive", "laplace"):
+    says = "a posterior that knows the noise predicts no worse than one that takes counts for true"
+    return _never(OURS, f"{name}: {says}.", -1, ("laplace", "laplace-naive"), prices, found, "")
+
+
+def _never(
+    source: str, says: str, sign: int, methods: tuple[str, str], prices: list[str], found: _Found, why: str
+) -> Claim | None:
+    """Return the claim that one method is nowhere clearly better (sign 1), or worse (-1), than another."""
+    if not _held(found, prices, *methods):
         return None
-    signs = {epsilon: _clear(found, epsilon, "laplace", "laplace-naive") for epsilon in prices}
-    worse = [epsilon for epsilon, (_, sign) in signs.items() if sign < 0]
+    differences = {epsilon: _clear(found, epsilon, *methods) for epsilon in prices}
+    against = [epsilon for epsilon, (_, clear) in differences.items() if clear == sign]
+    listing = "; ".join(f"{epsilon}: {value:+.4f}" for epsilon, (value, _) in differences.items())
     return Claim(
-        OURS,
-        f"{name}: a posterior that knows the noise predicts no worse than one that takes counts for true.",
-        not worse,
-        "accuracy, noise-aware less naive, by epsilon: "
-        + "; ".join(f"{epsilon}: {value:+.4f}" for epsilon, (value, _) in signs.items())
-        + f"; clearly worse at epsilon {listed(worse)}",
+        source,
+        says,
+        not against,
+        f"accuracy, `{methods[0]}` less `{methods[1]}`, by epsilon: {listing}; clearly "
+        f"{'better' if sign > 0 else 'worse'} at epsilon {listed(against)}",
+        why,
     )

@@ -89,7 +89,7 @@ def _noise_aware(name: str, study: LinearStudy, found: _Found) -> Claim:
     return Claim(
         OURS,
         f"{name}: moments with Laplace noise, read with their noise, predict better than the sampler.",
-        not worse,
+        not worse and better > 0,
         f"better in {better} of {len(study.epsilon) * len(study.prior_variance)} cells, worse in {len(worse)}"
         + (f" {', '.join(worse)}" if worse else ""),
     )
