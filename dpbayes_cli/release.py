@@ -24,7 +24,7 @@ from dpbayes_cli.errors import BudgetError, DpbayesError, LedgerError, SourceErr
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import notices
-from dpbayes_cli.ledger.state import ReleaseRecord
+from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.privacy.measurements import no_randomness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.private_quantile import PrivateBounds

@@ -17,7 +17,7 @@ from dpbayes_cli.coefficient_grid import LinePosterior
 from dpbayes_cli.contracts import Chain, Model, NoisyStatistics, Plan, Sampler
 from dpbayes_cli.errors import DpbayesError, SpecError
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.state import replay
+from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.pricing import price
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -145,15 +145,16 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | s
     from dpbayes_cli.ledger.budgets import texts
     from dpbayes_cli.ledger.charging import price_text
 
-    state = ledger.state()
-    account = state.accounts.get(document.account)
-    record = None if account is None else account.releases.get(document.release_id)
-    if record is None:
+    entries = ledger.account_entries(document.account)
+    charge = {"kind": "reserved", "release_id": document.release_id}
+    number = next((i for i, entry in enumerate(entries) if charge.items() <= entry.fields.items()), None)
+    if number is None:
         return "The ledger that was asked does not know this release."
-    if (record.sequence, record.hash) != (document.ledger.sequence, document.ledger.hash):
+    if (entries[number].sequence, entries[number].hash) != (document.ledger.sequence, document.ledger.hash):
         return "The ledger that was asked has charged this release by another entry than the bundle states."
-    entries = [entry for entry in ledger.entries() if entry.sequence <= record.sequence]
-    before, after = replay(entries[:-1]).accounts[document.account], replay(entries).accounts[document.account]
+    before = replay(entries[:number]).accounts[document.account]
+    after = replay(entries[: number + 1]).accounts[document.account]
+    record = after.releases[document.release_id]
     return BudgetAround(
         total=texts(after.budget.total),
         before=texts(before.spent),

@@ -30,7 +30,8 @@ from dpbayes_cli.errors import DpbayesError, VerificationError
 from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.state import ReleaseRecord, State
+from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.state import State
 from dpbayes_cli.pricing import planned_between, price
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpbayes_cli.privacy.part_noise import scales_of

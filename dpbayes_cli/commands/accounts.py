@@ -9,7 +9,8 @@ import click
 from dpbayes_cli.commands.output import emit, emit_json, printable
 
 if TYPE_CHECKING:
-    from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
+    from dpbayes_cli.ledger.records import ReleaseRecord
+    from dpbayes_cli.ledger.state import Account, State
 
 
 def head_of(state: State) -> dict[str, Any]:
@@ -32,10 +33,10 @@ def print_account(account: Account, *, as_json: bool) -> None:
     """Print an account after a change."""
     from dpbayes_cli.ledger.charging import unit_text
 
-    found = described(account)
     if as_json:
-        emit_json(found)
+        emit_json(with_releases(account))
         return
+    found = described(account)
     emit(
         f"account {account.name}: {components(found['budget'])} under {account.neighbors} neighbours of "
         f"{unit_text(account.unit)}, "
@@ -70,8 +71,12 @@ def described(account: Account) -> dict[str, Any]:
         },
         "notice": None if account.notice is None else decimal_text(account.notice),
         "routes": texts(dict(routes_of(account))),
-        "releases": [_release(release) for release in account.releases.values()],
     }
+
+
+def with_releases(account: Account) -> dict[str, Any]:
+    """Return an account with all its releases for other programs; the names are stable."""
+    return {**described(account), "releases": [_release(release) for release in account.releases.values()]}
 
 
 def _release(release: ReleaseRecord) -> dict[str, Any]:

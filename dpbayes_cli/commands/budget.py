@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands import budget_limits, budget_upkeep
-from dpbayes_cli.commands.accounts import components, described, head_of, print_account
+from dpbayes_cli.commands.accounts import components, described, head_of, print_account, with_releases
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
 from dpbayes_cli.commands.totals import DecimalType, stated_budget, total_options
@@ -85,10 +85,11 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     state = ledger.state()
     accounts = [_known(state, account)] if account else list(state.accounts.values())
     if as_json:
-        listed = [described(item) for item in accounts]
+        listed = [with_releases(ledger.account(item.name)) for item in accounts]
         anchors = [str(path) for path in ledger.anchors(state)]
         emit_json({"ledger": ledger.location, "head": head_of(state), "anchors": anchors, "accounts": listed})
         return
+    shown = {item.name: described(item) for item in accounts}
     emit_table(
         ["account", "neighbors", "unit", "budget", "spent", "remaining", "releases"],
         [
@@ -96,16 +97,18 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
                 item.name,
                 str(item.neighbors),
                 item.unit or "record",
-                components(described(item)["budget"]),
-                components(described(item)["spent"]),
-                components(described(item)["remaining"]),
-                str(len(item.releases)),
+                components(shown[item.name]["budget"]),
+                components(shown[item.name]["spent"]),
+                components(shown[item.name]["remaining"]),
+                str(item.n_releases),
             ]
             for item in accounts
         ],
     )
     for item in accounts:
-        found = described(item)
+        found = shown[item.name]
+        if item.exhausted:
+            say(f"{item.name} counts as spent in full: {item.exhausted}; dpbayes budget amend states its total anew")
         fit = {name: what for name, what in found["allows_next"].items() if set(what.values()) != {"0"}}
         allowed = ", ".join(f"{name} {components(what)}" for name, what in fit.items())
         say(f"{item.name} would let through next, at most one of: {allowed or 'nothing'}")

@@ -1,9 +1,10 @@
-"""``dpbayes budget anchor``, ``adopt``, ``backup``, ``recover`` and ``migrate``: the ledger as something to be kept."""
+"""``dpbayes budget anchor``, ``adopt``, ``backup``, ``restore``, ``key``, ``recover``, ``migrate``: keep a ledger."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
     What the lost entries charged is not in the totals any more, and what they drew may have been seen: stop the jobs
     that release, add it up from the bundles, and lower the totals with dpbayes budget amend.
     """
-    from dpbayes_cli.ledger.upkeep import unfinished
+    from dpbayes_cli.ledger.rebuild import unfinished
 
     checked_reason(reason, needed=True)
     ledger = open_ledger(ledger_place)
@@ -78,13 +79,17 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
             {"anchor": each.path, "sequence": each.mark and each.mark.sequence, "hash": each.mark and each.mark.hash}
             for each in disputes
         ]
-        emit_json({"ledger": ledger.location, "adopted": bool(disputes), "seen": seen, "head": head_of(state)})
+        changes = [change for each in disputes for change in each.changes]
+        found = {"adopted": bool(disputes), "seen": seen, "changes": changes, "head": head_of(state)}
+        emit_json({"ledger": ledger.location, **found})
     elif disputes:
         emit(f"adopted, entry {state.mark.sequence}, head {state.mark.hash}")
     else:
         emit("nothing to adopt: nothing speaks against the ledger")
     for each in disputes:
         say(f"adopted although {each.text}")
+        for change in each.changes:
+            say(f"changed: {change}")
     if not disputes:
         return
     say("what lost entries charged is not counted: lower the totals by it, dpbayes budget amend")
@@ -116,6 +121,91 @@ def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
         emit(f"backup {file}, entry {state.mark.sequence}, head {state.mark.hash}")
 
 
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--reason", required=True, metavar="TEXT", help="Why, and who decided; kept in the history.")
+@ledger_option
+@output_options
+def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> None:
+    """Put the backup FILE in the ledger's place; what was charged after it stays charged.
+
+    The ledger may be damaged or gone; others may be at work, and wait. The file that was there and its journal are kept
+    beside it under a dated name. Never copy a backup into the ledger's place by hand: SQLite may play the old file's
+    journal back into it.
+
+    Entries after the backup that can still be read and verify are taken over. Where some cannot be read, every account
+    counts as spent in full until dpbayes budget amend states its total: add up what was released, from the bundles.
+    """
+    from dpbayes_cli.ledger.restore import restore as put_back
+
+    checked_reason(reason, needed=True)
+    ledger = open_ledger(ledger_place)
+    done = put_back(ledger, file, reason)
+    if as_json:
+        emit_json(
+            {
+                "ledger": ledger.location,
+                "backup": str(file),
+                "already_done": done.already_done,
+                "entries": done.backup.sequence,
+                "taken_over": done.carried,
+                "charged_again": done.charged,
+                "lost": done.lost,
+                "complete": done.complete,
+                "head": head_of(done.state),
+            }
+        )
+    elif done.already_done:
+        emit(f"already done: the ledger was restored from this backup, head {done.state.head}")
+    else:
+        emit(f"restored {done.backup.sequence} entries, and {done.carried} after the backup, head {done.state.head}")
+        for name in done.charged:
+            emit(f"charged again: release {name}")
+        for sentence in done.lost:
+            emit(f"lost: {sentence}")
+    if not done.complete:
+        say(
+            "what followed the backup could not all be read: every account counts as spent in full until "
+            "dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT"
+        )
+
+
+@click.command("key")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--reason", default="", metavar="TEXT", help="Why; kept in the history.")
+@ledger_option
+@output_options
+def key(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> None:
+    """Sign every entry from now on with the key in FILE, which is created for its owner alone if it is not there.
+
+    Hashes tie the entries of a ledger to each other, but whoever can write the file can compute them anew. A signature
+    they cannot, without the key: keep FILE in another directory, best on another file system, and let
+    DPBAYES_LEDGER_KEY name it in every shell and job that uses the ledger. Without it, a signed ledger is refused; and
+    with it, one that is not signed. A ledger that is lost or older than it should be is for an anchor to notice.
+
+    To change the key, let DPBAYES_LEDGER_KEY name the old one, and FILE be the new one.
+    """
+    from dpbayes_cli.errors import LedgerError
+    from dpbayes_cli.ledger.key import create_key, read_key
+
+    checked_reason(reason, needed=False)
+    ledger = open_ledger(ledger_place, new_key=file)
+    if ledger.storage.directory is not None and ledger.storage.directory.resolve() == file.absolute().parent.resolve():
+        raise LedgerError(
+            "the key would lie beside the ledger, where whoever can rewrite that finds it",
+            hint="name a file in another directory",
+        )
+    with suppress(FileExistsError):
+        create_key(file)
+    made = read_key(file)
+    begun = ledger.begin_key(made, reason)
+    if as_json:
+        emit_json({"ledger": ledger.location, "key": made.fingerprint, "file": str(file), "already_done": not begun})
+    else:
+        emit(f"{'signed from now on' if begun else 'already done: signed'} with the key {made.fingerprint} in {file}")
+    say(f"from now on, every command needs it: export DPBAYES_LEDGER_KEY={file.absolute()}")
+
+
 @click.command("recover")
 @click.option("--to", "target", type=click.Path(path_type=Path), metavar="FILE", help="Save what verifies into FILE.")
 @ledger_option
@@ -132,7 +222,8 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
     left alone, and the new one charges nothing before dpbayes budget adopt.
     """
     from dpbayes_cli.errors import VerificationError
-    from dpbayes_cli.ledger.upkeep import salvage, unfinished
+    from dpbayes_cli.ledger.rebuild import unfinished
+    from dpbayes_cli.ledger.upkeep import salvage
 
     ledger = open_ledger(ledger_place)
     if target is not None:
@@ -144,6 +235,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
                     "salvaged": str(target),
                     "entries": saved.kept,
                     "charged_again": saved.charged,
+                    "lowered": saved.tightened,
                     "lost": saved.lost,
                     "head": head_of(saved.state),
                 }
@@ -152,6 +244,8 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
             emit(f"salvaged {saved.kept} entries into {target}, head {saved.state.mark.hash}")
             for name in saved.charged:
                 emit(f"charged again: release {name}")
+            for sentence in saved.tightened:
+                emit(f"lowered: {sentence}")
             for sentence in saved.lost:
                 emit(f"lost: {sentence}")
         say(f"look at it, then put it in the ledger's place; the damaged ledger {ledger.location} is as it was")
@@ -177,7 +271,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
         raise VerificationError(
             f"the ledger {ledger.location!r} does not verify",
             findings=findings,
-            hint="restore a backup, or save what verifies: dpbayes budget recover --to FILE",
+            hint="restore a backup (dpbayes budget restore), or save what verifies: dpbayes budget recover --to FILE",
         )
     if rolled_back:
         say("a transaction that was cut off was rolled back: it had not been acknowledged")
@@ -208,7 +302,7 @@ def migrate(ledger_place: str | None, as_json: bool) -> None:
         emit(f"migrated from version {done[0]}; as it was before: {done[1]}")
 
 
-COMMANDS = (anchor, adopt, backup, recover, migrate)
+COMMANDS = (anchor, adopt, backup, restore, key, recover, migrate)
 
 
 def read_receipt(path: Path) -> Mark:

@@ -212,12 +212,25 @@ def ledger_option(function: Command) -> Command:
     )(function)
 
 
-def open_ledger(place: str | None) -> Ledger:
-    """Return the ledger that a command works on."""
+def open_ledger(place: str | None, *, new_key: Path | None = None) -> Ledger:
+    """Return the ledger that a command works on, with the key that the environment states.
+
+    Args:
+        place: what ``--ledger`` says.
+        new_key: the file of a key that is to be made, so that it need not be there yet.
+
+    Raises:
+        LedgerError: the place or the key cannot be used.
+    """
+    from dpbayes_cli.ledger.key import read_key
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.place import storage_at
 
-    return Ledger(storage_at(place), stated_anchor=_stated_anchor())
+    named = os.environ.get("DPBAYES_LEDGER_KEY")
+    stated = Path(named) if named else None
+    made_now = stated is not None and new_key is not None and stated.absolute() == new_key.absolute()
+    key = read_key(stated) if stated is not None and not (made_now and not stated.exists()) else None
+    return Ledger(storage_at(place), stated_anchor=_stated_anchor(), key=key)
 
 
 _ANCHOR = "dpbayes_cli.anchor"

@@ -35,7 +35,7 @@ def _largest(account: Account, most: Decimal, make: Callable[[Decimal], Guarante
     """Return the largest parameter up to ``most`` that fits, by bisection over exponents; prices grow with it."""
 
     def fits(value: Decimal) -> bool:
-        return not account.budget.shortfall(account.charged, make(value))
+        return not account.exhausted and not account.budget.shortfall(account.charged, make(value))
 
     if not fits(SMALLEST_EPSILON):
         return Decimal(0)

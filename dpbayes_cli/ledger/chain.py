@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.ledger.key import LedgerKey
 
 GENESIS = digest("ledger genesis")
 
@@ -41,11 +42,14 @@ class Mark:
     hash: str
 
 
-def next_entry(last: Entry | None, fields: Mapping[str, Any]) -> Entry:
-    """Return the entry that appends fields to a chain that ends with ``last``."""
-    sequence = last.sequence + 1 if last else 1
-    body = canonical_json({**fields, "sequence": sequence})
-    return Entry(sequence, body.decode("ascii"), link(last.hash if last else GENESIS, body))
+def next_entry(last: Entry | None, fields: Mapping[str, Any], key: LedgerKey | None = None) -> Entry:
+    """Return the entry that appends fields to a chain that ends with ``last``, signed if there is a key."""
+    sequence, previous = (last.sequence + 1, last.hash) if last else (1, GENESIS)
+    numbered = {**{name: value for name, value in fields.items() if name != "mac"}, "sequence": sequence}
+    if key is not None:
+        numbered["mac"] = key.sign(previous, numbered)
+    body = canonical_json(numbered)
+    return Entry(sequence, body.decode("ascii"), link(previous, body))
 
 
 def link(previous: str, body: bytes) -> str:
@@ -53,10 +57,10 @@ def link(previous: str, body: bytes) -> str:
     return digest("ledger entry", previous.encode("utf-8", "surrogatepass"), body)
 
 
-def broken_links(entries: Iterable[Entry]) -> list[str]:
-    """Return what is wrong with a chain, one sentence each; an empty list if nothing is."""
+def broken_links(entries: Iterable[Entry], after: Mark | None = None) -> list[str]:
+    """Return what is wrong with a chain, or with the part after an entry, one sentence each; empty if nothing is."""
     findings = []
-    previous, expected = GENESIS, 1
+    previous, expected = (after.hash, after.sequence + 1) if after else (GENESIS, 1)
     for entry in entries:
         if entry.sequence != expected:
             findings.append(f"entry {expected} is missing: entry {entry.sequence} follows entry {expected - 1}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,13 +14,17 @@ from dpbayes_cli.errors import BudgetError
 from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
 from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.owner import is_running
-from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
+from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.replay import record_layout
+from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 DEFAULT_EPSILON = Decimal(3)
 """The total of an account that a first release opens by itself."""
+_LISTED = 20
+"""Releases that a refusal lists, the youngest."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +112,12 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
                 f"there is no account {charge.account!r}",
                 hint=f"dpbayes budget open {charge.account} --epsilon {decimal_text(DEFAULT_EPSILON)}",
             )
+        if state.blind:
+            raise BudgetError(
+                f"the ledger was restored from a backup, and whether it had an account {charge.account!r} is not known",
+                hint="add up what was released of these data, and open it with a total that is right: "
+                f"dpbayes budget open {charge.account} --epsilon TOTAL",
+            )
         return Account(charge.account, PureBudget(DEFAULT_EPSILON), charge.neighbors, "", True, charge.unit), True
     if account.neighbors is not charge.neighbors:
         raise BudgetError(
@@ -119,25 +131,16 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
             f"this release protects {unit_text(charge.unit)}, and the two do not add up",
             hint="one account has one privacy unit: state the account's (--unit COLUMN), or another --dataset",
         )
-    layout = _records_of(charge.request, charge.unit)
-    for release in account.releases.values():
-        if _records_of(release.request, charge.unit) != layout:
-            raise BudgetError(
-                f"release {release.release_id} of the account {account.name!r} read its files by another layout, by "
-                "which a record, or whose it is, is something else; the two do not add up",
-                hint="one account has one layout: state the same, or another --dataset",
-            )
+    others = [
+        first for layout, first in account.layouts.items() if layout != record_layout(charge.request, charge.unit)
+    ]
+    if others:
+        raise BudgetError(
+            f"release {others[0]} of the account {account.name!r} read its files by another layout, by "
+            "which a record, or whose it is, is something else; the two do not add up",
+            hint="one account has one layout: state the same, or another --dataset",
+        )
     return account, False
-
-
-def _records_of(request: Mapping[str, Any], unit: str | None) -> dict[str, Any]:
-    """Return the part of a request that decides what a record is, and by which column whose it is."""
-    layout = request.get("source")
-    if not isinstance(layout, Mapping):
-        return {}
-    parsed = ("delimiter", "quote") if layout.get("quoted_newlines") or unit is not None else ()
-    names = ("quoted_newlines", *parsed, *(("header", "columns") if unit is not None else ()))
-    return {name: layout[name] for name in names if name in layout}
 
 
 def unit_text(unit: str | None) -> str:
@@ -145,7 +148,7 @@ def unit_text(unit: str | None) -> str:
     return "single records" if unit is None else f"all records of one value of the column {unit!r}"
 
 
-def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord | None]:
+def find_release(state: State, account: Account, charge: Charge) -> tuple[str, ReleaseRecord | None]:
     """Return the label of the release, and its record where it is charged already.
 
     Raises:
@@ -153,8 +156,8 @@ def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord |
     """
     label = charge.label if charge.label is not None else f"request {charge.request_digest}"
     if charge.fresh:
-        return _fresh_label(account, label, charge)
-    known = account.releases.get(release_id_of(account.name, label))
+        return _fresh_label(state, account, label, charge)
+    known = state.release(account, release_id_of(account.name, label))
     if known is None:
         return label, None
     if known.request_digest != charge.request_digest:
@@ -171,15 +174,15 @@ def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord |
     return label, known
 
 
-def check_fits(account: Account, charge: Charge) -> None:
+def check_fits(state: State, account: Account, charge: Charge) -> None:
     """Run the filter.
 
     Raises:
         BudgetError: the charge does not fit, or would pay again for what is free.
     """
     if charge.label is None and not charge.fresh:
-        for known in account.releases.values():
-            if known.question_digest == charge.question_digest and known.label.startswith("request "):
+        for known in state.charged(account, charge.question_digest):
+            if known.label.startswith("request "):
                 if known.stage == "reserved":
                     raise BudgetError(
                         f"release {known.release_id} has paid for this question already and is not finished; "
@@ -191,7 +194,14 @@ def check_fits(account: Account, charge: Charge) -> None:
                     "another prior, method or number of samples is free; nothing was charged",
                     hint="dpbayes infer BUNDLE --prior ... --samples N; or --fresh to pay for a new draw",
                 )
-    check_limit(account, charge.analyst, charge.guarantee)
+    youngest = state.charged(account, last=_LISTED)
+    check_limit(account, charge.analyst, charge.guarantee, youngest)
+    if account.exhausted:
+        raise BudgetError(
+            f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
+            hint="add up what was released, and state the total that is right: "
+            f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT",
+        )
     missing = account.budget.shortfall(account.charged, charge.guarantee)
     if not missing:
         return
@@ -200,10 +210,7 @@ def check_fits(account: Account, charge: Charge) -> None:
         requested=texts(account.budget.requested(account.charged, charge.guarantee)),
         remaining=texts(account.remaining),
         missing=texts(missing),
-        spent_by=[
-            (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
-            for release in account.releases.values()
-        ],
+        spent_by=[(release.release_id, f"{price_text(release.guarantee)} on {release.time}") for release in youngest],
         hint=_way_out(account, charge.guarantee, missing),
     )
 
@@ -224,9 +231,8 @@ def price_text(guarantee: Guarantee) -> str:
 def _way_out(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
     """Return what the custodian can do about a charge that does not fit."""
     if all(amount.is_finite() for amount in missing.values()):
-        option, kind = "--epsilon", account.budget.kind
-        option = {"rdp": "--rdp", "zcdp": "--rho", "gdp": "--mu"}.get(kind, option)
-        return f"ask for less, or raise the total: dpbayes budget amend {account.name} {option} TOTAL --reason TEXT"
+        raised = f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT"
+        return f"ask for less, or raise the total: {raised}"
     if account.budget.kind == PureBudget.kind:
         opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
         if guarantee.mu.is_finite():
@@ -244,21 +250,31 @@ def _way_out(account: Account, guarantee: Guarantee, missing: Mapping[str, Decim
     return f"{price_text(guarantee)} has no price in this account"
 
 
+def _total_option(account: Account) -> str:
+    return {"rdp": "--rdp", "zcdp": "--rho", "gdp": "--mu"}.get(account.budget.kind, "--epsilon")
+
+
 def budget_orders(budget: Budget) -> list[Decimal]:
     """Return the Renyi orders that a budget knows."""
     inner = (lane.removeprefix("rdp(").removesuffix(")") for lane in budget.lanes if lane.startswith("rdp("))
     return [Decimal(order) for order in inner]
 
 
-def _fresh_label(account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:
+def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:
     """Return the label of a new draw; an unfinished one whose process has died is finished first."""
-    number = 1
-    while True:
-        label = f"{base} fresh {number}"
-        known = account.releases.get(release_id_of(account.name, label))
-        if known is None:
-            return label, None
+
+    def taken(number: int) -> bool:
+        return state.release(account, release_id_of(account.name, f"{base} fresh {number}")) is not None
+
+    for release_id in account.unfinished:
+        known = state.release(account, release_id)
+        if known is None or not re.fullmatch(re.escape(base) + " fresh [1-9][0-9]*", known.label):
+            continue
         same = known.source == charge.source and known.guarantee == charge.guarantee  # else it could not be finished
-        if known.stage != "published" and same and not is_running(known.owner):
-            return label, known
-        number += 1
+        if same and not is_running(known.owner):
+            return known.label, known
+    above = 1
+    while taken(above):
+        above *= 2
+    number = bisect_left(range(above), True, lo=above // 2, key=lambda n: not taken(n)) if above > 1 else 1
+    return f"{base} fresh {number}", None

@@ -7,16 +7,18 @@ second. Killed between the two, an anchor is behind, and the next command brings
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.anchor import Anchor, locked, read_last
-from dpbayes_cli.ledger.chain import Mark, broken_links
-from dpbayes_cli.ledger.state import State, replay
+from dpbayes_cli.ledger.chain import Mark
+from dpbayes_cli.ledger.key import LedgerKey
+from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Storage, Transaction
+from dpbayes_cli.ledger.verified_states import VerifiedStates
 
 _ADOPT = "dpbayes budget history shows what it holds, dpbayes budget adopt --reason TEXT goes on with it"
 
@@ -30,12 +32,14 @@ class Dispute:
         mark: what the anchor has seen; None where it has seen nothing.
         text: one sentence.
         hint: what to do.
+        changes: what is not in the ledger as it was before, one sentence each.
     """
 
     path: str
     mark: Mark | None
     text: str
     hint: str
+    changes: tuple[str, ...] = ()
 
 
 class Guarded:
@@ -44,11 +48,13 @@ class Guarded:
     Args:
         storage: where the ledger is.
         stated: an anchor that is stated beside the ledger, which thus need not be believed about it.
+        keys: the keys at hand.
     """
 
-    def __init__(self, storage: Storage, stated: Path | None) -> None:
+    def __init__(self, storage: Storage, stated: Path | None, keys: Sequence[LedgerKey] = ()) -> None:
         self._storage = storage
         self._stated = stated
+        self._states = VerifiedStates(keys)
 
     def paths(self, state: State) -> list[Path]:
         """Return the anchors: the one that the ledger configures, and the one that is stated.
@@ -70,23 +76,26 @@ class Guarded:
             LedgerError: it cannot be read, does not verify, or an anchor speaks against it.
         """
         with self._storage.reading() as transaction:
-            state = trusted(transaction)
+            state = self._states.seen_by(transaction, need_key=compare)
             disputes = self.disputes(state) if compare else []
             if not disputes:
                 yield transaction, state
                 return
         with self._storage.reading() as transaction:  # which may be younger than what the anchor has seen
-            state = trusted(transaction)
+            state = self._states.seen_by(transaction)
             _refuse(unsettled(state, disputes))
             yield transaction, state
 
     @contextmanager
-    def writing(self, new: Path | None = None, *, begin: bool = True) -> Iterator[tuple[Transaction, State]]:
+    def writing(
+        self, new: Path | None = None, *, begin: bool = True, need_key: bool = True
+    ) -> Iterator[tuple[Transaction, State]]:
         """Begin a transaction that excludes all others, on a ledger that is trusted.
 
         Args:
             new: an anchor that this transaction configures, and that need not be there yet.
             begin: whether a ledger is begun where there is none.
+            need_key: whether the ledger must be signed with a key that is at hand, if one is stated.
 
         Raises:
             LedgerError: it cannot be opened, does not verify, an anchor speaks against it, or cannot be written.
@@ -98,7 +107,7 @@ class Guarded:
                     hint="restore it: what was charged in it is spent",
                 )
             self.refuse_disputed(State(), new)  # a ledger that was lost is not begun anew unnoticed
-        with self._open(adopting=False, new=new) as (transaction, state, _):
+        with self._open(adopting=False, new=new, need_key=need_key) as (transaction, state, _):
             yield transaction, state
 
     @contextmanager
@@ -106,6 +115,26 @@ class Guarded:
         """Begin a transaction as ``writing`` does, but tell what an anchor says against it instead of refusing."""
         with self._open(adopting=True) as opened:
             yield opened
+
+    @contextmanager
+    def replacing(self, state: State) -> Iterator[list[Dispute]]:
+        """Hold the anchors while another chain takes the ledger's place, and mark its head there when that is done.
+
+        Args:
+            state: the other chain, which may grow in the block.
+
+        Yields:
+            What speaks against it.
+        """
+        with ExitStack() as locks:
+            taken: set[tuple[int, int]] = set()
+            anchors, disputes = self._held_anchors(locks, taken, state, None)
+            known = {anchor.path for anchor in anchors}
+            missing = [path for path in self.paths(state) if path not in known]
+            anchors += self._begun(locks, taken, state, state.mark, missing)
+            yield disputes
+            for anchor in anchors:
+                anchor.append(state.mark)
 
     def disputes(self, state: State, new: Path | None = None) -> list[Dispute]:
         """Return what the ledger and its anchors say against going on, without a lock."""
@@ -130,11 +159,13 @@ class Guarded:
         _refuse(self.disputes(state, new))
 
     @contextmanager
-    def _open(self, *, adopting: bool, new: Path | None = None) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
+    def _open(
+        self, *, adopting: bool, new: Path | None = None, need_key: bool = True
+    ) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
         with ExitStack() as locks:
             taken: set[tuple[int, int]] = set()
             with self._storage.writing() as transaction:
-                state = trusted(transaction)
+                state = self._states.seen_by(transaction, need_key=need_key)
                 before = state.mark
                 anchors, disputes = self._held_anchors(locks, taken, state, new)
                 if not adopting:
@@ -143,6 +174,7 @@ class Guarded:
                 known = {anchor.path for anchor in anchors}
                 begun = [path for path in self.paths(state) if path not in known]
                 anchors += self._begun(locks, taken, state, before, begun)  # before the commit: what fails is undone
+            self._states.keep(state)
             for anchor in anchors:
                 anchor.append(state.mark)
 
@@ -199,17 +231,10 @@ class Guarded:
         return [Dispute(str(path), last, text, f"find the ledger that the anchor has seen; if it is lost: {_ADOPT}")]
 
 
-def trusted(transaction: Transaction) -> State:
-    """Return the state, refusing a ledger whose chain or protocol is broken.
-
-    Raises:
-        LedgerError: it does not verify.
-    """
-    entries = transaction.entries()
-    state = replay(entries)
-    if findings := broken_links(entries) + state.findings:
-        raise LedgerError(f"the ledger does not verify: {findings[0]}", hint="dpbayes budget verify lists all findings")
-    return state
+def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
+    """Return what anchors have seen, as entries keep it."""
+    seen = [(dispute.path, dispute.mark) for dispute in disputes if dispute.mark]
+    return {"seen": [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in seen]}
 
 
 def unsettled(state: State, disputes: list[Dispute]) -> list[Dispute]:
@@ -227,7 +252,7 @@ def _refuse(disputes: list[Dispute]) -> None:
 
 
 def _held(state: State) -> list[Dispute]:
-    return [Dispute("", None, state.held, _ADOPT)] if state.held else []
+    return [Dispute("", None, state.held, _ADOPT, tuple(state.changes))] if state.held else []
 
 
 def _missing(path: Path) -> Dispute:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -22,11 +23,22 @@ from dpbayes_cli.ledger.charging import (
     paying_account,
     release_id_of,
 )
-from dpbayes_cli.ledger.guarded import Dispute, Guarded, unsettled
+from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
+from dpbayes_cli.ledger.guarded import Dispute, Guarded, marks_of, unsettled
+from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.owner import this_process, user_name
-from dpbayes_cli.ledger.payloads import document_key, payload_findings, sealed_payload, stored_document
-from dpbayes_cli.ledger.state import Account, ReleaseRecord, State, replay
+from dpbayes_cli.ledger.payloads import (
+    document_key,
+    index_findings,
+    payload_findings,
+    sealed_payload,
+    stored_document,
+)
+from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.replay import follow, replay
+from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.storage import Storage, Transaction
+from dpbayes_cli.ledger.verified_states import key_findings
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
@@ -46,10 +58,12 @@ class Ledger:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         *,
         stated_anchor: Path | None = None,
+        key: LedgerKey | None = None,
     ) -> None:
         self._storage = storage
-        self._guarded = Guarded(storage, stated_anchor)
-        self._time = clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.key = key
+        self.guarded = Guarded(storage, stated_anchor, [key] if key else [])
+        self.time = clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
     def location(self) -> str:
@@ -60,6 +74,11 @@ class Ledger:
     def storage(self) -> Storage:
         """What the ledger is kept in."""
         return self._storage
+
+    @property
+    def keys(self) -> dict[str, LedgerKey]:
+        """The key that is at hand, by its fingerprint."""
+        return {self.key.fingerprint: self.key} if self.key else {}
 
     def state(self, *, compare: bool = True) -> State:
         """Return the verified state of the ledger; empty where there is none yet.
@@ -72,9 +91,9 @@ class Ledger:
         """
         if not self._storage.exists:
             if compare:
-                self._guarded.refuse_disputed(State())
+                self.guarded.refuse_disputed(State())
             return State()
-        with self._guarded.reading(compare=compare) as (_, state):
+        with self.guarded.reading(compare=compare) as (_, state):
             return state
 
     def entries(self) -> list[Entry]:
@@ -86,15 +105,17 @@ class Ledger:
         """Check everything: the file, the chain, the protocol, the totals, the sealed payloads and the anchors."""
         with self._storage.reading() as transaction:
             entries = transaction.entries()
-            state = replay(entries)
+            state = replay(entries, State(keys=self.keys))
             found = broken_links(entries) + state.findings
-            found += payload_findings(transaction, state)
-        return self._storage.damage() + found + (self.disputes(state) if compare else []), state
+            found += payload_findings(transaction, entries) + index_findings(transaction, entries)
+        if compare:
+            found += key_findings(state) + self.disputes(state)
+        return self._storage.damage() + found, state
 
     def disputes(self, state: State) -> list[str]:
         """Return what the anchors say against a state, one sentence each."""
         try:
-            disputes = self._guarded.disputes(state)
+            disputes = self.guarded.disputes(state)
         except LedgerError as error:
             return [error.message]
         if disputes and self._storage.exists:
@@ -104,7 +125,7 @@ class Ledger:
 
     def anchors(self, state: State) -> list[Path]:
         """Return where the head of the ledger is marked."""
-        return self._guarded.paths(state)
+        return self.guarded.paths(state)
 
     def anchor(self, path: Path | None, reason: str) -> State:
         """Mark the head in a file from now on, or in none; the entry that says so is the first to be marked.
@@ -113,7 +134,7 @@ class Ledger:
             LedgerError: the file cannot be written, or has seen another ledger.
         """
         name = str(path.absolute()) if path else ""
-        with self._guarded.writing(new=Path(name) if name else None) as (transaction, state):
+        with self._writing(new=Path(name) if name else None) as (transaction, state):
             if state.anchor != name:
                 fields = {"kind": "anchor", "account": "", "path": name, "reason": reason}
                 self._append(transaction, state, fields)
@@ -129,16 +150,14 @@ class Ledger:
         Returns:
             The state, and what was said against it; where that is nothing, nothing is recorded.
         """
-        with self._guarded.adopting() as (transaction, state, disputes):
+        with self.guarded.adopting() as (transaction, state, disputes):
             if disputes:
-                marks = [(dispute.path, dispute.mark) for dispute in disputes]
-                seen = [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in marks if mark]
                 fields = {
                     "kind": "adopt",
                     "account": "",
                     "reason": reason,
-                    "seen": seen,
-                    "lost": [path for path, mark in marks if path and not mark],
+                    **marks_of(disputes),
+                    "lost": [dispute.path for dispute in disputes if dispute.path and not dispute.mark],
                     "found": {"sequence": state.mark.sequence, "hash": state.mark.hash},
                 }
                 self._append(transaction, state, fields)
@@ -147,13 +166,55 @@ class Ledger:
                 self._append(transaction, state, fields)
         return state, disputes
 
+    def begin_key(self, key: LedgerKey, reason: str) -> bool:
+        """Sign every entry from now on; the first signature covers all that is there.
+
+        Args:
+            key: the key from now on. A ledger that is signed already must be opened with its own.
+            reason: why, for the history.
+
+        Returns:
+            Whether this changed anything: not if the ledger is signed with this key.
+
+        Raises:
+            LedgerError: the ledger is signed with a key that is not at hand.
+        """
+        with self.guarded.writing(need_key=False) as (transaction, state):
+            if state.key == key.fingerprint:
+                return False
+            if state.key and state.key not in state.keys:
+                raise LedgerError(
+                    f"the ledger is signed with the key {state.key}, which is not at hand",
+                    hint="to change it, let DPBAYES_LEDGER_KEY name the file of the old key",
+                )
+            state.keys = {**state.keys, key.fingerprint: key}
+            rounds = 2 if state.key else 1  # signed with the old key, then with the new one
+            for _ in range(rounds):
+                fields = {"kind": "key", "account": "", "key": key.fingerprint, "reason": reason}
+                self._append(transaction, state, fields)
+            return True
+
+    def account(self, name: str) -> Account:
+        """Return an account with all its releases.
+
+        Raises:
+            BudgetError: there is no such account.
+        """
+        with self.guarded.reading() as (_, state):
+            return state.whole_account(_account(state, name))
+
+    def account_entries(self, name: str) -> list[Entry]:
+        """Return the entries about one account, in order."""
+        with self.guarded.reading() as (transaction, _):
+            return transaction.find(f"account:{name}")
+
     def open_account(self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None) -> Account:
         """Open an account with a stated total.
 
         Raises:
             BudgetError: it is already open.
         """
-        with self._guarded.writing() as (transaction, state):
+        with self._writing() as (transaction, state):
             if name in state.accounts:
                 raise BudgetError(
                     f"the account {name!r} is already open",
@@ -172,10 +233,10 @@ class Ledger:
         Raises:
             BudgetError: there is no such account, or the entry is refused.
         """
-        with self._guarded.writing() as (transaction, state):
+        with self._writing() as (transaction, state):
             account = _account(state, name)
             self._append(transaction, state, entry(account))
-            return account
+            return state.whole_account(account)
 
     def preview(self, charge: Charge) -> Preview:
         """Say without changing anything what ``reserve`` would do.
@@ -183,26 +244,29 @@ class Ledger:
         Raises:
             BudgetError: as ``reserve``.
         """
-        state = self.state()
-        account, opened = paying_account(state, charge)
-        label, known = find_release(account, charge)
-        release_id = release_id_of(account.name, label)
-        if known is not None:
-            return Preview(release_id, known, account.remaining, False)
-        check_fits(account, charge)
-        return Preview(
-            release_id, None, account.budget.remaining(account.budget.added(account.charged, charge.guarantee)), opened
-        )
+        with ExitStack() as opening:
+            if self._storage.exists:
+                _, state = opening.enter_context(self.guarded.reading())
+            else:
+                state = self.state()
+            account, opened = paying_account(state, charge)
+            label, known = find_release(state, account, charge)
+            release_id = release_id_of(account.name, label)
+            if known is not None:
+                return Preview(release_id, known, account.remaining, False)
+            check_fits(state, account, charge)
+            after = account.budget.added(account.charged, charge.guarantee)
+            return Preview(release_id, None, account.budget.remaining(after), opened)
 
     def sealed(self, charge: Charge) -> bytes | None:
         """Return the sealed draw of a release that was answered before; whatever its guarantee says."""
         if not self._storage.exists:
             return None
-        with self._guarded.reading() as (transaction, state):
+        with self.guarded.reading() as (transaction, state):
             account = state.accounts.get(charge.account)
             if account is None or charge.fresh:
                 return None
-            _, known = find_release(account, charge)
+            _, known = find_release(state, account, charge)
             return None if known is None else sealed_payload(transaction, known)
 
     def reserve(self, charge: Charge) -> Reservation:
@@ -212,14 +276,14 @@ class Ledger:
             BudgetError: it does not fit, or conflicts with an earlier release; nothing is changed.
             LedgerError: the ledger cannot be trusted or written.
         """
-        with self._guarded.writing() as (transaction, state):
+        with self._writing() as (transaction, state):
             account, opened = paying_account(state, charge)
-            label, known = find_release(account, charge)
+            label, known = find_release(state, account, charge)
             if known is not None:
                 delta = account.budget.total.get("delta", Decimal(0))
                 sealed, document = sealed_payload(transaction, known), stored_document(transaction, known)
                 return Reservation(known, sealed, document, delta, False)
-            check_fits(account, charge)
+            check_fits(state, account, charge)
             if opened:
                 self._open(transaction, state, account)
             release_id = release_id_of(account.name, label)
@@ -240,7 +304,7 @@ class Ledger:
                 fields["analyst"] = charge.analyst
             self._append(transaction, state, fields)
             delta = account.budget.total.get("delta", Decimal(0))
-            return Reservation(state.accounts[account.name].releases[release_id], None, None, delta, opened)
+            return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, opened)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
         """Make a payload final: the first one for its id wins, and every caller gets the winner back.
@@ -248,8 +312,8 @@ class Ledger:
         Raises:
             LedgerError: the release was never charged.
         """
-        with self._guarded.writing(begin=False) as (transaction, state):
-            known = _account(state, account).releases.get(release.release_id)
+        with self._writing(begin=False) as (transaction, state):
+            known = state.release(_account(state, account), release.release_id)
             if known is None:
                 raise LedgerError(f"release {release.release_id} was never charged")
             stored = sealed_payload(transaction, known)
@@ -273,8 +337,8 @@ class Ledger:
         Raises:
             LedgerError: the release was never sealed.
         """
-        with self._guarded.writing(begin=False) as (transaction, state):
-            known = _account(state, account).releases.get(release.release_id)
+        with self._writing(begin=False) as (transaction, state):
+            known = state.release(_account(state, account), release.release_id)
             if known is None or known.stage == "reserved":
                 raise LedgerError(f"release {release.release_id} was never sealed")
             if known.stage == "published":
@@ -288,7 +352,7 @@ class Ledger:
             }
             self._append(transaction, state, fields)
             transaction.put_payload(document_key(release.release_id), document)
-            return state.accounts[account].releases[release.release_id], state
+            return state.accounts[account].recent[release.release_id], state
 
     def _open(self, transaction: Transaction, state: State, account: Account) -> None:
         fields = {
@@ -308,16 +372,32 @@ class Ledger:
         Raises:
             LedgerError: the entry would break the protocol; the transaction is undone.
         """
-        entry = next_entry(state.last, {**fields, **self.stamp()})
-        state.follow(entry)
+        in_force = state.key or (fields["key"] if fields["kind"] == "key" else "")
+        entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(in_force))
+        follow(state, entry)
         if state.findings:
             raise LedgerError(f"refused to write: {state.findings[0]}")
         transaction.append(entry)
 
+    @contextmanager
+    def _writing(self, new: Path | None = None, *, begin: bool = True) -> Iterator[tuple[Transaction, State]]:
+        """Begin a transaction that changes the ledger, and add a checkpoint if one is due."""
+        with self.guarded.writing(new, begin=begin) as (transaction, state):
+            if state.last is None and self.key is not None:
+                fields = {"kind": "key", "account": "", "key": self.key.fingerprint, "reason": "a key was stated"}
+                self._append(transaction, state, fields)
+            before = state.mark
+            yield transaction, state
+            if state.mark != before and is_due(state) and (transaction.is_indexed or transaction.begin_index()):
+                payload = state_payload(state)
+                fields = {"kind": "checkpoint", "account": "", "state": digest("payload", payload)}
+                self._append(transaction, state, fields)
+                transaction.put_payload(payload_key(state.mark.sequence), payload)
+
     def stamp(self) -> dict[str, str]:
         """Return what every entry says of when, by whom and by what it was written."""
         return {
-            "time": self._time,
+            "time": self.time,
             "user": user_name(),
             "version": __version__,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
 from dpbayes_cli.numeric import decimal_text
 
 if TYPE_CHECKING:
+    from dpbayes_cli.ledger.records import ReleaseRecord
     from dpbayes_cli.ledger.state import Account
     from dpbayes_cli.privacy.guarantee import Guarantee
 
@@ -69,12 +70,12 @@ def limitation(account: Account, analyst: str, changes: Mapping[str, Decimal], r
     """
     known = account.limits.get(analyst)
     budget = (account.budget if known is None else known.budget).amended(changes)
-    charged = account.charged_by(analyst, budget) if known is None else known.charged
+    charged = account.charged_to(analyst)
     if budget.excess(charged):
         raise BudgetError(
             f"the analyst {analyst!r} has spent more than that",
             requested=texts(budget.total),
-            remaining=texts(budget.remaining(charged) if known is None else known.remaining),
+            remaining=texts((account.budget if known is None else known.budget).remaining(charged)),
         )
     found = {"kind": "limit", "account": account.name, "analyst": analyst, "budget": budget.serialize()}
     return {**found, "reason": reason}
@@ -90,8 +91,8 @@ def notification(account: Account, share: Decimal | None, reason: str) -> dict[s
     }
 
 
-def check_limit(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
-    """Refuse what an analyst's limit does not allow.
+def check_limit(account: Account, analyst: str | None, guarantee: Guarantee, youngest: Iterable[ReleaseRecord]) -> None:
+    """Refuse what an analyst's limit does not allow; a refusal lists what is the analyst's of the youngest releases.
 
     Raises:
         BudgetError: the account has limits and none is the analyst's, or the charge does not fit it.
@@ -118,9 +119,7 @@ def check_limit(account: Account, analyst: str | None, guarantee: Guarantee) -> 
             remaining=texts(limit.remaining),
             missing=texts(missing),
             spent_by=[
-                (release.release_id, f"asked on {release.time}")
-                for release in account.releases.values()
-                if release.analyst == analyst
+                (release.release_id, f"asked on {release.time}") for release in youngest if release.analyst == analyst
             ],
             hint=f"ask for less, or raise it: dpbayes budget limit {account.name} {analyst} --epsilon LIMIT "
             "--reason TEXT",

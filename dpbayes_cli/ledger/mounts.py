@@ -129,6 +129,18 @@ def check_local(path: Path) -> None:
         )
 
 
+def is_mount_point(path: Path, table: str) -> bool:
+    """Return whether something is mounted at a path itself.
+
+    Args:
+        path: the file.
+        table: the table of mounts, as ``/proc/self/mountinfo`` has it.
+    """
+    place = os.path.realpath(path)
+    rows = (line.partition(" - ")[0].split(" ") for line in table.splitlines())
+    return any(len(fields) >= 5 and _unescaped(fields[4]) == place for fields in rows)
+
+
 def _unescaped(text: str) -> str:
     """Return a path of the table without its octal escapes."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

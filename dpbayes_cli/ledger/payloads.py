@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.state import ReleaseRecord, State
+from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.checkpoint import payload_key
+from dpbayes_cli.ledger.records import ReleaseRecord, terms_of
 from dpbayes_cli.ledger.storage import Transaction
 
 
@@ -37,16 +42,24 @@ def checked_payload(transaction: Transaction, key: str, expected: str) -> bytes:
     return payload
 
 
-def kept_payloads(state: State) -> dict[str, str]:
+def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
     """Return what must be kept: names and digests."""
-    releases = [release for account in state.accounts.values() for release in account.releases.values()]
-    kept = {release.release_id: release.sealed for release in releases if release.sealed}
-    return kept | {document_key(release.release_id): release.document for release in releases if release.document}
+    kept = {}
+    for entry in entries:
+        with suppress(ValueError, KeyError, TypeError, RecursionError):  # an entry that was edited is found elsewhere
+            fields = entry.fields
+            if fields["kind"] == "sealed":
+                kept[fields["release_id"]] = fields["payload"]
+            elif fields["kind"] == "published":
+                kept[document_key(fields["release_id"])] = fields["document"]
+            elif fields["kind"] == "checkpoint":
+                kept[payload_key(entry.sequence)] = fields["state"]
+    return kept
 
 
-def payload_findings(transaction: Transaction, state: State) -> list[str]:
+def payload_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[str]:
     """Return what is missing, was never sealed, or is not what was sealed."""
-    kept, stored = kept_payloads(state), set(transaction.payload_ids())
+    kept, stored = kept_payloads(entries), set(transaction.payload_ids())
     found = [f"release {missing}: the sealed payload is missing" for missing in sorted(kept.keys() - stored)]
     found += [f"release {extra}: a payload that was never sealed" for extra in sorted(stored - kept.keys())]
     for key in sorted(kept.keys() & stored):
@@ -55,3 +68,14 @@ def payload_findings(transaction: Transaction, state: State) -> list[str]:
         except LedgerError as error:
             found.append(error.message)
     return found
+
+
+def index_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[str]:
+    """Return whether the index is not that of the entries."""
+    if not transaction.is_indexed:
+        return []
+    terms = []
+    for entry in entries:
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            terms += [(term, entry.sequence) for term in terms_of(entry.fields)]
+    return [] if transaction.indexed() == sorted(terms) else ["the index of the entries was changed"]

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.records import terms_of
 from dpbayes_cli.ledger.storage import Storage, Transaction, packed, unpacked
 from dpbayes_cli.postgres_address import PostgresAddress
 from dpbayes_cli.postgres_driver import connect, driver
 
 if TYPE_CHECKING:
+    from typing import LiteralString
+
     import psycopg
 
 SCHEMA_VERSION = 1
@@ -33,6 +36,9 @@ _STALLED = 300.0
 _LONGEST = 600.0
 """Seconds after which this side gives up a connection, whatever the server does."""
 _TABLES = {"meta", "entries", "payloads"}
+_BEFORE_ALL = -(1 << 63)
+_INDEX = "terms"
+"""The table of the index, which ledgers of earlier versions lack until ``budget migrate`` makes it."""
 _CREATE = """
 CREATE TABLE {schema}.meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE {schema}.entries (sequence bigint PRIMARY KEY, body text NOT NULL, hash text NOT NULL);
@@ -41,6 +47,16 @@ ALTER TABLE {schema}.payloads ALTER COLUMN payload SET STORAGE EXTERNAL;
 CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS
   $$ BEGIN RAISE EXCEPTION 'the ledger is append-only' USING ERRCODE = 'restrict_violation'; END $$;
 INSERT INTO {schema}.meta VALUES ('application', 'dpbayes'), ('schema_version', '{version}')
+"""
+_ADD_INDEX = """
+CREATE TABLE {schema}.terms (term text, sequence bigint, PRIMARY KEY (term, sequence));
+DO $$ DECLARE held record; BEGIN
+  FOR held IN SELECT DISTINCT grantee, privilege_type FROM information_schema.role_table_grants
+      WHERE table_schema = '{name}' AND table_name = 'entries' AND privilege_type IN ('SELECT', 'INSERT') LOOP
+    EXECUTE format('GRANT %s ON {schema}.terms TO %s', held.privilege_type,
+      CASE held.grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(held.grantee) END);
+  END LOOP;
+END $$
 """
 _APPEND_ONLY = """
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.{table}
@@ -181,12 +197,32 @@ class PostgresStorage(Storage):
                 if connection.execute(named, [self._address.schema]).fetchone() is None:
                     connection.execute(f"CREATE SCHEMA {schema}")
                 connection.execute(_CREATE.format(schema=schema, version=SCHEMA_VERSION))
-                for table in sorted(_TABLES):
+                connection.execute(_ADD_INDEX.format(schema=schema, name=self._address.schema.replace("'", "''")))
+                for table in (*sorted(_TABLES), _INDEX):
                     connection.execute(_APPEND_ONLY.format(schema=schema, table=table))
         except BaseException:
             _roll_back(connection)
             raise
         self._commit(connection)
+
+    def migrate(self) -> tuple[int, None] | None:
+        """See ``Storage.migrate``: an earlier ledger gets its index, with the rights of its entries."""
+        with self._connected() as connection:
+            self._begin(connection)
+            try:
+                transaction = _PostgresTransaction(connection)
+                if transaction.is_indexed:
+                    _roll_back(connection)
+                    return None
+                schema = f'"{self._address.schema}"'
+                connection.execute(_ADD_INDEX.format(schema=schema, name=self._address.schema.replace("'", "''")))
+                connection.execute(_APPEND_ONLY.format(schema=schema, table=_INDEX))
+                index_entries(connection, transaction.entries())
+            except BaseException:
+                _roll_back(connection)
+                raise
+            self._commit(connection)
+        return SCHEMA_VERSION, None
 
     def _begin(self, connection: psycopg.Connection[Any]) -> None:
         """Begin a transaction that excludes other writers; what fails before anything was seen is begun again."""
@@ -276,23 +312,57 @@ def _roll_back(connection: psycopg.Connection[Any]) -> None:
 class _PostgresTransaction(Transaction):
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
+        self._is_indexed = connection.execute("SELECT to_regclass('terms') IS NOT NULL").fetchone() == (True,)
 
-    def entries(self) -> list[Entry]:
-        rows = self._connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
+    def entries(self, after: int = 0) -> list[Entry]:
+        return self._entries("sequence > %s ORDER BY sequence", after or _BEFORE_ALL)
+
+    def entry(self, sequence: int) -> Entry | None:
+        return next(iter(self._entries("sequence = %s", sequence)), None)
+
+    def _entries(self, condition: LiteralString, *values: object) -> list[Entry]:
+        query: LiteralString = "SELECT sequence, body, hash FROM entries WHERE " + condition  # noqa: S608 - ours
+        rows = self._connection.execute(query, values)
         return [Entry(*row) for row in rows]
+
+    @property
+    def is_indexed(self) -> bool:
+        return self._is_indexed
+
+    def begin_index(self) -> bool:
+        return False  # a new table needs rights for everyone who charges: ``budget migrate`` makes it
+
+    def indexed(self) -> list[tuple[str, int]]:
+        rows = self._connection.execute("SELECT term, sequence FROM terms").fetchall()
+        return sorted(rows)
+
+    def find(self, term: str, last: int | None = None) -> list[Entry]:
+        if not self._is_indexed:
+            return super().find(term, last)
+        found: LiteralString = "SELECT sequence FROM terms WHERE term = %s ORDER BY sequence DESC LIMIT %s"
+        return self._entries("sequence IN (" + found + ") ORDER BY sequence", term, last)
 
     def append(self, entry: Entry) -> None:
         row = [entry.sequence, entry.body, entry.hash]
         self._connection.execute("INSERT INTO entries VALUES (%s, %s, %s)", row)
+        if self._is_indexed:
+            index_entries(self._connection, [entry])
 
-    def put_payload(self, release_id: str, payload: bytes) -> None:
-        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [release_id, packed(payload)])
+    def put_payload(self, key: str, payload: bytes) -> None:
+        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [key, packed(payload)])
 
-    def payload(self, release_id: str) -> bytes | None:
+    def payload(self, key: str) -> bytes | None:
         query = "SELECT payload FROM payloads WHERE release_id = %s"
-        row = self._connection.execute(query, [release_id], binary=True).fetchone()
-        return None if row is None else unpacked(row[0], release_id)
+        row = self._connection.execute(query, [key], binary=True).fetchone()
+        return None if row is None else unpacked(row[0], key)
 
     def payload_ids(self) -> list[str]:
         rows = self._connection.execute("SELECT release_id FROM payloads")
         return sorted(row[0] for row in rows)
+
+
+def index_entries(connection: psycopg.Connection[Any], entries: list[Entry]) -> None:
+    """Add entries to the index of terms."""
+    rows = [(term, entry.sequence) for entry in entries for term in terms_of(entry.fields)]
+    with connection.cursor() as cursor:
+        cursor.executemany("INSERT INTO terms VALUES (%s, %s)", rows)

@@ -12,13 +12,16 @@ import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.ledger_file import check_one_name, file_identity, restoring_mark
 from dpbayes_cli.ledger.mounts import check_local
+from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of
+from dpbayes_cli.ledger.sqlite_replacement import Replacement, replacing
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction
@@ -68,21 +71,21 @@ class SqliteStorage(Storage):
         if not status.st_size:
             raise LedgerError(
                 f"the ledger {self.location!r} is empty: it was truncated",
-                hint="restore it from a backup; remove it only if it never held a charge",
+                hint="dpbayes budget restore BACKUP --reason TEXT; remove it only if it never held a charge",
             )
         return True
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """See ``Storage.writing``."""
+        """See ``Storage.writing``; where a crash had left a journal, pages and chain are checked first."""
         self._check_place()
         with self._translated():
             self._create()
-            with self._patient() as connection:
-                _begin(connection)
+            with self._patient("BEGIN IMMEDIATE") as (connection, rolled_back):
                 try:
-                    self._check_schema(connection)
-                    yield SqliteTransaction(connection)
+                    if rolled_back:
+                        _refuse_damage(connection)
+                    yield SqliteTransaction(connection, is_suspect=rolled_back)
                     _persist(connection, "COMMIT")
                 except BaseException:
                     if connection.in_transaction:
@@ -95,10 +98,8 @@ class SqliteStorage(Storage):
         if not self.exists:
             raise self._missing()
         self._check_place()
-        with self._translated(), self._patient() as connection:
-            connection.execute("BEGIN")
-            self._check_schema(connection)
-            yield SqliteTransaction(connection)
+        with self._translated(), self._patient("BEGIN") as (connection, rolled_back):
+            yield SqliteTransaction(connection, is_suspect=rolled_back)
 
     @property
     def directory(self) -> Path:
@@ -109,48 +110,55 @@ class SqliteStorage(Storage):
         """See ``Storage.settle``; SQLite rolls back a journal that a crash left, when the file is opened next."""
         if not self.exists:
             raise self._missing()
-        journal = self._path.with_name(f"{self._path.name}-journal")
-        left = journal.exists()
-        with self.writing():
-            return left and not journal.exists()
+        with self.writing() as transaction:
+            return transaction.is_suspect
 
     def _missing(self) -> LedgerError:
         return LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
 
     def damage(self) -> list[str]:
         """See ``Storage.damage``; SQLite's own check of pages, order and indexes."""
-        with self._translated(), self._patient() as connection:
-            rows = [str(row[0]) for row in _persist(connection, "PRAGMA integrity_check(20)")]
-        return [] if rows == ["ok"] else [f"the file is damaged: {' '.join(row.split())}" for row in rows]
+        with self._translated(), self._patient() as (connection, _):
+            return _damage(connection)
 
     def copy_to(self, target: Path) -> None:
         """See ``Storage.copy_to``; through SQLite's backup, so that it is of one moment."""
-        with self._translated(), self._patient() as connection, closing(_connected(target)) as copy:
+        with self._translated(), self._patient() as (connection, _), closing(connect(target)) as copy:
             connection.execute("BEGIN")
             self._version(connection)  # holds the lock of a reader from now on
             connection.backup(copy)
 
     def salvage(self) -> tuple[list[Entry], list[str]]:
         """See ``Storage.salvage``; entry by entry, so that a damaged page costs no other."""
-        with self._translated(), self._patient() as connection:
+        with self._translated(), self._patient() as (connection, _):
             _persist(connection, "SELECT name FROM sqlite_master").fetchall()
             return readable_entries(connection)
 
     def salvage_payload(self, release_id: str) -> bytes | None:
         """See ``Storage.salvage_payload``."""
         try:
-            with self._patient() as connection:
+            with self._patient() as (connection, _):
                 return SqliteTransaction(connection).payload(release_id)
         except (sqlite3.Error, LedgerError, UnicodeDecodeError):
             return None
+
+    def replacing(self, suffix: str) -> AbstractContextManager[Replacement]:
+        """See ``Storage.replacing``."""
+        check_local(self._path)
+        return replacing(self._path, suffix)
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether a journal lies beside the file."""
+        return journal_of(self._path).exists()
 
     def migrate(self) -> tuple[int, Path] | None:
         """See ``Storage.migrate``."""
         if not self.exists:
             raise self._missing()
         self._check_place()
-        with self._translated(), self._patient() as connection:
-            _begin(connection)
+        with self._translated(), self._patient() as (connection, _):
+            _persist(connection, "BEGIN IMMEDIATE")
             try:
                 version = self._version(connection)
                 if version == SCHEMA_VERSION:
@@ -183,8 +191,16 @@ class SqliteStorage(Storage):
         raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some away")
 
     def _check_place(self) -> None:
-        if not self._anywhere:
-            check_local(self._path)
+        """Refuse a place where a journal may not be seen by all, or where a restore was cut off."""
+        if self._anywhere:
+            return
+        check_local(self._path)
+        check_one_name(self._path)
+        if restoring_mark(self._path).exists():
+            raise LedgerError(
+                f"a restore of the ledger {self.location!r} was cut off",
+                hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
+            )
 
     def _create(self) -> None:
         """Create the ledger whole, beside its place and for its owner alone, and link it there."""
@@ -197,27 +213,53 @@ class SqliteStorage(Storage):
         except OSError as error:
             raise LedgerError(f"cannot create the ledger {self.location!r}: {error.strerror}") from None
 
-    def _connect(self) -> sqlite3.Connection:
-        return _connected(self._path)
-
     @contextmanager
-    def _patient(self) -> Iterator[sqlite3.Connection]:
-        """Connect, waiting in short slices for another writer, so that a signal is heard meanwhile."""
+    def _patient(self, begin: str = "") -> Iterator[tuple[sqlite3.Connection, bool]]:
+        """Connect, waiting in short slices for another writer, so that a signal is heard meanwhile.
+
+        Args:
+            begin: the statement that begins a transaction on a ledger of this version, or an empty text.
+
+        Yields:
+            The connection, and whether SQLite had to undo what a crash left half done.
+        """
         deadline = time.monotonic() + _PATIENCE
         while True:
-            connection = None
-            try:
-                connection = self._connect()
-                break
-            except sqlite3.OperationalError as error:
-                if connection is not None:
-                    connection.close()
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
+            before, left = file_identity(self._path), self._left_journal()
+            with ExitStack() as opened:
+                try:
+                    connection = opened.enter_context(closing(connect(self._path)))
+                    if begin:
+                        _persist(connection, begin)
+                        self._check_schema(connection)
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                        raise
+                    continue
+                if file_identity(self._path) == before:  # else a backup was restored meanwhile
+                    yield connection, left
+                    return
+
+    def _left_journal(self) -> bool:
+        """Return whether a crash left a journal that SQLite will play back.
+
+        Raises:
+            LedgerError: it belongs to another file than the one that is there.
+        """
         try:
-            yield connection
-        finally:
-            connection.close()
+            if not is_left_by_a_crash(self._path):
+                return False
+            if belongs(self._path):
+                return True
+        except FileNotFoundError:  # another process has dealt with it
+            return False
+        except OSError as error:
+            raise LedgerError(f"the journal of the ledger {self.location!r} cannot be read: {error.strerror}") from None
+        raise LedgerError(
+            f"beside the ledger {self.location!r} lies a journal that does not belong to it: "
+            "another file was put in the ledger's place",
+            hint="move that file away, then restore it properly: dpbayes budget restore FILE --reason TEXT",
+        )
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """Return the version of the schema, of what is a ledger."""
@@ -255,14 +297,15 @@ class SqliteStorage(Storage):
 
 def begin_ledger(path: Path) -> None:
     """Make an empty file a ledger without entries."""
-    with closing(_connected(path)) as connection:
+    with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in _TABLES:
             connection.execute(statement)
         connection.execute("COMMIT")
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> sqlite3.Connection:
+    """Return a connection with the settings that make a commit durable."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=_SLICE)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA journal_mode = DELETE")
@@ -272,9 +315,22 @@ def _connected(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _begin(connection: sqlite3.Connection) -> None:
-    """Begin a transaction that excludes all others."""
-    _persist(connection, "BEGIN IMMEDIATE")
+def _damage(connection: sqlite3.Connection) -> list[str]:
+    """Return what SQLite's own check of pages, order and indexes finds, one sentence each."""
+    rows = [str(row[0]) for row in _persist(connection, "PRAGMA integrity_check(20)")]
+    return [] if rows == ["ok"] else [f"the file is damaged: {' '.join(row.split())}" for row in rows]
+
+
+def _refuse_damage(connection: sqlite3.Connection) -> None:
+    """Refuse a file whose pages do not hold together.
+
+    Raises:
+        LedgerError: they do not.
+    """
+    if found := _damage(connection):
+        raise LedgerError(
+            f"after a crash, {found[0]}", hint="restore a backup: dpbayes budget restore BACKUP --reason TEXT"
+        )
 
 
 def _persist(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:

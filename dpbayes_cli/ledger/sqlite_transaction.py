@@ -1,11 +1,18 @@
-"""The rows of a ledger in SQLite: entries, and payloads compressed."""
+"""The rows of a ledger in SQLite: entries, the index of their terms, and payloads compressed."""
 
 from __future__ import annotations
 
 import sqlite3
 
 from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.records import terms_of
 from dpbayes_cli.ledger.storage import Transaction, packed, unpacked
+
+_BEFORE_ALL = -(1 << 63)
+_INDEX = (
+    "CREATE TABLE terms (term TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (term, sequence)) "
+    "STRICT, WITHOUT ROWID"
+)
 
 
 def entry_of(row: tuple[object, ...]) -> Entry:
@@ -19,26 +26,72 @@ def entry_of(row: tuple[object, ...]) -> Entry:
 class SqliteTransaction(Transaction):
     """What happens on one connection between its BEGIN and its end."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, is_suspect: bool = False) -> None:
         self._connection = connection
+        self._is_suspect = is_suspect
+        row = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'terms'").fetchone()
+        self._indexed = row is not None
 
-    def entries(self) -> list[Entry]:
+    def entries(self, after: int = 0) -> list[Entry]:
         """See ``Transaction.entries``."""
-        rows = self._connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
+        return self._entries("sequence > ? ORDER BY sequence", after or _BEFORE_ALL)
+
+    def entry(self, sequence: int) -> Entry | None:
+        """See ``Transaction.entry``."""
+        return next(iter(self._entries("sequence = ?", sequence)), None)
+
+    def _entries(self, condition: str, *values: object) -> list[Entry]:
+        query = f"SELECT sequence, body, hash FROM entries WHERE {condition}"  # noqa: S608 - conditions are ours
+        rows = self._connection.execute(query, values)
         return [entry_of(row) for row in rows]
+
+    @property
+    def is_suspect(self) -> bool:
+        """See ``Transaction.is_suspect``."""
+        return self._is_suspect
+
+    @property
+    def is_indexed(self) -> bool:
+        """See ``Transaction.is_indexed``."""
+        return self._indexed
+
+    def begin_index(self) -> bool:
+        """See ``Transaction.begin_index``."""
+        self._connection.execute(_INDEX)
+        self._indexed = True
+        for entry in self.entries():
+            self._index(entry)
+        return True
+
+    def indexed(self) -> list[tuple[str, int]]:
+        """See ``Transaction.indexed``."""
+        return list(self._connection.execute("SELECT term, sequence FROM terms ORDER BY term, sequence"))
+
+    def find(self, term: str, last: int | None = None) -> list[Entry]:
+        """See ``Transaction.find``."""
+        if not self._indexed:
+            return super().find(term, last)
+        found = "SELECT sequence FROM terms WHERE term = ? ORDER BY sequence DESC LIMIT ?"
+        return self._entries(f"sequence IN ({found}) ORDER BY sequence", term, -1 if last is None else last)
 
     def append(self, entry: Entry) -> None:
         """See ``Transaction.append``."""
         self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.sequence, entry.body, entry.hash))
+        if self._indexed:
+            self._index(entry)
 
-    def put_payload(self, release_id: str, payload: bytes) -> None:
+    def _index(self, entry: Entry) -> None:
+        rows = [(term, entry.sequence) for term in terms_of(entry.fields)]
+        self._connection.executemany("INSERT INTO terms VALUES (?, ?)", rows)
+
+    def put_payload(self, key: str, payload: bytes) -> None:
         """See ``Transaction.put_payload``."""
-        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (release_id, packed(payload)))
+        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (key, packed(payload)))
 
-    def payload(self, release_id: str) -> bytes | None:
+    def payload(self, key: str) -> bytes | None:
         """See ``Transaction.payload``."""
-        row = self._connection.execute("SELECT payload FROM payloads WHERE release_id = ?", (release_id,)).fetchone()
-        return None if row is None else unpacked(row[0], release_id)
+        row = self._connection.execute("SELECT payload FROM payloads WHERE release_id = ?", (key,)).fetchone()
+        return None if row is None else unpacked(row[0], key)
 
     def payload_ids(self) -> list[str]:
         """See ``Transaction.payload_ids``."""

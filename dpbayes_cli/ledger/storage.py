@@ -6,9 +6,14 @@ import zlib
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.records import terms_of
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.sqlite_replacement import Replacement
 
 LARGEST_PAYLOAD = 256 << 20
 """Bytes of a payload as it is stored."""
@@ -47,25 +52,57 @@ def unpacked(stored: object, release_id: str) -> bytes:
 class Transaction(ABC):
     """One serializable transaction: sees a fixed ledger, and appends to it or leaves it alone."""
 
+    @property
+    def is_suspect(self) -> bool:
+        """Whether the storage had to undo a transaction that a crash cut off, so that nothing is taken on trust."""
+        return False
+
     @abstractmethod
-    def entries(self) -> list[Entry]:
-        """Return all entries in the order of their sequence."""
+    def entries(self, after: int = 0) -> list[Entry]:
+        """Return the entries after a number in the order of their sequence."""
+
+    @abstractmethod
+    def entry(self, sequence: int) -> Entry | None:
+        """Return the entry of a number, or None."""
+
+    @property
+    @abstractmethod
+    def is_indexed(self) -> bool:
+        """Whether entries are found by their terms without a walk through all of them."""
+
+    @abstractmethod
+    def begin_index(self) -> bool:
+        """Index the entries that are there, and from now on every new one; return whether the storage allows it."""
+
+    @abstractmethod
+    def indexed(self) -> list[tuple[str, int]]:
+        """Return the whole index, in order: terms and the numbers of entries that have them."""
+
+    def find(self, term: str, last: int | None = None) -> list[Entry]:
+        """Return the entries that have a term, in the order of their sequence; see ``terms_of``.
+
+        Args:
+            term: what to look for.
+            last: only so many, the youngest.
+        """
+        found = [entry for entry in self.entries() if term in terms_of(entry.fields)]
+        return found if last is None else found[len(found) - min(last, len(found)) :]
 
     @abstractmethod
     def append(self, entry: Entry) -> None:
         """Append one entry."""
 
     @abstractmethod
-    def put_payload(self, release_id: str, payload: bytes) -> None:
-        """Store the sealed payload of a release, compressed."""
+    def put_payload(self, key: str, payload: bytes) -> None:
+        """Store a payload, compressed: a sealed draw, a document, the state of a checkpoint."""
 
     @abstractmethod
-    def payload(self, release_id: str) -> bytes | None:
-        """Return a sealed payload, or None."""
+    def payload(self, key: str) -> bytes | None:
+        """Return a payload, or None."""
 
     @abstractmethod
     def payload_ids(self) -> list[str]:
-        """Return the releases that have a stored payload."""
+        """Return the names of the stored payloads."""
 
 
 class Storage(ABC):
@@ -136,11 +173,22 @@ class Storage(ABC):
         """Return a sealed payload that can still be read, or None."""
         raise self._kept_by_a_server()
 
-    def migrate(self) -> tuple[int, Path] | None:
-        """Bring an older ledger to this version's schema, after a backup beside it.
+    def replacing(self, suffix: str) -> AbstractContextManager[Replacement]:
+        """Hold the ledger against all others while a file is made that takes its place.
+
+        Args:
+            suffix: what is added to the names of the files that were there, which are kept.
+
+        Raises:
+            LedgerError: it is kept by a server, or a file cannot be written.
+        """
+        raise self._kept_by_a_server()
+
+    def migrate(self) -> tuple[int, Path | None] | None:
+        """Bring an older ledger to this version's schema, after a backup beside a file.
 
         Returns:
-            The version that it had, and the backup; None where it is of this version already.
+            The version that it had, and the backup of a file; None if it is of this version already.
 
         Raises:
             LedgerError: it is newer, kept by a server, or cannot be migrated; nothing is changed.

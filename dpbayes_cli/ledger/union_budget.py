@@ -32,6 +32,7 @@ DEFAULT_ORDERS = (
 _DOWN = Context(prec=40, rounding=ROUND_FLOOR)
 _UP = Context(prec=40, rounding=ROUND_CEILING)
 _SHORT = Context(prec=15, rounding=ROUND_CEILING)
+_AMOUNTS = {"epsilon", "delta", "rho", "mu", "rdp"}
 _SAFE = Decimal("1e-30")
 """More than the rounding of a few 40-digit operations, at sizes below 1e6."""
 
@@ -162,3 +163,13 @@ def parse_budget(stored: Mapping[str, Any]) -> Budget:
     except (KeyError, TypeError, AttributeError, SpecError) as error:
         raise ValueError("malformed budget") from error
     raise ValueError("unknown kind of budget")
+
+
+def tighter(budget: Budget, other: Budget) -> Budget:
+    """Return the smaller total, component by component; the first where the two are of different kinds."""
+    if other.shape != budget.shape:
+        return budget
+    stored, others = budget.serialize(), other.serialize()
+    for name in _AMOUNTS & stored.keys():
+        stored[name] = min(stored[name], others[name], key=parse_decimal)
+    return parse_budget(stored)

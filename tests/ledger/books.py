@@ -40,6 +40,10 @@ class Books(ABC):
         """Execute SQL past dpbayes, as one who may do anything."""
 
     @abstractmethod
+    def cut_after(self, sequence: int) -> None:
+        """Remove the entries after one, and all trace of them but payloads."""
+
+    @abstractmethod
     def contents(self) -> object:
         """Everything that is stored, to compare."""
 
@@ -70,6 +74,9 @@ class SqliteBooks(Books):
                 connection.execute(statement)
         connection.close()
 
+    def cut_after(self, sequence: int) -> None:
+        self.tamper(f"DELETE FROM entries WHERE sequence > {sequence}")
+
     def contents(self) -> object:
         return self.path.read_bytes()
 
@@ -88,14 +95,23 @@ class PostgresBooks(Books):
         with self.server.connect(self.database) as connection:
             connection.execute("SET search_path = dpbayes")
             for change in ("DISABLE TRIGGER", "ENABLE ALWAYS TRIGGER"):
-                for table in ("entries", "meta", "payloads"):
+                for table in {*self._tables} & {"entries", "meta", "payloads", "terms"}:
                     connection.execute(f"ALTER TABLE {table} {change} append_only")
                 for statement in statements if change == "DISABLE TRIGGER" else ():
                     connection.execute(re.sub(r"x'([0-9a-f]*)'", r"decode('\1', 'hex')", statement))
 
+    def cut_after(self, sequence: int) -> None:
+        self.tamper(*(f"DELETE FROM {table} WHERE sequence > {sequence}" for table in ("entries", "terms")))
+
     def contents(self) -> object:
-        tables = ("entries", "meta", "payloads")
-        return [self.server.execute(f"SELECT * FROM dpbayes.{table} ORDER BY 1", self.database) for table in tables]
+        return [
+            self.server.execute(f"SELECT * FROM dpbayes.{table} ORDER BY 1", self.database) for table in self._tables
+        ]
+
+    @property
+    def _tables(self) -> list[str]:
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = 'dpbayes' ORDER BY 1"
+        return [row[0] for row in self.server.execute(query, self.database)]
 
 
 def charge(epsilon: str = "1", **changes: Any) -> Charge:

@@ -247,9 +247,9 @@ def test_tampering_is_found_and_stops_every_release(statement: str, used: Ledger
     books.tamper(statement)
     assert used.findings()[0]
     with pytest.raises(LedgerError, match="does not verify"):
-        used.reserve(charge("0.1"))
+        books.ledger.reserve(charge("0.1"))
     with pytest.raises(LedgerError, match="does not verify"):
-        used.state()
+        books.ledger.state()
 
 
 @pytest.mark.parametrize(

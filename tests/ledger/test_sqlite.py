@@ -12,7 +12,7 @@ import pytest
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.sqlite import SqliteStorage, connect
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.ledger.books import SqliteBooks, charge
 
@@ -65,7 +65,7 @@ def test_the_file_is_for_its_owner_alone(books: SqliteBooks) -> None:
 
 
 def test_the_settings_that_make_a_commit_durable(tmp_path: Path) -> None:
-    opened = SqliteStorage(tmp_path / "ledger.sqlite")._connect()
+    opened = connect(tmp_path / "ledger.sqlite")
     assert opened.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     assert opened.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
     opened.close()

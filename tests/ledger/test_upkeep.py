@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -21,12 +22,13 @@ import pytest
 
 from dpbayes_cli.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import sqlite as sqlite_module
-from dpbayes_cli.ledger import storage, upkeep
+from dpbayes_cli.ledger import storage
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import amendment, limitation
+from dpbayes_cli.ledger.rebuild import Chain, unfinished
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.upkeep import back_up, salvage, verified_prefix
+from dpbayes_cli.ledger.upkeep import back_up, salvage
 from tests.conftest import Cli
 from tests.ledger.kept_books import changed, charge, finish, kept, open_book, put_back
 
@@ -363,15 +365,10 @@ def test_a_payload_unpacks_within_fixed_memory(
     assert peak < 8 << 20
 
 
-def test_a_whole_ledger_is_salvaged_whole_and_its_anchor_agrees(
-    ledger: Ledger, ledger_path: Path, tmp_path: Path
-) -> None:
-    ledger.anchor(tmp_path / "anchor", "")
-    saved = salvage(ledger, tmp_path / "new")
-    assert (saved.kept, saved.charged, saved.lost) == (26, [], [])
-    put_back(tmp_path / "new", ledger_path)
-    ledger.reserve(charge("next"))
-    assert ledger.findings()[0] == []
+def test_an_undamaged_ledger_is_not_salvaged(ledger: Ledger, tmp_path: Path, dpbayes: Cli) -> None:
+    with pytest.raises(LedgerError, match="a salvaged copy would be a second budget"):
+        salvage(ledger, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 def test_what_is_salvaged_is_never_put_over_a_file(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
@@ -399,6 +396,11 @@ def test_pages_that_are_overwritten_cost_no_budget(
     new = open_book(tmp_path / "new")
     assert new.entries()[: saved.kept] == before[: saved.kept]
     assert (saved.kept == len(before)) or new.state(compare=False).held
+
+
+def verified_prefix(entries: list[Entry]) -> list[Entry]:
+    chain = Chain({})
+    return list(itertools.takewhile(chain.take, entries))
 
 
 def test_the_prefix_ends_before_the_first_entry_that_does_not_follow() -> None:
@@ -509,4 +511,4 @@ def test_a_killed_backup_leaves_nothing_that_the_next_does_not_remove(ledger: Le
     (tmp_path / f".backup.{os.getpid()}-0.partial").touch()
     back_up(ledger, tmp_path / "backup")
     assert [path.name for path in tmp_path.glob(".backup*")] == [f".backup.{os.getpid()}-0.partial"]
-    assert upkeep.unfinished(ledger.state()) == []
+    assert unfinished(ledger.state()) == []

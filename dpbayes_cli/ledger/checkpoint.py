@@ -1,0 +1,138 @@
+"""Checkpoints: the state of all accounts, kept beside the chain so that an opening replays only what follows it.
+
+A checkpoint's entry holds the digest of the state; the state itself is a payload. ``budget verify`` replays the whole
+chain and compares every checkpoint with what the entries before it say.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
+from dpbayes_cli.ledger.chain import Entry, Mark
+from dpbayes_cli.ledger.state import Account, Lookup, State
+from dpbayes_cli.ledger.union_budget import parse_budget
+from dpbayes_cli.numeric import decimal_text
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+_INTERVAL = 256
+"""Entries between checkpoints; a few milliseconds to replay."""
+_ACCOUNTS_AN_ENTRY = 8
+"""With very many accounts checkpoints are rarer, so that what they take to store stays below what the entries take."""
+
+
+def is_due(state: State) -> bool:
+    """Return whether so much has been written since the last checkpoint that another one pays."""
+    return state.mark.sequence - state.checkpoint >= max(_INTERVAL, len(state.accounts) // _ACCOUNTS_AN_ENTRY)
+
+
+def payload_key(sequence: int) -> str:
+    """Return the name under which the state of a checkpoint is kept."""
+    return f"checkpoint {sequence}"
+
+
+def state_payload(state: State) -> bytes:
+    """Return the stored form of a state: everything but the releases, in one spelling."""
+    document = {
+        "accounts": [_stored(account) for account in state.accounts.values()],
+        "anchor": state.anchor,
+        "adopted": sorted([mark.sequence, mark.hash] for mark in state.adopted),
+        "held": state.held,
+        "changes": state.changes,
+        "key": state.key,
+        "blind": state.blind,
+    }
+    return canonical_json(document)
+
+
+def state_digest(state: State) -> str:
+    """Return the digest that a checkpoint's entry states."""
+    return digest("payload", state_payload(state))
+
+
+def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
+    """Return the state after a checkpoint.
+
+    Args:
+        entry: the checkpoint's entry.
+        payload: what is kept for it.
+        lookup: where older entries are found.
+
+    Raises:
+        LedgerError: the payload is not that of the checkpoint.
+    """
+    try:
+        if digest("payload", payload) != entry.fields["state"]:
+            raise ValueError
+        stored = json.loads(payload)
+        accounts = [_account(each) for each in stored["accounts"]]
+        return State(
+            accounts={account.name: account for account in accounts},
+            last=entry,
+            base=entry.sequence,
+            checkpoint=entry.sequence,
+            anchor=stored["anchor"],
+            adopted={Mark(sequence, hash_) for sequence, hash_ in stored["adopted"]},
+            held=stored["held"],
+            changes=stored["changes"],
+            key=stored["key"],
+            blind=stored["blind"],
+            lookup=lookup,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise LedgerError(
+            f"the checkpoint of entry {entry.sequence} is damaged", hint="dpbayes budget verify lists all findings"
+        ) from None
+
+
+def _stored(account: Account) -> dict[str, Any]:
+    return {
+        "name": account.name,
+        "budget": account.budget.serialize(),
+        "neighbors": str(account.neighbors),
+        "opened": account.opened,
+        "by_default": account.by_default,
+        "unit": account.unit,
+        "charged": texts(account.charged),
+        "charged_by": {analyst: texts(lanes) for analyst, lanes in account.charged_by.items()},
+        "limits": {analyst: budget.serialize() for analyst, budget in account.limit_budgets.items()},
+        "notice": None if account.notice is None else decimal_text(account.notice),
+        "n_releases": account.n_releases,
+        "unfinished": account.unfinished,
+        "layouts": account.layouts,
+        "exhausted": account.exhausted,
+    }
+
+
+def _account(stored: dict[str, Any]) -> Account:
+    return Account(
+        name=stored["name"],
+        budget=_budget(json.dumps(stored["budget"])),
+        neighbors=Neighbors(stored["neighbors"]),
+        opened=stored["opened"],
+        by_default=stored["by_default"],
+        unit=stored["unit"],
+        charged=_lanes(stored["charged"]),
+        charged_by={analyst: _lanes(lanes) for analyst, lanes in stored["charged_by"].items()},
+        limit_budgets={analyst: _budget(json.dumps(budget)) for analyst, budget in stored["limits"].items()},
+        notice=None if stored["notice"] is None else Decimal(stored["notice"]),
+        n_releases=stored["n_releases"],
+        unfinished=stored["unfinished"],
+        layouts=stored["layouts"],
+        exhausted=stored["exhausted"],
+        whole=False,
+    )
+
+
+def _lanes(stored: dict[str, str]) -> Lanes:
+    return {lane: Decimal(text) for lane, text in stored.items()}
+
+
+@lru_cache(maxsize=1024)
+def _budget(stored: str) -> Budget:
+    return parse_budget(json.loads(stored))

@@ -1,0 +1,96 @@
+"""The optional key of a ledger: with it, a chain that was rewritten as a whole is noticed.
+
+Hashes alone tie entries to each other, and whoever can write the file can compute them anew. A signed entry carries an
+HMAC of itself and of the hash before it, which covers all entries up to there.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.appearing import sync
+
+_SECRET = re.compile(rb"[0-9a-f]{64}\n?")
+
+
+@dataclass(frozen=True, repr=False)
+class LedgerKey:
+    """A secret of 32 bytes."""
+
+    secret: bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """What names the key in the ledger, and does not tell it."""
+        return digest("ledger key", self.secret)[:16]
+
+    def sign(self, previous: str, fields: Mapping[str, Any]) -> str:
+        """Return the HMAC-SHA256 of an entry without its signature, and of the hash of the entry before it."""
+        body = canonical_json({name: value for name, value in fields.items() if name != "mac"})
+        message = b"dpbayes/ledger mac/1" + previous.encode("utf-8", "surrogatepass") + body
+        return hmac.new(self.secret, message, "sha256").hexdigest()
+
+    def signed(self, previous: str, fields: Mapping[str, Any]) -> bool:
+        """Return whether an entry carries this key's signature."""
+        stated = fields.get("mac")
+        return isinstance(stated, str) and hmac.compare_digest(stated.encode(), self.sign(previous, fields).encode())
+
+
+def read_key(path: Path) -> LedgerKey:
+    """Read a key.
+
+    Raises:
+        LedgerError: it cannot be read, is no key, or others can read it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it has no valid name"
+        raise LedgerError(
+            f"the ledger's key {str(path)!r} cannot be read: {reason}",
+            hint="DPBAYES_LEDGER_KEY names the file; dpbayes budget key FILE creates one",
+        ) from None
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        content = file.read(128) if stat.S_ISREG(status.st_mode) else b""
+    if not _SECRET.fullmatch(content):
+        raise LedgerError(
+            f"{str(path)!r} is not a key of a ledger: it must hold 64 hexadecimal digits",
+            hint="dpbayes budget key FILE creates one",
+        )
+    if status.st_mode & 0o077:
+        raise LedgerError(f"others can read the ledger's key {str(path)!r}", hint=f"chmod 600 {path}")
+    return LedgerKey(bytes.fromhex(content.decode("ascii")))
+
+
+def create_key(path: Path) -> LedgerKey:
+    """Write a new key for its owner alone, durable when this returns.
+
+    Raises:
+        FileExistsError: there is a file of that name.
+        LedgerError: it cannot be written.
+    """
+    key = LedgerKey(secrets.token_bytes(32))
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key.secret.hex().encode("ascii") + b"\n")
+            file.flush()
+            os.fsync(descriptor)
+        sync(path.parent)
+    except FileExistsError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it has no valid name"
+        raise LedgerError(f"cannot write the key {str(path)!r}: {reason}") from None
+    return key

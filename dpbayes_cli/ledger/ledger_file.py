@@ -1,0 +1,59 @@
+"""The ledger's file as a file: it has one name, and it stays the same file for as long as it is open."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.mounts import is_mount_point, read_table
+
+_CREATION = 2.0
+"""Seconds for which a new ledger may have two names, while it gets its own."""
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Return which file has a name; None if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def check_one_name(path: Path) -> None:
+    """Refuse a file that has another name too: SQLite leaves its journal beside the name that was used.
+
+    After a crash the users of one name undo what the other's had begun; who uses the other name sees no journal, and
+    what they charge meanwhile is rolled back.
+
+    Raises:
+        LedgerError: it has several names, or is mounted by itself.
+    """
+    if is_mount_point(path, read_table()):
+        raise LedgerError(
+            f"the ledger {str(path)!r} is mounted as a single file, beside which no journal is seen",
+            hint="mount the directory that it is in",
+        )
+    deadline = time.monotonic() + _CREATION
+    while (links := _links(path)) > 1:
+        if time.monotonic() > deadline:
+            raise LedgerError(
+                f"the ledger {str(path)!r} has {links} names (hard links): after a crash its users would lose charges",
+                hint=f"keep one name and remove the others: find DIRECTORY -samefile {path}",
+            )
+        time.sleep(0.05)
+
+
+def _links(path: Path) -> int:
+    try:
+        return path.stat().st_nlink
+    except OSError:
+        return 1
+
+
+def restoring_mark(path: Path) -> Path:
+    """Return the file that is there while a backup is put in a ledger's place."""
+    real = Path(os.path.realpath(path))
+    return real.with_name(f"{real.name}.restoring")

@@ -1,0 +1,112 @@
+"""Releases in the ledger, each told by its own entries; and the words by which entries are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.privacy.composition import parse_guarantee
+from dpbayes_cli.privacy.guarantee import Guarantee
+
+
+@dataclass(frozen=True)
+class ReleaseRecord:
+    """One release in the ledger.
+
+    Attributes:
+        release_id, label: its name, derived from account and label.
+        request: the canonical request.
+        request_digest, question_digest: what was asked for, and the part of it that has a price.
+        source: the identity of the data source, absolute paths or ``-``.
+        guarantee: what was charged.
+        owner: the process that reserved it.
+        sequence, hash: the entry that charged it.
+        time, user, version, purpose: who asked, and why.
+        analyst: under whose limit it was charged, or None.
+        sealed: the digest of the sealed payload, or None.
+        published: the digests of the published files, or None.
+        document: the digest of the published document, or None.
+    """
+
+    release_id: str
+    label: str
+    request: dict[str, Any]
+    request_digest: str
+    question_digest: str
+    source: str
+    guarantee: Guarantee
+    owner: dict[str, str]
+    sequence: int
+    hash: str
+    time: str
+    user: str
+    version: str
+    purpose: str
+    analyst: str | None = None
+    sealed: str | None = None
+    published: dict[str, str] | None = None
+    document: str | None = None
+
+    @property
+    def stage(self) -> str:
+        """``reserved``, ``sealed`` or ``published``."""
+        return "published" if self.published is not None else "sealed" if self.sealed is not None else "reserved"
+
+
+def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
+    """Return the release that its own entries tell of, in order; None if there are none."""
+    record = None
+    for entry in entries:
+        record = advanced(record, entry.fields, entry)
+    return record
+
+
+def advanced(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entry) -> ReleaseRecord:
+    """Return a release after its next entry.
+
+    Raises:
+        ValueError: the entry cannot follow.
+    """
+    kind = fields["kind"]
+    if kind == "reserved":
+        if known is not None:
+            raise ValueError("the release is charged twice")
+        keys = ("label", "request", "request_digest", "question_digest", "source", "owner", "time", "user", "version")
+        return ReleaseRecord(
+            release_id=fields["release_id"],
+            guarantee=parse_guarantee(fields["guarantee"]),
+            sequence=entry.sequence,
+            hash=entry.hash,
+            purpose=fields["purpose"],
+            analyst=fields.get("analyst"),
+            **{key: fields[key] for key in keys},
+        )
+    if known is None:
+        raise ValueError("the release was never charged")
+    if kind == "sealed" and known.stage == "reserved":
+        return replace(known, sealed=fields["payload"])
+    if kind == "published" and known.stage == "sealed":
+        return replace(known, published=dict(fields["files"]), document=fields["document"])
+    raise ValueError(f"a release that is {known.stage} cannot become {kind}")
+
+
+def terms_of(fields: Mapping[str, Any]) -> list[str]:
+    """Return the words by which an entry is found again without a walk through all entries."""
+    terms = []
+    if fields["kind"] == "checkpoint":
+        terms.append("checkpoint")
+    if fields["account"]:
+        terms.append(f"account:{fields['account']}")
+    if "release_id" in fields:
+        terms.append(f"release:{fields['release_id']}")
+    if fields["kind"] == "reserved":
+        terms.append(f"charged:{fields['account']}")
+        terms.append(asked_term(fields["account"], fields["question_digest"]))
+    return terms
+
+
+def asked_term(account: str, question_digest: str) -> str:
+    """Return the word of the charges of one account that have paid for one question."""
+    return f"asked:{question_digest} {account}"

@@ -1,0 +1,188 @@
+"""The protocol: what each kind of entry does to a state, and what it must not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dpbayes_cli.canonical import canonical_json
+from dpbayes_cli.errors import SpecError
+from dpbayes_cli.ledger.chain import Entry, Mark
+from dpbayes_cli.ledger.checkpoint import state_digest
+from dpbayes_cli.ledger.records import advanced
+from dpbayes_cli.ledger.state import Account, State
+from dpbayes_cli.ledger.union_budget import parse_budget
+from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+
+def replay(entries: Iterable[Entry], state: State | None = None) -> State:
+    """Return what a chain says, from the beginning or after a state, which changes."""
+    state = State() if state is None else state
+    for entry in entries:
+        follow(state, entry)
+    return state
+
+
+def follow(state: State, entry: Entry) -> None:
+    """Take in the next entry; one that does not follow the protocol is listed, not believed."""
+    refusal = refused(state, entry)
+    if refusal:
+        state.findings.append(f"entry {entry.sequence} breaks the protocol: {refusal}")
+        _end_with(state, entry)
+
+
+def refused(state: State, entry: Entry) -> str:
+    """Take in the next entry if it follows the protocol; else return why not, and leave the state as it was."""
+    try:
+        _apply(state, entry)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, SpecError) as error:
+        return _reason(error)
+    _end_with(state, entry)
+    return ""
+
+
+def _end_with(state: State, entry: Entry) -> None:
+    state.last = entry
+    state.hashes.append(entry.hash)
+
+
+def _reason(error: Exception) -> str:
+    return f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+
+
+def _apply(state: State, entry: Entry) -> None:
+    """Apply one entry; raises where it does not follow from the state."""
+    fields = entry.fields
+    if fields["sequence"] != entry.sequence:
+        raise ValueError("its sequence number is another")
+    kind, name = fields["kind"], fields["account"]
+    for key in ("kind", "account", "time", "user", "version"):
+        if not isinstance(fields[key], str):
+            raise ValueError(f"its {key} is not a text")
+    if not isinstance(fields.get("purpose", ""), str) or not isinstance(fields.get("reason", ""), str):
+        raise ValueError("its reason is not a text")
+    _check_signature(state, fields)
+    if not name:
+        _apply_to_ledger(state, kind, fields)
+    elif kind == "open":
+        _open(state, name, fields)
+    elif kind in {"amend", "limit", "notice"}:
+        _apply_to_account(state.accounts[name], kind, fields)
+    else:
+        _apply_to_release(state, state.accounts[name], fields, entry)
+
+
+def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
+    """Raise where an entry should be signed and is not; a key that is not at hand is checked by whoever has it."""
+    in_force = state.key or (fields.get("key") if fields["kind"] == "key" else "")
+    if not in_force:
+        return
+    if "mac" not in fields:
+        raise ValueError("it is not signed with the ledger's key")
+    key = state.keys.get(in_force)
+    if key is not None and not key.signed(state.mark.hash, fields):
+        raise ValueError("its signature is not that of the ledger's key: it was rewritten")
+
+
+def _open(state: State, name: str, fields: Mapping[str, Any]) -> None:
+    if name in state.accounts:
+        raise ValueError("the account is already open")
+    unit = fields.get("unit")
+    if not isinstance(unit, str | None):
+        raise ValueError("its unit is not a text")
+    budget, relation = parse_budget(fields["budget"]), Neighbors(fields["neighbors"])
+    state.accounts[name] = Account(name, budget, relation, fields["time"], fields["by_default"], unit)
+
+
+def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) -> None:
+    """Apply an entry about an account's total, an analyst's limit, or notices."""
+    if kind == "notice":
+        share = fields["share"]
+        account.notice = None if share is None else parse_decimal(share)
+        return
+    budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
+    if budget.shape != account.budget.shape:
+        raise ValueError("its kind is not that of the account's budget")
+    if kind == "amend":
+        if budget.excess(account.charged) and not lost:
+            raise ValueError("the budget falls below what is spent")
+        account.budget = budget
+        account.exhausted = account.exhausted if lost else ""
+        return
+    analyst = fields["analyst"]
+    if not isinstance(analyst, str) or not analyst:
+        raise ValueError("its analyst is not a text")
+    if budget.excess(account.charged_to(analyst)) and not lost:
+        raise ValueError("the limit falls below what is spent")
+    account.limit_budgets[analyst] = budget
+
+
+def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None:
+    """Apply an entry about the whole ledger."""
+    if kind == "anchor":
+        if not isinstance(fields["path"], str):
+            raise ValueError("its path is not a text")
+        state.anchor = fields["path"]
+    elif kind == "adopt":
+        state.adopted |= {Mark(seen["sequence"], seen["hash"]) for seen in fields["seen"]}
+        state.held, state.changes = "", []
+    elif kind == "restored":
+        state.adopted |= {Mark(seen["sequence"], seen["hash"]) for seen in fields["seen"]}
+        state.held = ""
+        if fields["lost"]:
+            state.blind = True
+            for account in state.accounts.values():
+                account.exhausted = "entries after the backup that was restored could not be read"
+    elif kind == "salvaged":
+        state.held, state.changes = fields["held"], list(fields.get("changes", []))
+    elif kind == "key":
+        if not isinstance(fields["key"], str) or not fields["key"]:
+            raise ValueError("its key is not a text")
+        state.key = fields["key"]
+    elif kind == "checkpoint":
+        if fields["state"] != state_digest(state):
+            raise ValueError("the state that it states is not that of the entries before it")
+        state.checkpoint = state.mark.sequence + 1
+    else:
+        raise ValueError(f"{kind!r} is a kind of entry that this version of dpbayes does not know")
+
+
+def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any], entry: Entry) -> None:
+    """Apply an entry about one release."""
+    release_id = fields["release_id"]
+    release = advanced(state.release(account, release_id), fields, entry)
+    if fields["kind"] == "reserved":
+        guarantee, analyst = release.guarantee, release.analyst
+        if not fields.get("lost", False):
+            _check_fits(account, analyst, guarantee)
+        account.charged = account.budget.added(account.charged, guarantee)
+        if analyst is not None:
+            account.charged_by[analyst] = account.budget.added(account.charged_to(analyst), guarantee)
+        account.n_releases += 1
+        account.unfinished.append(release_id)
+        account.layouts.setdefault(record_layout(release.request, account.unit), release_id)
+    if fields["kind"] == "published":
+        account.unfinished.remove(release_id)
+    account.recent[release_id] = release
+
+
+def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
+    """Return the part of a request that decides what a record is, and by which column whose it is, in one spelling."""
+    layout = request.get("source")
+    if not isinstance(layout, Mapping):
+        return "{}"
+    parsed = ("delimiter", "quote") if layout.get("quoted_newlines") or unit is not None else ()
+    names = ("quoted_newlines", *parsed, *(("header", "columns") if unit is not None else ()))
+    return canonical_json({name: layout[name] for name in names if name in layout}).decode("ascii")
+
+
+def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
+    """Raise where a charge is more than was left; one that was salvaged counts all the same, for it is spent."""
+    if account.exhausted or account.budget.shortfall(account.charged, guarantee):
+        raise ValueError("the charge does not fit the budget")
+    if (analyst is None) != (not account.limit_budgets):
+        raise ValueError("the charge names an analyst without a limit, or none where there are limits")
+    if analyst is not None and account.limit_budgets[analyst].shortfall(account.charged_to(analyst), guarantee):
+        raise ValueError("the charge does not fit the analyst's limit")

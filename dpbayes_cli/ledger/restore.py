@@ -1,0 +1,135 @@
+"""Restore a ledger from a backup: what was charged after it stays charged.
+
+Entries after the backup that can be read and follow from it are taken over as they are. What can be read and does not
+verify is charged again. What cannot be read may have been anything, so that every account counts as spent in full
+until a human states its total.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.chain import Entry, Mark
+from dpbayes_cli.ledger.guarded import marks_of, unsettled
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.rebuild import Chain
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.sqlite_replacement import Leftover
+from dpbayes_cli.ledger.state import State
+from dpbayes_cli.ledger.upkeep import write_chain
+
+
+@dataclass
+class Restoration:
+    """What a restore did.
+
+    Attributes:
+        state: the ledger that is there now.
+        backup: the end of the backup.
+        carried: entries after the backup that were taken over as they are.
+        charged: releases that are charged again.
+        lost: what could not be read or verified, one sentence each.
+        complete: whether everything after the backup was read; else every account counts as spent in full.
+        already_done: whether the ledger had been restored from this backup, for this reason, before.
+    """
+
+    state: State
+    backup: Mark
+    carried: int = 0
+    charged: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    complete: bool = True
+    already_done: bool = False
+
+
+def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
+    """Put a backup in the place of a ledger, and take over what was charged after it.
+
+    Args:
+        ledger: the ledger, which may be damaged, or gone.
+        backup: a copy that ``back_up`` made; it stays as it is.
+        reason: why, for the history.
+
+    Raises:
+        LedgerError: the backup does not verify, is of another ledger, or is the ledger itself; or a file cannot be
+            written. Nothing is changed.
+
+    Privacy: what is spent of an account never falls: it is what the backup and all readable entries after it say, or
+        the full total.
+    Source: architecture, the ledger.
+    """
+    source = SqliteStorage(backup, anywhere=True)
+    if backup.exists() and Path(ledger.location).exists() and backup.samefile(ledger.location):
+        raise LedgerError("the backup is the ledger itself", hint="name a copy that dpbayes budget backup made")
+    if source.has_journal:
+        raise LedgerError(f"beside the backup {str(backup)!r} lies a journal: it is no copy made by budget backup")
+    copy = Ledger(source, key=ledger.key)
+    findings, _ = copy.findings(compare=False)
+    if findings:
+        raise LedgerError(f"the backup {str(backup)!r} does not verify: {findings[0]}")
+    entries = copy.entries()
+    if not entries:
+        raise LedgerError(f"the backup {str(backup)!r} holds no entries")
+    head = Mark(entries[-1].sequence, entries[-1].hash)
+    if (done := _restored_before(ledger, head, reason)) is not None:
+        return Restoration(done, head, already_done=True)
+    chain = Chain(ledger.stamp(), State(keys=ledger.keys))
+    for entry in entries:
+        chain.take(entry)
+    with ledger.storage.replacing(f"replaced-{ledger.time.replace(':', '')}") as replacement:
+        left = replacement.left or Leftover()
+        carried, rest = _take_over(chain, left, ledger.location)
+        complete = left.is_walkable and not rest and (carried > 0 or _has(left, head))
+        with ledger.guarded.replacing(chain.state) as disputes:
+            unseen = unsettled(chain.state, disputes)
+            complete = complete and not any(dispute.mark for dispute in unseen)
+            if not complete:
+                chain.charge_unfinished()
+                chain.account_for(rest)
+            fields = {"kind": "restored", "account": "", "reason": reason, "carried": carried, "lost": not complete}
+            chain.add({**fields, "backup": {"sequence": head.sequence, "hash": head.hash}, **marks_of(unseen)})
+            source.copy_to(replacement.partial)
+            with SqliteStorage(replacement.partial, anywhere=True).writing() as transaction:
+                chain.lost += write_chain(transaction, chain, left.payload, start=len(entries))
+            replacement.place()
+    return Restoration(chain.state, head, carried, chain.charged, chain.lost, complete)
+
+
+def _take_over(chain: Chain, left: Leftover, location: str) -> tuple[int, list[Entry]]:
+    """Append what follows from the backup; return how many entries, and those that do not follow.
+
+    Raises:
+        LedgerError: the file that is there begins otherwise.
+    """
+    if left.entries and left.entries[0].sequence == 1 and left.entries[0].hash != chain.entries[0].hash:
+        raise LedgerError(
+            f"the backup is of another ledger than {location!r}",
+            hint="name a backup of this ledger; to use another ledger, name it with --ledger",
+        )
+    known = {(entry.sequence, entry.hash) for entry in chain.entries}
+    rest = [entry for entry in left.entries if (entry.sequence, entry.hash) not in known]
+    carried = next((number for number, entry in enumerate(rest) if not chain.take(entry)), len(rest))
+    return carried, rest[carried:]
+
+
+def _has(left: Leftover, mark: Mark) -> bool:
+    return any((entry.sequence, entry.hash) == (mark.sequence, mark.hash) for entry in left.entries)
+
+
+def _restored_before(ledger: Ledger, head: Mark, reason: str) -> State | None:
+    """Return the state of a ledger that was restored from a backup with this end, for this reason; else None."""
+    try:
+        if not ledger.storage.exists:
+            return None
+        state = ledger.state()
+        later = ledger.entries()[head.sequence :] if state.mark.sequence > head.sequence else []
+    except LedgerError:
+        return None
+    for entry in later:
+        fields = entry.fields
+        same = {"kind": "restored", "reason": reason, "backup": {"sequence": head.sequence, "hash": head.hash}}
+        if same.items() <= fields.items():
+            return state
+    return None
