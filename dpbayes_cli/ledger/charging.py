@@ -1,4 +1,4 @@
-"""Which release a charge means, which account pays, and whether it fits: pure functions of the ledger's state."""
+"""Which release a charge means, which account pays, and whether it fits; nothing is written here."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dpbayes_cli.errors import BudgetError
 from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
 from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.owner import is_running
+from dpbayes_cli.ledger.populations import check_population, is_same_source
 from dpbayes_cli.ledger.state import Account, ReleaseRecord, State
 from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -111,13 +112,14 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
         raise BudgetError(
             f"the account {account.name!r} is kept under {account.neighbors} neighbours; "
             f"this release is priced under {charge.neighbors}",
-            hint="one account has one relation: state the account's, or another --dataset",
+            hint="one account has one relation: state the account's; or for data of other people another --dataset",
         )
     if account.unit != charge.unit:
         raise BudgetError(
             f"the account {account.name!r} protects {unit_text(account.unit)}; "
             f"this release protects {unit_text(charge.unit)}, and the two do not add up",
-            hint="one account has one privacy unit: state the account's (--unit COLUMN), or another --dataset",
+            hint="one account has one privacy unit: state the account's (--unit COLUMN); or for data of other people "
+            "another --dataset",
         )
     layout = _records_of(charge.request, charge.unit)
     for release in account.releases.values():
@@ -125,7 +127,7 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
             raise BudgetError(
                 f"release {release.release_id} of the account {account.name!r} read its files by another layout, by "
                 "which a record, or whose it is, is something else; the two do not add up",
-                hint="one account has one layout: state the same, or another --dataset",
+                hint="one account has one layout: state the same; or for data of other people another --dataset",
             )
     return account, False
 
@@ -162,7 +164,15 @@ def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord |
             f"the release id {label!r} belongs to another request",
             hint="give this release another --release-id",
         )
-    if known.source != charge.source and charge.label is None and not charge.same_data:
+    if is_same_source(known.source, charge.source):
+        return label, known
+    if known.stage == "reserved":
+        raise BudgetError(
+            f"release {known.release_id} was begun on another source and is not finished; nothing was charged",
+            hint="give its original command to finish it; or pay for a new draw: "
+            + ("--fresh" if charge.label is None else "another --release-id"),
+        )
+    if charge.label is None and not charge.same_data:
         raise BudgetError(
             f"release {known.release_id} answered this request from another source; nothing was charged",
             hint="say what is meant: --same-data (show that release again), "
@@ -171,12 +181,13 @@ def find_release(account: Account, charge: Charge) -> tuple[str, ReleaseRecord |
     return label, known
 
 
-def check_fits(account: Account, charge: Charge) -> None:
+def check_fits(state: State, account: Account, charge: Charge) -> None:
     """Run the filter.
 
     Raises:
-        BudgetError: the charge does not fit, or would pay again for what is free.
+        BudgetError: the charge does not fit, would pay again for what is free, or from another account than the data's.
     """
+    check_population(state, account, charge.source)
     if charge.label is None and not charge.fresh:
         for known in account.releases.values():
             if known.question_digest == charge.question_digest and known.label.startswith("request "):
@@ -258,7 +269,9 @@ def _fresh_label(account: Account, base: str, charge: Charge) -> tuple[str, Rele
         known = account.releases.get(release_id_of(account.name, label))
         if known is None:
             return label, None
-        same = known.source == charge.source and known.guarantee == charge.guarantee  # else it could not be finished
+        same = (
+            is_same_source(known.source, charge.source) and known.guarantee == charge.guarantee
+        )  # else it could not be finished
         if known.stage != "published" and same and not is_running(known.owner):
             return label, known
         number += 1

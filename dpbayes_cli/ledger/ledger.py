@@ -23,6 +23,7 @@ from dpbayes_cli.ledger.charging import (
     release_id_of,
 )
 from dpbayes_cli.ledger.guarded import Dispute, Guarded, unsettled
+from dpbayes_cli.ledger.limits import change_said, opening
 from dpbayes_cli.ledger.owner import this_process, user_name
 from dpbayes_cli.ledger.payloads import document_key, payload_findings, sealed_payload, stored_document
 from dpbayes_cli.ledger.state import Account, ReleaseRecord, State, replay
@@ -106,18 +107,22 @@ class Ledger:
         """Return where the head of the ledger is marked."""
         return self._guarded.paths(state)
 
-    def anchor(self, path: Path | None, reason: str) -> State:
+    def anchor(self, path: Path | None, reason: str) -> tuple[State, bool]:
         """Mark the head in a file from now on, or in none; the entry that says so is the first to be marked.
+
+        Returns:
+            The state, and whether anything was written: not if the anchor was there already.
 
         Raises:
             LedgerError: the file cannot be written, or has seen another ledger.
         """
         name = str(path.absolute()) if path else ""
         with self._guarded.writing(new=Path(name) if name else None) as (transaction, state):
-            if state.anchor != name:
+            new = state.anchor != name
+            if new:
                 fields = {"kind": "anchor", "account": "", "path": name, "reason": reason}
                 self._append(transaction, state, fields)
-        return state
+        return state, new
 
     def adopt(self, reason: str, move: Path | None = None) -> tuple[State, list[Dispute]]:
         """Record that a human has looked at a ledger that its anchors speak against, and goes on with it.
@@ -147,35 +152,55 @@ class Ledger:
                 self._append(transaction, state, fields)
         return state, disputes
 
-    def open_account(self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None) -> Account:
+    def open_account(
+        self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None, separate: str | None = None
+    ) -> tuple[Account, bool]:
         """Open an account with a stated total.
 
+        Args:
+            name, budget, neighbors, unit: see ``Account``.
+            separate: why its population is one of its own, which other accounts have not paid for; None: not said.
+
+        Returns:
+            The account, and whether it was opened now: not if it is open already, and the same.
+
         Raises:
-            BudgetError: it is already open.
+            BudgetError: it is already open, and another.
         """
+        asked = Account(name, budget, neighbors, "", False, unit, separate_population=separate is not None)
         with self._guarded.writing() as (transaction, state):
-            if name in state.accounts:
+            known = state.accounts.get(name)
+            if known is None:
+                self._append(transaction, state, opening(asked, separate))
+            elif known.terms != asked.terms:
+                change = "--epsilon TOTAL" if known.separate_population or separate is None else "--separate-population"
                 raise BudgetError(
                     f"the account {name!r} is already open",
-                    hint=f"to change its total: dpbayes budget amend {name} --epsilon TOTAL --reason TEXT",
+                    hint=f"to change it: dpbayes budget amend {name} {change} --reason TEXT",
                 )
-            self._open(transaction, state, Account(name, budget, neighbors, "", False, unit))
-            return state.accounts[name]
+            return state.accounts[name], known is None
 
-    def change(self, name: str, entry: Callable[[Account], dict[str, Any]]) -> Account:
+    def change(self, name: str, entry: Callable[[Account], dict[str, Any]]) -> tuple[Account, bool]:
         """Append an entry about an account that is open; see ``amendment``, ``limitation`` and ``notification``.
 
         Args:
             name: the account.
             entry: returns the entry from the account as it is, or refuses.
 
+        Returns:
+            The account, and whether the entry was appended: not if the last one about the same thing says the same.
+
         Raises:
             BudgetError: there is no such account, or the entry is refused.
         """
         with self._guarded.writing() as (transaction, state):
             account = _account(state, name)
-            self._append(transaction, state, entry(account))
-            return account
+            fields = entry(account)
+            what, said = change_said(fields)
+            new = account.changes.get(what) != said
+            if new:
+                self._append(transaction, state, fields)
+            return account, new
 
     def preview(self, charge: Charge) -> Preview:
         """Say without changing anything what ``reserve`` would do.
@@ -189,7 +214,7 @@ class Ledger:
         release_id = release_id_of(account.name, label)
         if known is not None:
             return Preview(release_id, known, account.remaining, False)
-        check_fits(account, charge)
+        check_fits(state, account, charge)
         return Preview(
             release_id, None, account.budget.remaining(account.budget.added(account.charged, charge.guarantee)), opened
         )
@@ -219,9 +244,9 @@ class Ledger:
                 delta = account.budget.total.get("delta", Decimal(0))
                 sealed, document = sealed_payload(transaction, known), stored_document(transaction, known)
                 return Reservation(known, sealed, document, delta, False)
-            check_fits(account, charge)
+            check_fits(state, account, charge)
             if opened:
-                self._open(transaction, state, account)
+                self._append(transaction, state, opening(account))
             release_id = release_id_of(account.name, label)
             fields = {
                 "kind": "reserved",
@@ -289,18 +314,6 @@ class Ledger:
             self._append(transaction, state, fields)
             transaction.put_payload(document_key(release.release_id), document)
             return state.accounts[account].releases[release.release_id], state
-
-    def _open(self, transaction: Transaction, state: State, account: Account) -> None:
-        fields = {
-            "kind": "open",
-            "account": account.name,
-            "budget": account.budget.serialize(),
-            "neighbors": str(account.neighbors),
-            "by_default": account.by_default,
-        }
-        if account.unit is not None:
-            fields["unit"] = account.unit
-        self._append(transaction, state, fields)
 
     def _append(self, transaction: Transaction, state: State, fields: Mapping[str, Any]) -> None:
         """Append an entry, and let the state follow it.

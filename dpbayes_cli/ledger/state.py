@@ -10,7 +10,8 @@ from typing import Any
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.ledger.budgets import Budget, Lanes
 from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark
-from dpbayes_cli.ledger.limits import Limit
+from dpbayes_cli.ledger.limits import Limit, change_said
+from dpbayes_cli.ledger.populations import data_names
 from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.composition import parse_guarantee
@@ -26,7 +27,7 @@ class ReleaseRecord:
         release_id, label: its name, derived from account and label.
         request: the canonical request.
         request_digest, question_digest: what was asked for, and the part of it that has a price.
-        source: the identity of the data source, absolute paths or ``-``.
+        source: the identity of the data source: absolute paths, an address, or ``-``.
         guarantee: what was charged.
         owner: the process that reserved it.
         sequence, hash: the entry that charged it.
@@ -69,7 +70,9 @@ class Account:
     ``unit`` is the column that says whose a record is; None: each record is a unit of its own.
     ``charged`` is the exact sum of the prices of all releases in the budget's lanes; a reservation counts from the
     moment it is made, and for good. ``limits`` are those of analysts, by their names; ``notice`` is the share of the
-    budget from which on every charge says how much is spent.
+    budget from which on every charge says how much is spent. ``sources`` names the data that were charged for;
+    ``separate_population`` is a human's word that they hold other people than those of the other accounts.
+    ``changes`` holds, for each thing that may be changed, what was said of it last.
     """
 
     name: str
@@ -82,9 +85,17 @@ class Account:
     charged: Lanes = field(default_factory=dict)
     limits: dict[str, Limit] = field(default_factory=dict)
     notice: Decimal | None = None
+    separate_population: bool = False
+    sources: set[str] = field(default_factory=set)
+    changes: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.charged = self.charged or self.budget.nothing
+
+    @property
+    def terms(self) -> object:
+        """What it promises, and to whom."""
+        return self.budget.serialize(), self.neighbors, self.unit, self.separate_population
 
     @property
     def remaining(self) -> dict[str, Decimal]:
@@ -183,7 +194,9 @@ def _apply(state: State, entry: Entry) -> None:
         if not isinstance(unit, str | None):
             raise ValueError("its unit is not a text")
         budget, relation = parse_budget(fields["budget"]), Neighbors(fields["neighbors"])
-        state.accounts[name] = Account(name, budget, relation, fields["time"], fields["by_default"], unit)
+        account = Account(name, budget, relation, fields["time"], fields["by_default"], unit)
+        account.separate_population = _is_separate(fields)
+        state.accounts[name] = account
         return
     if not name:
         _apply_to_ledger(state, kind, fields)
@@ -196,6 +209,8 @@ def _apply(state: State, entry: Entry) -> None:
         if budget.excess(account.charged):
             raise ValueError("the budget falls below what is spent")
         account.budget = budget
+        account.separate_population |= _is_separate(fields)
+        account.changes.update([change_said(fields)])
         return
     if kind in {"limit", "notice"}:
         _apply_to_limits(account, kind, fields)
@@ -203,8 +218,17 @@ def _apply(state: State, entry: Entry) -> None:
     _apply_to_release(account, kind, fields, entry)
 
 
+def _is_separate(fields: dict[str, Any]) -> bool:
+    """Return whether an entry says that an account's population is one of its own."""
+    said = fields.get("separate_population", False)
+    if not isinstance(said, bool):
+        raise ValueError("its separate population is no truth value")
+    return said
+
+
 def _apply_to_limits(account: Account, kind: str, fields: dict[str, Any]) -> None:
     """Apply an entry about an analyst's limit, or about notices."""
+    account.changes.update([change_said(fields)])
     if kind == "notice":
         share = fields["share"]
         account.notice = None if share is None else parse_decimal(share)
@@ -261,6 +285,7 @@ def _apply_to_release(account: Account, kind: str, fields: dict[str, Any], entry
             **{key: fields[key] for key in keys},
         )
         account.charged = account.budget.added(account.charged, guarantee)
+        account.sources |= data_names(fields["source"])
         return
     if known is None:
         raise ValueError("the release was never charged")

@@ -20,6 +20,7 @@ from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import GENESIS, Entry, link, next_entry
 from dpbayes_cli.ledger.charging import release_id_of
+from dpbayes_cli.ledger.kept_copies import salvaged_already
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.sqlite import SqliteStorage, begin_ledger
@@ -35,12 +36,14 @@ class Salvage:
         kept: entries that verify, from the first on.
         charged: releases that are charged once more, because what became of them is lost.
         lost: what is not in the new ledger, one sentence each.
+        already_done: whether all this was written before, and nothing now.
     """
 
     state: State
     kept: int
     charged: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    already_done: bool = False
 
 
 def back_up(ledger: Ledger, target: Path) -> State:
@@ -98,19 +101,30 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
         lacks = f" and lacks what followed entry {len(prefix)}: {len(found.lost)} findings" if found.lost else ""
         held = f"this ledger was salvaged from one that does not verify{lacks}"
     chain.add({"kind": "salvaged", "account": "", "source": ledger.location, "kept": len(prefix), "held": held})
-    found.state = chain.state
+    found.state, before = chain.state, list(found.lost)
+    payloads = _saved_payloads(ledger, found)
+    if state := salvaged_already(ledger, target, chain.entries, len(prefix), payloads):
+        found.state, found.already_done = state, True
+        return found
+    found.lost = before
     with _new_file(target) as partial:
         begin_ledger(partial)
         with SqliteStorage(partial, anywhere=True).writing() as transaction:
             for entry in chain.entries:
                 transaction.append(entry)
-            for key, expected in kept_payloads(chain.state).items():
-                payload = ledger.storage.salvage_payload(key)
-                if payload is None or digest("payload", payload) != expected:
-                    found.lost.append(f"the payload of release {key} cannot be read: it cannot be shown again")
-                else:
-                    transaction.put_payload(key, payload)
+            for key, payload in _saved_payloads(ledger, found):
+                transaction.put_payload(key, payload)
     return found
+
+
+def _saved_payloads(ledger: Ledger, found: Salvage) -> Iterator[tuple[str, bytes]]:
+    """Yield the payloads that can still be read, by their keys; list the others as lost."""
+    for key, expected in kept_payloads(found.state).items():
+        payload = ledger.storage.salvage_payload(key)
+        if payload is None or digest("payload", payload) != expected:
+            found.lost.append(f"the payload of release {key} cannot be read: it cannot be shown again")
+        else:
+            yield key, payload
 
 
 def _is_whole(ledger: Ledger) -> bool:

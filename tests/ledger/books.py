@@ -24,7 +24,7 @@ from tests.postgres_server import Server
 
 def amend(ledger: Ledger, name: str, changes: dict[str, Decimal], reason: str) -> Account:
     """Change the totals of an account."""
-    return ledger.change(name, lambda account: amendment(account, changes, reason))
+    return ledger.change(name, lambda account: amendment(account, changes, reason))[0]
 
 
 class Books(ABC):
