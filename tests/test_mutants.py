@@ -962,6 +962,60 @@ MUTANTS = {
         "if False:",
         "tests/ledger/test_mounts.py::test_a_ledger_on_a_network_is_refused_with_a_way_out",
     ),
+    "a second budget for the same people": (
+        "ledger/charging.py",
+        "    check_population(state, account, charge.source)",
+        "    pass",
+        "tests/ledger/test_populations.py::test_a_file_gets_no_second_budget_by_another_account_or_another_name",
+    ),
+    "a hard link is another file": (
+        "ledger/populations.py",
+        "if name in recorded or _identity(name) in files",
+        "if name in recorded",
+        "tests/ledger/test_populations.py::test_a_file_gets_no_second_budget_by_another_account_or_another_name",
+    ),
+    "an account takes whatever data it is given": (
+        "ledger/populations.py",
+        "    new = data_names(source) - account.sources",
+        "    new = set() if account.sources else data_names(source)",
+        "tests/ledger/test_populations.py::test_accounts_of_an_older_ledger_that_overlap_go_on",
+    ),
+    "a reservation that is finished from other data": (
+        "ledger/charging.py",
+        '    if known.stage == "reserved":\n        raise',
+        "    if False:\n        raise",
+        "tests/ledger/test_populations.py::test_a_reservation_is_finished_from_its_own_source_alone",
+    ),
+    "an amendment that is said twice": (
+        "ledger/ledger.py",
+        "new = account.changes.get(what) != said",
+        "new = True",
+        "tests/ledger/test_again.py::test_what_is_said_of_an_account_is_said_once",
+    ),
+    "an account that is open is the one that was asked for": (
+        "ledger/ledger.py",
+        "elif known.terms != asked.terms:",
+        "elif False:",
+        "tests/ledger/test_again.py::test_what_differs_is_no_repetition",
+    ),
+    "an old backup is taken for a new one": (
+        "ledger/kept_copies.py",
+        "if copied.mark != state.mark:",
+        "if False:",
+        "tests/ledger/test_again.py::test_a_backup_that_holds_all_of_the_ledger_is_one",
+    ),
+    "a ledger is its own backup": (
+        "ledger/kept_copies.py",
+        " or target.samefile(ledger.location)",
+        "",
+        "tests/ledger/test_again.py::test_what_is_no_backup_is_not_taken_for_one",
+    ),
+    "a salvaged file that lacks entries is whole": (
+        "ledger/kept_copies.py",
+        " or _said(written) != _said(entries)",
+        "",
+        "tests/ledger/test_again.py::test_a_salvage_is_repeated_where_it_would_write_the_same",
+    ),
 }
 
 

@@ -177,7 +177,8 @@ def test_the_exact_statistic_is_what_is_noised(dpbayes: Cli, coin: Path) -> None
         (["--eps", "1000", "--on-invalid", "impute:1"], [65]),
         (["--eps", "1000", "--success", "0", "--failure", "1"], [135, 60]),
     ):
-        dpbayes("budget", "open", f"c{len(values)}{values[0]}", "--eps", "1000")
+        opening = ["--eps", "1000", "--separate-population", "--reason", "a test"]
+        dpbayes("budget", "open", f"c{len(values)}{values[0]}", *opening)
         name = ["--dataset", f"c{len(values)}{values[0]}"]
         printed = dpbayes("release", coin, "--model", "beta-bernoulli", *arguments, *name, "--json").json
         assert [item["value"] for item in printed["statistics"]] == values

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands.output import emit, emit_json, printable
+from dpbayes_cli.commands.output import emit, emit_json, printable, say_already_done
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.records import ReleaseRecord
@@ -29,12 +29,14 @@ def checked_reason(reason: str, *, needed: bool) -> str:
     return reason
 
 
-def print_account(account: Account, *, as_json: bool) -> None:
-    """Print an account after a change."""
+def print_account(account: Account, *, changed: bool, as_json: bool) -> None:
+    """Print an account after a change, or after one that had been made before."""
     from dpbayes_cli.ledger.charging import unit_text
 
+    if not changed:
+        say_already_done()
     if as_json:
-        emit_json(with_releases(account))
+        emit_json({**with_releases(account), "already_done": not changed})
         return
     found = described(account)
     emit(
@@ -54,6 +56,7 @@ def described(account: Account) -> dict[str, Any]:
         "account": account.name,
         "neighbors": str(account.neighbors),
         "unit": account.unit,
+        "separate_population": account.separate_population,
         "opened": account.opened,
         "by_default": account.by_default,
         "kind": account.budget.kind,

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands import budget_limits, budget_upkeep
-from dpbayes_cli.commands.accounts import components, described, head_of, print_account, with_releases
+from dpbayes_cli.commands.accounts import (
+    checked_reason,
+    components,
+    described,
+    head_of,
+    print_account,
+    with_releases,
+)
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
 from dpbayes_cli.commands.totals import DecimalType, stated_budget, total_options
@@ -44,10 +51,23 @@ for _command in (*budget_limits.COMMANDS, *budget_upkeep.COMMANDS):
 @click.option("--gaussian", is_flag=True, help="With --delta: Gaussian DP alone, its largest total that keeps both.")
 @click.option("--neighbors", default="replace-one", metavar="RELATION", help="replace-one [default] or add-remove.")
 @click.option("--unit", metavar="COLUMN", help="The column that says whose a record is [each is a unit of its own].")
+@click.option(
+    "--separate-population",
+    is_flag=True,
+    help="Say that no other account of this ledger has paid for the people in its data; with --reason.",
+)
+@click.option("--reason", metavar="TEXT", help="Why its population is separate; kept in the history.")
 @ledger_option
 @output_options
 def open_(
-    account: str, neighbors: str, unit: str | None, ledger_place: str | None, as_json: bool, **total: Any
+    account: str,
+    neighbors: str,
+    unit: str | None,
+    separate_population: bool,
+    reason: str | None,
+    ledger_place: str | None,
+    as_json: bool,
+    **total: Any,
 ) -> None:
     """Open ACCOUNT with a stated total, in one notion of privacy.
 
@@ -57,6 +77,9 @@ def open_(
     dpbayes budget open clinic --rho 0.5                    zCDP
     dpbayes budget open clinic --mu 0.6                     Gaussian DP
     dpbayes budget open clinic --rdp 0.5 --order 8          RDP at one order
+
+    Data that one account has paid for are not charged to another, unless that is opened with --separate-population.
+    Where ACCOUNT is open already and is the same, nothing is left to do.
     """
     from dpbayes_cli.errors import SpecError
     from dpbayes_cli.privacy.neighbors import Neighbors
@@ -71,8 +94,12 @@ def open_(
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
+    if separate_population != (reason is not None):
+        raise click.UsageError("--separate-population and --reason go together")
+    separate = None if reason is None else checked_reason(reason, needed=True)
     budget = stated_budget(**total)
-    print_account(open_ledger(ledger_place).open_account(account, budget, relation, unit), as_json=as_json)
+    known, new = open_ledger(ledger_place).open_account(account, budget, relation, unit, separate)
+    print_account(known, changed=new, as_json=as_json)
 
 
 @command.command("show")

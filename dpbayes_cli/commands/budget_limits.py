@@ -15,16 +15,30 @@ from dpbayes_cli.commands.totals import DecimalType, total_options
 @click.command("amend")
 @click.argument("account")
 @total_options
+@click.option(
+    "--separate-population",
+    is_flag=True,
+    help="Say that no other account of this ledger has paid for the people in its data.",
+)
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the history.")
 @ledger_option
 @output_options
-def amend(account: str, reason: str, ledger_place: str | None, as_json: bool, **totals: Decimal | None) -> None:
-    """Change the total of ACCOUNT, never below what is spent."""
+def amend(
+    account: str,
+    separate_population: bool,
+    reason: str,
+    ledger_place: str | None,
+    as_json: bool,
+    **totals: Decimal | None,
+) -> None:
+    """Change the total of ACCOUNT, never below what is spent; or say that its population is one of its own."""
     from dpbayes_cli.ledger.limits import amendment
 
-    changes, why = _stated(totals), checked_reason(reason, needed=True)
-    changed = open_ledger(ledger_place).change(account, lambda known: amendment(known, changes, why))
-    print_account(changed, as_json=as_json)
+    changes, why = _stated(totals, needed=not separate_population), checked_reason(reason, needed=True)
+    known, changed = open_ledger(ledger_place).change(
+        account, lambda each: amendment(each, changes, why, separate_population=separate_population)
+    )
+    print_account(known, changed=changed, as_json=as_json)
 
 
 @click.command("limit")
@@ -51,8 +65,8 @@ def limit(
     except ValueError as error:
         raise SpecError(str(error)) from None
     changes, why = _stated(totals), checked_reason(reason, needed=False)
-    changed = open_ledger(ledger_place).change(account, lambda known: limitation(known, analyst, changes, why))
-    print_account(changed, as_json=as_json)
+    known, changed = open_ledger(ledger_place).change(account, lambda each: limitation(each, analyst, changes, why))
+    print_account(known, changed=changed, as_json=as_json)
 
 
 @click.command("notify")
@@ -73,20 +87,20 @@ def notify(
     if share is not None and not 0 < share <= 1:
         raise click.UsageError("--at takes a share above 0, at most 1")
     why = checked_reason(reason, needed=False)
-    changed = open_ledger(ledger_place).change(account, lambda known: notification(known, share, why))
-    print_account(changed, as_json=as_json)
+    known, changed = open_ledger(ledger_place).change(account, lambda each: notification(each, share, why))
+    print_account(known, changed=changed, as_json=as_json)
 
 
 COMMANDS = (amend, limit, notify)
 
 
-def _stated(totals: dict[str, Decimal | None]) -> dict[str, Decimal]:
+def _stated(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[str, Decimal]:
     """Return the totals that are stated.
 
     Raises:
-        click.UsageError: none is.
+        click.UsageError: none is, although one is needed.
     """
     changes = {name: total for name, total in totals.items() if total is not None}
-    if not changes:
+    if needed and not changes:
         raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")
     return changes

@@ -12,12 +12,13 @@ import click
 
 from dpbayes_cli.commands.accounts import checked_reason, head_of
 from dpbayes_cli.commands.options import ledger_option, open_ledger
-from dpbayes_cli.commands.output import emit, emit_json, output_options, say
+from dpbayes_cli.commands.output import emit, emit_json, output_options, say, say_already_done
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.chain import Mark
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import State
+    from dpbayes_cli.ledger.upkeep import Salvage
 
 
 @click.command("anchor")
@@ -47,11 +48,14 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None,
     ledger = open_ledger(ledger_place)
     if file is not None and _same_device(ledger, file):
         say("the anchor is on the ledger's own file system: what puts back an old state of that puts back both")
-    state = ledger.anchor(file, reason)
+    state, new = ledger.anchor(file, reason)
     if as_json:
-        emit_json({"ledger": ledger.location, "anchor": state.anchor or None, "head": head_of(state)})
+        place = state.anchor or None
+        emit_json({"ledger": ledger.location, "anchor": place, "head": head_of(state), "already_done": not new})
     else:
         emit(f"anchor {state.anchor or 'none'}, entry {state.mark.sequence}, head {state.mark.hash}")
+    if not new:
+        say_already_done()
 
 
 @click.command("adopt")
@@ -79,9 +83,12 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
             {"anchor": each.path, "sequence": each.mark and each.mark.sequence, "hash": each.mark and each.mark.hash}
             for each in disputes
         ]
-        changes = [change for each in disputes for change in each.changes]
-        found = {"adopted": bool(disputes), "seen": seen, "changes": changes, "head": head_of(state)}
-        emit_json({"ledger": ledger.location, **found})
+        done = {
+            "adopted": bool(disputes),
+            "already_done": not disputes,
+            "changes": [change for each in disputes for change in each.changes],
+        }
+        emit_json({"ledger": ledger.location, **done, "seen": seen, "head": head_of(state)})
     elif disputes:
         emit(f"adopted, entry {state.mark.sequence}, head {state.mark.hash}")
     else:
@@ -109,16 +116,22 @@ def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
     """Copy the ledger to FILE, while others work with it; verified, for its owner alone, never over a file.
 
     A copy of the file by other means may catch it in the middle of a change. A ledger that does not verify, or that
-    its anchor speaks against, is not backed up (exit 6).
+    its anchor speaks against, is not backed up (exit 6). Where FILE is a backup that holds all of the ledger, nothing
+    is left to do.
     """
+    from dpbayes_cli.ledger.kept_copies import backed_up_already
     from dpbayes_cli.ledger.upkeep import back_up
 
     ledger = open_ledger(ledger_place)
-    state = back_up(ledger, file)
+    known = backed_up_already(ledger, file)
+    state = known or back_up(ledger, file)
     if as_json:
-        emit_json({"ledger": ledger.location, "backup": str(file), "head": head_of(state)})
+        done = {"backup": str(file), "already_done": known is not None}
+        emit_json({"ledger": ledger.location, **done, "head": head_of(state)})
     else:
         emit(f"backup {file}, entry {state.mark.sequence}, head {state.mark.hash}")
+    if known:
+        say_already_done()
 
 
 @click.command("restore")
@@ -227,28 +240,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
 
     ledger = open_ledger(ledger_place)
     if target is not None:
-        saved = salvage(ledger, target)
-        if as_json:
-            emit_json(
-                {
-                    "ledger": ledger.location,
-                    "salvaged": str(target),
-                    "entries": saved.kept,
-                    "charged_again": saved.charged,
-                    "lowered": saved.tightened,
-                    "lost": saved.lost,
-                    "head": head_of(saved.state),
-                }
-            )
-        else:
-            emit(f"salvaged {saved.kept} entries into {target}, head {saved.state.mark.hash}")
-            for name in saved.charged:
-                emit(f"charged again: release {name}")
-            for sentence in saved.tightened:
-                emit(f"lowered: {sentence}")
-            for sentence in saved.lost:
-                emit(f"lost: {sentence}")
-        say(f"look at it, then put it in the ledger's place; the damaged ledger {ledger.location} is as it was")
+        _print_salvage(ledger, target, salvage(ledger, target), as_json=as_json)
         return
     rolled_back = ledger.storage.settle()
     findings, state = ledger.findings()
@@ -284,6 +276,37 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
         )
     if open_releases:
         say("unfinished releases stay charged; the command that began each finishes it")
+
+
+def _print_salvage(ledger: Ledger, target: Path, saved: Salvage, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(
+            {
+                "ledger": ledger.location,
+                "salvaged": str(target),
+                "entries": saved.kept,
+                "charged_again": saved.charged,
+                "lowered": saved.tightened,
+                "lost": saved.lost,
+                "head": head_of(saved.state),
+                "already_done": saved.already_done,
+            }
+        )
+    else:
+        emit(f"salvaged {saved.kept} entries into {target}, head {saved.state.mark.hash}")
+        for heading, sentences in (
+            ("charged again: release", saved.charged),
+            ("lowered:", saved.tightened),
+            ("lost:", saved.lost),
+        ):
+            for sentence in sentences:
+                emit(f"{heading} {sentence}")
+    if saved.already_done:
+        say_already_done()
+    say(
+        f"the damaged ledger {ledger.location} is as it was; look at the new one, then put it in its place: "
+        f"dpbayes budget restore {target} --reason TEXT"
+    )
 
 
 @click.command("migrate")

@@ -62,6 +62,11 @@ def say(message: str) -> None:
         talk(message)
 
 
+def say_already_done() -> None:
+    """Tell the user that the command had been carried out before, by a run that was killed or by another one."""
+    say("already done: nothing was written")
+
+
 def detail(message: str) -> None:
     """Tell the user something on stderr that only ``-v`` asks for."""
     if verbosity() >= 1:

@@ -61,6 +61,8 @@ def command(
 
     Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows the
     same release again without a charge and without opening the data.
+
+    One account (--dataset) is one population: data that another account has paid for are refused (exit 5).
     """
     from dpbayes_cli.question import Wish, prepare
     from dpbayes_cli.release import release

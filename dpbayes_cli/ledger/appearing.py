@@ -34,6 +34,16 @@ def appearing(target: Path) -> Iterator[Path]:
         sync(target.parent)
 
 
+def finish_appearing(target: Path) -> None:
+    """Do what a creator that was killed right after it gave a file its name has left undone.
+
+    Raises:
+        OSError: it cannot be done.
+    """
+    _remove_dead(target)
+    sync(target.parent)
+
+
 def _give_name(partial: Path, target: Path) -> None:
     """Name a file, replacing nothing."""
     try:

@@ -1,4 +1,4 @@
-"""Which release a charge means, which account pays, and whether it fits: pure functions of the ledger's state."""
+"""Which release a charge means, which account pays, and whether it fits; nothing is written here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from dpbayes_cli.errors import BudgetError
 from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
 from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.owner import is_running
+from dpbayes_cli.ledger.populations import check_population, is_same_source
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import record_layout
 from dpbayes_cli.ledger.state import Account, State
@@ -123,13 +124,14 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
         raise BudgetError(
             f"the account {account.name!r} is kept under {account.neighbors} neighbours; "
             f"this release is priced under {charge.neighbors}",
-            hint="one account has one relation: state the account's, or another --dataset",
+            hint="one account has one relation: state the account's; or for data of other people another --dataset",
         )
     if account.unit != charge.unit:
         raise BudgetError(
             f"the account {account.name!r} protects {unit_text(account.unit)}; "
             f"this release protects {unit_text(charge.unit)}, and the two do not add up",
-            hint="one account has one privacy unit: state the account's (--unit COLUMN), or another --dataset",
+            hint="one account has one privacy unit: state the account's (--unit COLUMN); or for data of other people "
+            "another --dataset",
         )
     others = [
         first for layout, first in account.layouts.items() if layout != record_layout(charge.request, charge.unit)
@@ -138,7 +140,7 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
         raise BudgetError(
             f"release {others[0]} of the account {account.name!r} read its files by another layout, by "
             "which a record, or whose it is, is something else; the two do not add up",
-            hint="one account has one layout: state the same, or another --dataset",
+            hint="one account has one layout: state the same; or for data of other people another --dataset",
         )
     return account, False
 
@@ -165,7 +167,15 @@ def find_release(state: State, account: Account, charge: Charge) -> tuple[str, R
             f"the release id {label!r} belongs to another request",
             hint="give this release another --release-id",
         )
-    if known.source != charge.source and charge.label is None and not charge.same_data:
+    if is_same_source(known.source, charge.source):
+        return label, known
+    if known.stage == "reserved":
+        raise BudgetError(
+            f"release {known.release_id} was begun on another source and is not finished; nothing was charged",
+            hint="give its original command to finish it; or pay for a new draw: "
+            + ("--fresh" if charge.label is None else "another --release-id"),
+        )
+    if charge.label is None and not charge.same_data:
         raise BudgetError(
             f"release {known.release_id} answered this request from another source; nothing was charged",
             hint="say what is meant: --same-data (show that release again), "
@@ -178,8 +188,9 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
     """Run the filter.
 
     Raises:
-        BudgetError: the charge does not fit, or would pay again for what is free.
+        BudgetError: the charge does not fit, would pay again for what is free, or from another account than the data's.
     """
+    check_population(state, account, charge.source)
     if charge.label is None and not charge.fresh:
         for known in state.charged(account, charge.question_digest):
             if known.label.startswith("request "):
@@ -194,8 +205,7 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
                     "another prior, method or number of samples is free; nothing was charged",
                     hint="dpbayes infer BUNDLE --prior ... --samples N; or --fresh to pay for a new draw",
                 )
-    youngest = state.charged(account, last=_LISTED)
-    check_limit(account, charge.analyst, charge.guarantee, youngest)
+    check_limit(account, charge.analyst, charge.guarantee, lambda: state.charged(account, last=_LISTED))
     if account.exhausted:
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
@@ -210,7 +220,10 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
         requested=texts(account.budget.requested(account.charged, charge.guarantee)),
         remaining=texts(account.remaining),
         missing=texts(missing),
-        spent_by=[(release.release_id, f"{price_text(release.guarantee)} on {release.time}") for release in youngest],
+        spent_by=[
+            (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
+            for release in state.charged(account, last=_LISTED)
+        ],
         hint=_way_out(account, charge.guarantee, missing),
     )
 
@@ -270,7 +283,7 @@ def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> t
         known = state.release(account, release_id)
         if known is None or not re.fullmatch(re.escape(base) + " fresh [1-9][0-9]*", known.label):
             continue
-        same = known.source == charge.source and known.guarantee == charge.guarantee  # else it could not be finished
+        same = is_same_source(known.source, charge.source) and known.guarantee == charge.guarantee
         if same and not is_running(known.owner):
             return known.label, known
     above = 1

@@ -26,6 +26,7 @@ from dpbayes_cli.ledger.charging import (
 from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
 from dpbayes_cli.ledger.guarded import Dispute, Guarded, marks_of, unsettled
 from dpbayes_cli.ledger.key import LedgerKey
+from dpbayes_cli.ledger.limits import change_said, opening
 from dpbayes_cli.ledger.owner import this_process, user_name
 from dpbayes_cli.ledger.payloads import (
     document_key,
@@ -34,6 +35,7 @@ from dpbayes_cli.ledger.payloads import (
     sealed_payload,
     stored_document,
 )
+from dpbayes_cli.ledger.populations import file_numbers
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import follow, replay
 from dpbayes_cli.ledger.state import Account, State
@@ -127,18 +129,22 @@ class Ledger:
         """Return where the head of the ledger is marked."""
         return self.guarded.paths(state)
 
-    def anchor(self, path: Path | None, reason: str) -> State:
+    def anchor(self, path: Path | None, reason: str) -> tuple[State, bool]:
         """Mark the head in a file from now on, or in none; the entry that says so is the first to be marked.
+
+        Returns:
+            The state, and whether anything was written: not if the anchor was there already.
 
         Raises:
             LedgerError: the file cannot be written, or has seen another ledger.
         """
         name = str(path.absolute()) if path else ""
         with self._writing(new=Path(name) if name else None) as (transaction, state):
-            if state.anchor != name:
+            new = state.anchor != name
+            if new:
                 fields = {"kind": "anchor", "account": "", "path": name, "reason": reason}
                 self._append(transaction, state, fields)
-        return state
+        return state, new
 
     def adopt(self, reason: str, move: Path | None = None) -> tuple[State, list[Dispute]]:
         """Record that a human has looked at a ledger that its anchors speak against, and goes on with it.
@@ -208,35 +214,55 @@ class Ledger:
         with self.guarded.reading() as (transaction, _):
             return transaction.find(f"account:{name}")
 
-    def open_account(self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None) -> Account:
+    def open_account(
+        self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None, separate: str | None = None
+    ) -> tuple[Account, bool]:
         """Open an account with a stated total.
 
+        Args:
+            name, budget, neighbors, unit: see ``Account``.
+            separate: why its population is one of its own, which other accounts have not paid for; None: not said.
+
+        Returns:
+            The account, and whether it was opened now: not if it is open already, and the same.
+
         Raises:
-            BudgetError: it is already open.
+            BudgetError: it is already open, and another.
         """
+        asked = Account(name, budget, neighbors, "", False, unit, separate_population=separate is not None)
         with self._writing() as (transaction, state):
-            if name in state.accounts:
+            known = state.accounts.get(name)
+            if known is None:
+                self._append(transaction, state, opening(asked, separate))
+            elif known.terms != asked.terms:
+                change = "--epsilon TOTAL" if known.separate_population or separate is None else "--separate-population"
                 raise BudgetError(
                     f"the account {name!r} is already open",
-                    hint=f"to change its total: dpbayes budget amend {name} --epsilon TOTAL --reason TEXT",
+                    hint=f"to change it: dpbayes budget amend {name} {change} --reason TEXT",
                 )
-            self._open(transaction, state, Account(name, budget, neighbors, "", False, unit))
-            return state.accounts[name]
+            return state.whole_account(state.accounts[name]), known is None
 
-    def change(self, name: str, entry: Callable[[Account], dict[str, Any]]) -> Account:
+    def change(self, name: str, entry: Callable[[Account], dict[str, Any]]) -> tuple[Account, bool]:
         """Append an entry about an account that is open; see ``amendment``, ``limitation`` and ``notification``.
 
         Args:
             name: the account.
             entry: returns the entry from the account as it is, or refuses.
 
+        Returns:
+            The account, and whether the entry was appended: not if the last one about the same thing says the same.
+
         Raises:
             BudgetError: there is no such account, or the entry is refused.
         """
         with self._writing() as (transaction, state):
             account = _account(state, name)
-            self._append(transaction, state, entry(account))
-            return state.whole_account(account)
+            fields = entry(account)
+            what, said = change_said(fields)
+            new = account.changes.get(what) != said
+            if new:
+                self._append(transaction, state, fields)
+            return state.whole_account(account), new
 
     def preview(self, charge: Charge) -> Preview:
         """Say without changing anything what ``reserve`` would do.
@@ -244,9 +270,9 @@ class Ledger:
         Raises:
             BudgetError: as ``reserve``.
         """
-        with ExitStack() as opening:
+        with ExitStack() as held:
             if self._storage.exists:
-                _, state = opening.enter_context(self.guarded.reading())
+                _, state = held.enter_context(self.guarded.reading())
             else:
                 state = self.state()
             account, opened = paying_account(state, charge)
@@ -285,7 +311,7 @@ class Ledger:
                 return Reservation(known, sealed, document, delta, False)
             check_fits(state, account, charge)
             if opened:
-                self._open(transaction, state, account)
+                self._append(transaction, state, opening(account))
             release_id = release_id_of(account.name, label)
             fields = {
                 "kind": "reserved",
@@ -302,6 +328,8 @@ class Ledger:
             }
             if charge.analyst is not None:
                 fields["analyst"] = charge.analyst
+            if numbers := file_numbers(charge.source):
+                fields["inodes"] = numbers
             self._append(transaction, state, fields)
             delta = account.budget.total.get("delta", Decimal(0))
             return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, opened)
@@ -353,18 +381,6 @@ class Ledger:
             self._append(transaction, state, fields)
             transaction.put_payload(document_key(release.release_id), document)
             return state.accounts[account].recent[release.release_id], state
-
-    def _open(self, transaction: Transaction, state: State, account: Account) -> None:
-        fields = {
-            "kind": "open",
-            "account": account.name,
-            "budget": account.budget.serialize(),
-            "neighbors": str(account.neighbors),
-            "by_default": account.by_default,
-        }
-        if account.unit is not None:
-            fields["unit"] = account.unit
-        self._append(transaction, state, fields)
 
     def _append(self, transaction: Transaction, state: State, fields: Mapping[str, Any]) -> None:
         """Append an entry, and let the state follow it.

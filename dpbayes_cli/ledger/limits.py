@@ -1,12 +1,13 @@
-"""Sub-limits of analysts under one account's total, and notices: pure functions of an account."""
+"""What is said of an account: its opening, totals, notices and the limits of analysts; pure functions of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.canonical import canonical_json
 from dpbayes_cli.errors import BudgetError
 from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
 from dpbayes_cli.numeric import decimal_text
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.ledger.records import ReleaseRecord
     from dpbayes_cli.ledger.state import Account
     from dpbayes_cli.privacy.guarantee import Guarantee
+
+
+_CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
 
 
 @dataclass(frozen=True)
@@ -44,21 +48,40 @@ class Limit:
         return self.budget.remaining(self.charged)
 
 
-def amendment(account: Account, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
-    """Return the entry that changes the totals of an account.
+def opening(account: Account, separate: str | None = None) -> dict[str, Any]:
+    """Return the entry that opens an account, and says why its population is one of its own, if it is."""
+    fields = {
+        "kind": "open",
+        "account": account.name,
+        "budget": account.budget.serialize(),
+        "neighbors": str(account.neighbors),
+        "by_default": account.by_default,
+    }
+    if account.unit is not None:
+        fields["unit"] = account.unit
+    if separate is not None:
+        fields |= {"separate_population": True, "reason": separate}
+    return fields
+
+
+def amendment(
+    account: Account, changes: Mapping[str, Decimal], reason: str, *, separate_population: bool = False
+) -> dict[str, Any]:
+    """Return the entry that changes the totals of an account, or says that its population is one of its own.
 
     Raises:
         BudgetError: more is spent already.
         SpecError: there is no such component.
     """
-    budget = account.budget.amended(changes)
+    budget = account.budget.amended(changes) if changes else account.budget
     if budget.excess(account.charged):
         raise BudgetError(
             f"the account {account.name!r} has spent more than that",
             requested=texts(budget.total),
             remaining=texts(account.remaining),
         )
-    return {"kind": "amend", "account": account.name, "budget": budget.serialize(), "reason": reason}
+    fields = {"kind": "amend", "account": account.name, "budget": budget.serialize(), "reason": reason}
+    return {**fields, "separate_population": True} if separate_population else fields
 
 
 def limitation(account: Account, analyst: str, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
@@ -91,7 +114,15 @@ def notification(account: Account, share: Decimal | None, reason: str) -> dict[s
     }
 
 
-def check_limit(account: Account, analyst: str | None, guarantee: Guarantee, youngest: Iterable[ReleaseRecord]) -> None:
+def change_said(fields: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what of an account an entry changes, and what it says of it, whoever says so and whenever."""
+    said = {name: value for name, value in fields.items() if name not in _CIRCUMSTANCES}
+    return f"{fields['kind']} {fields.get('analyst', '')}", canonical_json(said).decode("ascii")
+
+
+def check_limit(
+    account: Account, analyst: str | None, guarantee: Guarantee, youngest: Callable[[], list[ReleaseRecord]]
+) -> None:
     """Refuse what an analyst's limit does not allow; a refusal lists what is the analyst's of the youngest releases.
 
     Raises:
@@ -119,7 +150,7 @@ def check_limit(account: Account, analyst: str | None, guarantee: Guarantee, you
             remaining=texts(limit.remaining),
             missing=texts(missing),
             spent_by=[
-                (release.release_id, f"asked on {release.time}") for release in youngest if release.analyst == analyst
+                (release.release_id, f"asked on {release.time}") for release in youngest() if release.analyst == analyst
             ],
             hint=f"ask for less, or raise it: dpbayes budget limit {account.name} {analyst} --epsilon LIMIT "
             "--reason TEXT",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.populations import data_terms
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.guarantee import Guarantee
 
@@ -104,6 +105,7 @@ def terms_of(fields: Mapping[str, Any]) -> list[str]:
     if fields["kind"] == "reserved":
         terms.append(f"charged:{fields['account']}")
         terms.append(asked_term(fields["account"], fields["question_digest"]))
+        terms += data_terms(fields["account"], fields["source"], fields.get("inodes", {}))
     return terms
 
 

@@ -9,6 +9,7 @@ from dpbayes_cli.canonical import canonical_json
 from dpbayes_cli.errors import SpecError
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.checkpoint import state_digest
+from dpbayes_cli.ledger.limits import change_said
 from dpbayes_cli.ledger.records import advanced
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget
@@ -93,7 +94,17 @@ def _open(state: State, name: str, fields: Mapping[str, Any]) -> None:
     if not isinstance(unit, str | None):
         raise ValueError("its unit is not a text")
     budget, relation = parse_budget(fields["budget"]), Neighbors(fields["neighbors"])
-    state.accounts[name] = Account(name, budget, relation, fields["time"], fields["by_default"], unit)
+    account = Account(name, budget, relation, fields["time"], fields["by_default"], unit)
+    account.separate_population = _is_separate(fields)
+    state.accounts[name] = account
+
+
+def _is_separate(fields: Mapping[str, Any]) -> bool:
+    """Return whether an entry says that an account's population is one of its own."""
+    said = fields.get("separate_population", False)
+    if not isinstance(said, bool):
+        raise ValueError("its separate population is no truth value")
+    return said
 
 
 def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) -> None:
@@ -101,6 +112,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     if kind == "notice":
         share = fields["share"]
         account.notice = None if share is None else parse_decimal(share)
+        account.changes.update([change_said(fields)])
         return
     budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
     if budget.shape != account.budget.shape:
@@ -110,6 +122,8 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
             raise ValueError("the budget falls below what is spent")
         account.budget = budget
         account.exhausted = account.exhausted if lost else ""
+        account.separate_population |= _is_separate(fields)
+        account.changes.update([change_said(fields)])
         return
     analyst = fields["analyst"]
     if not isinstance(analyst, str) or not analyst:
@@ -117,6 +131,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     if budget.excess(account.charged_to(analyst)) and not lost:
         raise ValueError("the limit falls below what is spent")
     account.limit_budgets[analyst] = budget
+    account.changes.update([change_said(fields)])
 
 
 def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None:
@@ -130,11 +145,11 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
         state.held, state.changes = "", []
     elif kind == "restored":
         state.adopted |= {Mark(seen["sequence"], seen["hash"]) for seen in fields["seen"]}
-        state.held = ""
         if fields["lost"]:
             state.blind = True
             for account in state.accounts.values():
                 account.exhausted = "entries after the backup that was restored could not be read"
+                account.changes = {}
     elif kind == "salvaged":
         state.held, state.changes = fields["held"], list(fields.get("changes", []))
     elif kind == "key":

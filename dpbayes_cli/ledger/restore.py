@@ -18,7 +18,7 @@ from dpbayes_cli.ledger.rebuild import Chain
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.sqlite_replacement import Leftover
 from dpbayes_cli.ledger.state import State
-from dpbayes_cli.ledger.upkeep import write_chain
+from dpbayes_cli.ledger.upkeep import payloads, write_entries
 
 
 @dataclass
@@ -81,7 +81,8 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     with ledger.storage.replacing(f"replaced-{ledger.time.replace(':', '')}") as replacement:
         left = replacement.left or Leftover()
         carried, rest = _take_over(chain, left, ledger.location)
-        complete = left.is_walkable and not rest and (carried > 0 or _has(left, head))
+        was_read = left.is_walkable and (carried > 0 or _has(left, head))
+        complete = not rest and (was_read or _salvaged_to(chain, ledger.location) > 0)
         with ledger.guarded.replacing(chain.state) as disputes:
             unseen = unsettled(chain.state, disputes)
             complete = complete and not any(dispute.mark for dispute in unseen)
@@ -92,7 +93,9 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
             chain.add({**fields, "backup": {"sequence": head.sequence, "hash": head.hash}, **marks_of(unseen)})
             source.copy_to(replacement.partial)
             with SqliteStorage(replacement.partial, anywhere=True).writing() as transaction:
-                chain.lost += write_chain(transaction, chain, left.payload, start=len(entries))
+                write_entries(transaction, chain.entries[len(entries) :])
+                for key, payload in payloads(chain, left.payload, start=len(entries)):
+                    transaction.put_payload(key, payload)
             replacement.place()
     return Restoration(chain.state, head, carried, chain.charged, chain.lost, complete)
 
@@ -109,9 +112,18 @@ def _take_over(chain: Chain, left: Leftover, location: str) -> tuple[int, list[E
             hint="name a backup of this ledger; to use another ledger, name it with --ledger",
         )
     known = {(entry.sequence, entry.hash) for entry in chain.entries}
-    rest = [entry for entry in left.entries if (entry.sequence, entry.hash) not in known]
+    counted = _salvaged_to(chain, location)
+    rest = [entry for entry in left.entries if (entry.sequence, entry.hash) not in known and entry.sequence > counted]
     carried = next((number for number, entry in enumerate(rest) if not chain.take(entry)), len(rest))
     return carried, rest[carried:]
+
+
+def _salvaged_to(chain: Chain, location: str) -> int:
+    """Return up to which entry of the file that is there a salvage has counted what could be read; 0 if none has."""
+    fields = (entry.fields for entry in chain.entries)
+    return max(
+        (each.get("last", 0) for each in fields if each["kind"] == "salvaged" and each["source"] == location), default=0
+    )
 
 
 def _has(left: Leftover, mark: Mark) -> bool:

@@ -23,7 +23,7 @@ from dpbayes_cli.ledger.mounts import check_local
 from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of
 from dpbayes_cli.ledger.sqlite_replacement import Replacement, replacing
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
-from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
+from dpbayes_cli.ledger.sqlite_transaction import INDEX, SqliteTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
@@ -299,7 +299,7 @@ def begin_ledger(path: Path) -> None:
     """Make an empty file a ledger without entries."""
     with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        for statement in _TABLES:
+        for statement in (*_TABLES, INDEX):
             connection.execute(statement)
         connection.execute("COMMIT")
 

@@ -9,7 +9,7 @@ from dpbayes_cli.ledger.records import terms_of
 from dpbayes_cli.ledger.storage import Transaction, packed, unpacked
 
 _BEFORE_ALL = -(1 << 63)
-_INDEX = (
+INDEX = (
     "CREATE TABLE terms (term TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (term, sequence)) "
     "STRICT, WITHOUT ROWID"
 )
@@ -57,7 +57,7 @@ class SqliteTransaction(Transaction):
 
     def begin_index(self) -> bool:
         """See ``Transaction.begin_index``."""
-        self._connection.execute(_INDEX)
+        self._connection.execute(INDEX)
         self._indexed = True
         for entry in self.entries():
             self._index(entry)

@@ -31,6 +31,8 @@ class Account:
         charged_by: the part of it that was charged for each analyst.
         limit_budgets: what each analyst may spend.
         notice: the share of the budget from which on every charge says how much is spent.
+        separate_population: a human's word that its data hold other people than those of the other accounts.
+        changes: for each thing that may be changed, what was said of it last.
         n_releases: how many were charged.
         unfinished: the IDs of releases that are charged and not published.
         layouts: how the releases read their files, each with the ID of the first release that did.
@@ -49,6 +51,8 @@ class Account:
     charged_by: dict[str, Lanes] = field(default_factory=dict)
     limit_budgets: dict[str, Budget] = field(default_factory=dict)
     notice: Decimal | None = None
+    separate_population: bool = False
+    changes: dict[str, str] = field(default_factory=dict)
     n_releases: int = 0
     unfinished: list[str] = field(default_factory=list)
     layouts: dict[str, str] = field(default_factory=dict)
@@ -58,6 +62,11 @@ class Account:
 
     def __post_init__(self) -> None:
         self.charged = self.charged or self.budget.nothing
+
+    @property
+    def terms(self) -> object:
+        """What it promises, and to whom."""
+        return self.budget.serialize(), self.neighbors, self.unit, self.separate_population
 
     @property
     def releases(self) -> dict[str, ReleaseRecord]:
@@ -101,6 +110,7 @@ class Account:
             charged_by=dict(self.charged_by),
             limit_budgets=dict(self.limit_budgets),
             unfinished=list(self.unfinished),
+            changes=dict(self.changes),
             layouts=dict(self.layouts),
             recent=dict(self.recent),
         )
@@ -171,7 +181,7 @@ class State:
         """Return a release of an account, of whatever age."""
         if account.whole or release_id in account.recent:
             return account.recent.get(release_id)
-        return record_of(entry for entry in self._found(f"release:{release_id}") if entry.sequence <= self.base)
+        return record_of(entry for entry in self.find(f"release:{release_id}") if entry.sequence <= self.base)
 
     def charged(self, account: Account, question: str = "", last: int | None = None) -> list[ReleaseRecord]:
         """Return the releases of an account, in the order of their charges.
@@ -185,7 +195,7 @@ class State:
             records = [each for each in account.recent.values() if question in ("", each.question_digest)]
             return records if last is None else records[len(records) - min(last, len(records)) :]
         term = asked_term(account.name, question) if question else f"charged:{account.name}"
-        found = (self.release(account, entry.fields["release_id"]) for entry in self._found(term, last))
+        found = (self.release(account, entry.fields["release_id"]) for entry in self.find(term, last))
         return [record for record in found if record is not None]
 
     def whole_account(self, account: Account) -> Account:
@@ -193,7 +203,8 @@ class State:
         releases = {release.release_id: release for release in self.charged(account)}
         return replace(account, recent=releases, whole=True)
 
-    def _found(self, term: str, last: int | None = None) -> list[Entry]:
+    def find(self, term: str, last: int | None = None) -> list[Entry]:
+        """Return the entries that have a term, in order; see ``terms_of``."""
         return self.lookup.find(term, last) if self.lookup else []
 
     def copy(self, lookup: Lookup | None) -> State:

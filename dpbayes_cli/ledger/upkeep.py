@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.appearing import appearing
+from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.checkpoint import payload_key, state_payload
+from dpbayes_cli.ledger.kept_copies import salvaged_already
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.rebuild import Chain
@@ -35,6 +37,7 @@ class Salvage:
         charged: releases that are charged once more, because what became of them is lost.
         lost: what is not in the new ledger, one sentence each.
         tightened: totals and limits that are lower than the entries that verify say, one sentence each.
+        already_done: whether all this was written before, and nothing now.
     """
 
     state: State
@@ -42,6 +45,7 @@ class Salvage:
     charged: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     tightened: list[str] = field(default_factory=list)
+    already_done: bool = False
 
 
 def back_up(ledger: Ledger, target: Path) -> State:
@@ -88,46 +92,50 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
     held = f"this ledger was salvaged from one that does not verify{lacks}"
     changes = [*chain.tightened, *(f"release {name} is charged again" for name in chain.charged)]
     fields = {"kind": "salvaged", "account": "", "source": ledger.location, "kept": kept, "held": held}
-    chain.add({**fields, "changes": changes})
+    chain.add({**fields, "last": max(entry.sequence for entry in readable), "changes": changes})
+    done = Salvage(chain.state, kept, chain.charged, chain.lost, chain.tightened)
+    before = list(chain.lost)
+    if state := salvaged_already(ledger, target, chain.entries, kept, payloads(chain, ledger.storage.salvage_payload)):
+        return replace(done, state=state, already_done=True)
+    chain.lost[:] = before
     with new_file(target) as partial:
         begin_ledger(partial)
         with SqliteStorage(partial, anywhere=True).writing() as transaction:
-            chain.lost += write_chain(transaction, chain, ledger.storage.salvage_payload)
-    return Salvage(chain.state, kept, chain.charged, chain.lost, chain.tightened)
+            write_entries(transaction, chain.entries)
+            for key, payload in payloads(chain, ledger.storage.salvage_payload):
+                transaction.put_payload(key, payload)
+    return done
 
 
-def write_chain(
-    transaction: Transaction, chain: Chain, read: Callable[[str], bytes | None], start: int = 0
-) -> list[str]:
-    """Write a chain and its payloads into a ledger that holds the beginning of it.
-
-    Args:
-        transaction: of the ledger.
-        chain: what is to be there.
-        read: returns a payload by its name, or None.
-        start: how many entries are there already.
-
-    Returns:
-        Which payloads cannot be read, one sentence each.
-    """
+def write_entries(transaction: Transaction, entries: list[Entry]) -> None:
+    """Append entries to a ledger that has an index from now on."""
     if not transaction.is_indexed:
         transaction.begin_index()
-    expected, lost, state = kept_payloads(chain.entries[start:]), [], State()
-    for number, entry in enumerate(chain.entries):
+    for entry in entries:
+        transaction.append(entry)
+
+
+def payloads(chain: Chain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
+    """Yield the payloads of a chain by their names, and list as lost what cannot be read.
+
+    Args:
+        chain: the entries.
+        read: returns a payload by its name, or None.
+        start: how many entries have theirs already.
+    """
+    expected, state = kept_payloads(chain.entries[start:]), State()
+    for entry in chain.entries:
         checkpoint = payload_key(entry.sequence)
-        if checkpoint in expected:  # the state is the same, whether or not it could be read
-            transaction.put_payload(checkpoint, state_payload(state))
+        if checkpoint in expected:  # which follows from the entries, whether or not it can be read
+            yield checkpoint, state_payload(state)
             del expected[checkpoint]
         follow(state, entry)
-        if number >= start:
-            transaction.append(entry)
     for key, wanted in expected.items():
         payload = read(key)
         if payload is None or digest("payload", payload) != wanted:
-            lost.append(f"the payload of release {key} cannot be read: it cannot be shown again")
+            chain.lost.append(f"the payload of release {key} cannot be read: it cannot be shown again")
         else:
-            transaction.put_payload(key, payload)
-    return lost
+            yield key, payload
 
 
 def _is_whole(ledger: Ledger) -> bool:

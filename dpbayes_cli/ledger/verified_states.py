@@ -63,13 +63,13 @@ class VerifiedStates:
             if known.mark == (Mark(last.sequence, last.hash) if last else Mark(0, State().mark.hash)):
                 return known.copy(transaction)
         if transaction.is_suspect or not transaction.is_indexed:
-            return State(keys=self._keys)
+            return State(keys=self._keys, lookup=transaction)
         return self._at_checkpoint(transaction)
 
     def _at_checkpoint(self, transaction: Transaction) -> State:
         found = transaction.find("checkpoint", last=1)
         if not found:
-            return State(keys=self._keys)
+            return State(keys=self._keys, lookup=transaction)
         (entry,) = found
         before, payload = transaction.entry(entry.sequence - 1), transaction.payload(payload_key(entry.sequence))
         body = entry.body.encode("utf-8", "surrogatepass")

@@ -43,8 +43,9 @@ class Location:
 
     @property
     def identity(self) -> str:
-        """What the ledger records to recognise the same source: absolute paths, or ``-``."""
-        return os.pathsep.join(str(path.absolute()) for path in self.paths) or STDIN
+        """What the ledger records to recognise the same source: the files that the paths lead to, or ``-``."""
+        files = {os.path.realpath(path) if path.is_file() else str(path.absolute()) for path in self.paths}
+        return os.pathsep.join(sorted(files)) or STDIN
 
     @property
     def is_stream(self) -> bool:

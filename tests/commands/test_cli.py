@@ -18,6 +18,7 @@ from dpbayes_cli.registry import mechanism_names, model_names
 from dpbayes_cli.spec.release_spec import json_schema
 from tests.conftest import ROOT, Cli
 
+APART = ["--separate-population", "--reason", "a test"]
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
 
 
@@ -327,7 +328,7 @@ def test_budgets_from_the_shell(dpbayes: Cli, coin: Path) -> None:
         "replace-one",
         False,
     )
-    approximate = dpbayes("budget", "open", "other", "--eps", "2", "--delta", "1e-6", "--json").json
+    approximate = dpbayes("budget", "open", "other", "--eps", "2", "--delta", "1e-6", *APART, "--json").json
     assert approximate["remaining"] == {"epsilon": "2", "delta": "0.000001"}
     dpbayes("release", coin, *COIN, "--purpose", "annual report")
     assert dpbayes("release", coin, *COIN, "--dataset", "other", "--json").json["remaining"] == {

@@ -283,7 +283,7 @@ def test_invalid_cells_count_as_what_their_variable_states(dpbayes: Cli, place: 
     data = place / "broken.csv"
     data.write_text("class,kind,flag,age\n" + "yes,w,1,70\n" * 30 + ",?,2,old\n" * 20)
     dpbayes("budget", "open", "broken", "--epsilon", "1000")
-    dpbayes("budget", "open", "dropped", "--epsilon", "1000")
+    dpbayes("budget", "open", "dropped", "--epsilon", "1000", "--separate-population", "--reason", "a test")
     whole = {"privacy": {"epsilon": 1000}, "inference": {"samples": 10, "method": "naive"}}
     assert release(dpbayes, data, naive_bayes(**whole)).code == 0
     counts = {item["name"]: item["value"] for item in document()["statistics"] if item["value"]}

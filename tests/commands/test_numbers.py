@@ -217,7 +217,7 @@ def test_release_json_says_what_a_record_adds(dpbayes: Cli, bodies: Path) -> Non
         "valid": "1048576; 0 if the record is not valid",
     }
     assert scale in Path("out/report.md").read_text()
-    imputed = spec_of("gamma-exponential", on_invalid="impute:8", dataset="other")
+    imputed = spec_of("gamma-exponential", on_invalid="impute:8")
     assert dpbayes("release", bodies, "--spec", spec_file(imputed), "--out", "complete", "--json").code == 0
     document = json.loads(Path("complete/release.json").read_text())
     assert document["meanings"] == {"sum": "value on the scale from 0 at 0 to 1048576 at 40, rounded to that grid"}

@@ -77,11 +77,13 @@ def test_an_account_protects_one_unit(dpbayes: Cli, visits: Path) -> None:
         refused = dpbayes("release", visits, "--model", "beta-bernoulli", "--eps", "0.5", *more)
         assert refused.code == 5
         assert "all records of one value of the column 'who'" in refused.err
-    opened = dpbayes("budget", "open", "other", "--epsilon", "1", "--unit", "who", "--json")
+    apart = ["--separate-population", "--reason", "a test"]
+    opened = dpbayes("budget", "open", "other", "--epsilon", "1", "--unit", "who", *apart, "--json")
     assert opened.json["unit"] == "who"
     assert dpbayes("release", visits, *ASK, "--eps", "1", "--dataset", "other", "-q", "--out", "o2").code == 0
-    dpbayes("budget", "open", "third", "--epsilon", "1")
-    assert dpbayes("release", visits, *ASK, "--eps", "1", "--dataset", "third").code == 5
+    dpbayes("budget", "open", "third", "--epsilon", "1", *apart)
+    refused = dpbayes("release", visits, *ASK, "--eps", "1", "--dataset", "third")
+    assert (refused.code, "protects single records" in refused.err) == (5, True)
     assert dpbayes("budget", "verify").code == 0
 
 
@@ -142,8 +144,8 @@ def test_several_files_are_one_data_set(dpbayes: Cli, visits: Path) -> None:
     again = dpbayes("release", "part0.csv", "part1.csv", *ask, "--out", "out", "--json")
     assert again.json["replayed"]
     Path("s.yaml").write_text(yaml.safe_dump({
-        "model": "beta-bernoulli", "column": "x", "data": ["part0.csv", "part1.csv"], "dataset": "both",
-        "privacy": {"epsilon": 1, "unit": {"column": "who"}},
+        "model": "beta-bernoulli", "column": "x", "data": ["part0.csv", "part1.csv"], "dataset": "all",
+        "privacy": {"epsilon": 2, "unit": {"column": "who"}},
     }))  # fmt: skip
     assert dpbayes("release", "--spec", "s.yaml", "--out", "o2", "-q").code == 0
     assert json.loads(Path("o2/release.json").read_text())["n_records"] == N

@@ -24,7 +24,7 @@ from tests.postgres_server import Server
 
 def amend(ledger: Ledger, name: str, changes: dict[str, Decimal], reason: str) -> Account:
     """Change the totals of an account."""
-    return ledger.change(name, lambda account: amendment(account, changes, reason))
+    return ledger.change(name, lambda account: amendment(account, changes, reason))[0]
 
 
 class Books(ABC):
@@ -75,7 +75,7 @@ class SqliteBooks(Books):
         connection.close()
 
     def cut_after(self, sequence: int) -> None:
-        self.tamper(f"DELETE FROM entries WHERE sequence > {sequence}")
+        self.tamper(*(f"DELETE FROM {table} WHERE sequence > {sequence}" for table in ("entries", "terms")))
 
     def contents(self) -> object:
         return self.path.read_bytes()

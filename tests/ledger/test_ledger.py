@@ -21,7 +21,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.owner import is_running, this_process
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.ledger.books import Books, SqliteBooks, amend, charge
+from tests.ledger.books import Books, SqliteBooks, amend, charge, walk
 
 
 def test_a_release_walks_reserved_sealed_published(ledger: Ledger) -> None:
@@ -95,7 +95,7 @@ def test_a_label_belongs_to_one_request(ledger: Ledger) -> None:
 
 
 def test_another_source_needs_a_word(ledger: Ledger) -> None:
-    ledger.reserve(charge("1"))
+    walk(ledger, charge("1"))
     moved = charge("1", source="/new/clinic.csv")
     with pytest.raises(BudgetError, match="another source") as refused:
         ledger.reserve(moved)
@@ -107,8 +107,8 @@ def test_another_source_needs_a_word(ledger: Ledger) -> None:
 
 
 def test_a_label_that_was_stated_says_which_release_is_meant(ledger: Ledger) -> None:
-    first = ledger.reserve(charge("1", label="q1")).release
-    assert ledger.reserve(charge("1", label="q1", source="/elsewhere.csv")).release == first
+    known = walk(ledger, charge("1", label="q1"))
+    assert ledger.reserve(charge("1", label="q1", source="/elsewhere.csv")).release.release_id == known
 
 
 def test_what_is_free_is_not_sold_again(ledger: Ledger) -> None:
@@ -134,7 +134,7 @@ def test_a_fresh_draw_that_cannot_be_finished_at_its_price_is_left(
 def test_an_account_has_one_meaning_of_a_record(ledger: Ledger) -> None:
     def asked(label: str, layout: dict[str, Any], unit: str | None, account: str) -> Charge:
         changes = {"request": {"source": layout, "label": label}, "request_digest": label, "question_digest": label}
-        return charge("0.1", account=account, unit=unit, label=label, **changes)
+        return charge("0.1", account=account, unit=unit, label=label, source=f"/data/{account}.csv", **changes)
 
     ledger.reserve(asked("a", {}, None, "single"))
     ledger.reserve(asked("b", {"header": False, "columns": ["x"], "delimiter": ";"}, None, "single"))

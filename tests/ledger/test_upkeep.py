@@ -141,8 +141,8 @@ def test_restoring_a_backup_needs_a_human_where_there_is_an_anchor(
     assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
     assert "own file system" in dpbayes("budget", "anchor", tmp_path / "anchor").err
     assert dpbayes("budget", "backup", tmp_path / "backup", "--json").json["head"]["sequence"] == 2
-    assert dpbayes("budget", "backup", tmp_path / "backup").code == 6
     assert dpbayes("budget", "amend", "d", "--eps", "2", "--reason", "more").code == 0
+    assert dpbayes("budget", "backup", tmp_path / "backup").code == 6
     put_back(tmp_path / "backup", ledger_path)
     for command in (["show"], ["open", "e", "--eps", "1"], ["backup", "again"]):
         assert dpbayes("budget", *command).code == 6

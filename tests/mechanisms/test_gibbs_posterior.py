@@ -353,13 +353,13 @@ def test_every_account_but_a_pure_one_can_pay(dpbayes: Cli, records: Path) -> No
         "a": ["--epsilon", "3", "--delta", "1e-6"],
         "r": ["--rdp", "1", "--order", "8"],
     }.items():
-        dpbayes("budget", "open", name, *total)
+        dpbayes("budget", "open", name, *total, "--separate-population", "--reason", "a test")
         assert dpbayes(*asked, "--dataset", name, "--out", name).code == 0
     left = dpbayes("budget", "show", "r", "--json").json["accounts"][0]["remaining"]["rdp(8)"]
     assert Decimal("0.64") <= Decimal(left) < Decimal("0.6400001")
-    dpbayes("budget", "open", "p", "--epsilon", "3")
+    dpbayes("budget", "open", "p", "--epsilon", "3", "--separate-population", "--reason", "a test")
     refused = dpbayes(*asked, "--dataset", "p", "--out", "p")
-    assert refused.code == 5
+    assert (refused.code, "pure epsilon" in refused.err) == (5, True)
     assert not Path("p").exists()
 
 

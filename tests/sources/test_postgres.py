@@ -117,6 +117,8 @@ def test_a_release_reads_a_table_and_charges_its_account(
         return dpbayes("release", data, *common, *more)
 
     assert asked("--on-invalid", "impute:0", "--mechanism", "ops", "--out", "a").code == 0
+    apart = ["--separate-population", "--reason", "a test", "--ledger", ledger_path]
+    assert dpbayes("budget", "open", "ward", "--epsilon", "3", "--unit", "id", *apart).code == 0
     assert asked("--unit", "id", "--max-contributions", "2", "--dataset", "ward", "--out", "b").code == 0
     assert data in dpbayes("budget", "history", "--ledger", ledger_path, "--json").out
     wrong = asked("--records", "199", "--out", "c")

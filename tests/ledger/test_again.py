@@ -1,0 +1,126 @@
+"""A command that was killed after its commit is given again: it is done, says so, and writes nothing."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.kept_copies import backed_up_already
+from dpbayes_cli.ledger.upkeep import back_up, salvage
+from tests.conftest import Cli
+from tests.ledger.kept_books import changed, finish, open_book
+
+UNION = ["--eps", "3", "--delta", "1e-6", "--unit", "who"]
+
+
+def test_what_is_said_of_an_account_is_said_once(dpbayes: Cli, tmp_path: Path) -> None:
+    said = [
+        ["open", "a", *UNION],
+        ["open", "b", "--eps", "1", "--separate-population", "--reason", "men"],
+        ["amend", "a", "--eps", "5", "--reason", "more"],
+        ["amend", "b", "--separate-population", "--reason", "men"],
+        ["limit", "a", "ada", "--eps", "1", "--reason", "hers"],
+        ["limit", "a", "bob", "--eps", "1"],
+        ["notify", "a", "--at", "0.8"],
+        ["anchor", str(tmp_path / "anchor")],
+    ]
+    for number, command in enumerate(said):
+        if number == 3:
+            dpbayes("budget", "open", "a", *UNION)  # which is another total by now: refused
+        first = dpbayes("budget", *command, "--json")
+        again = dpbayes("budget", *command, "--json")
+        assert (first.json["already_done"], again.json["already_done"]) == (False, True), command
+        assert {**first.json, "already_done": True} == again.json
+        assert "already done" in again.err
+        assert dpbayes("budget", *command).code == 0
+        assert len(dpbayes("budget", "history", "--json").json) == number + 1
+    shown = dpbayes("budget", "show", "--json").json
+    assert "already_done" not in shown["accounts"][0]
+    assert dpbayes("budget", "adopt", "--reason", "looked", "--json").json["already_done"]
+
+
+def test_what_differs_is_no_repetition(dpbayes: Cli) -> None:
+    dpbayes("budget", "open", "a", *UNION)
+    for other in (["--eps", "4", *UNION[2:]], UNION[:4], [*UNION, "--neighbors", "add-remove"], [*UNION, "--basic"],
+                  [*UNION, "--separate-population", "--reason", "men"]):  # fmt: skip
+        refused = dpbayes("budget", "open", "a", *other)
+        assert (refused.code, "already open" in refused.err) == (5, True), other
+    assert "--separate-population" in refused.err
+    steps = [("5", "more"), ("5", "and more"), ("4", "less"), ("5", "more"), ("4", "less")]
+    for number, (total, reason) in enumerate(steps):
+        assert dpbayes("budget", "amend", "a", "--eps", total, "--reason", reason).code == 0
+        assert len(dpbayes("budget", "history", "--json").json) == number + 2
+    for number, (analyst, total) in enumerate([("ada", "1"), ("bob", "1"), ("ada", "2"), ("ada", "1")]):
+        assert dpbayes("budget", "limit", "a", analyst, "--eps", total).code == 0
+        assert len(dpbayes("budget", "history", "--json").json) == number + 2 + len(steps)
+
+
+def test_a_backup_that_holds_all_of_the_ledger_is_one(dpbayes: Cli, ledger_path: Path, tmp_path: Path) -> None:
+    ledger, kept = open_book(ledger_path), tmp_path / "kept"
+    finish(ledger, "a")
+    first = dpbayes("budget", "backup", kept, "--json").json
+    whole = kept.read_bytes()
+    (tmp_path / ".kept.1234567-aa.partial").hardlink_to(kept)  # what a kill right after the naming leaves
+    again = dpbayes("budget", "backup", kept, "--json")
+    assert (again.json, "already done" in again.err) == ({**first, "already_done": True}, True)
+    assert kept.stat().st_nlink == 1
+    finish(ledger, "b")
+    stale = dpbayes("budget", "backup", kept)
+    assert (stale.code, "a backup up to entry 4, and the ledger holds 7" in stale.err) == (6, True)
+    assert kept.read_bytes() == whole
+
+
+@pytest.mark.parametrize("kind", ["ledger", "link", "hardlink", "edited", "payload", "other", "foreign", "empty"])
+def test_what_is_no_backup_is_not_taken_for_one(kind: str, ledger_path: Path, tmp_path: Path) -> None:
+    ledger, kept = open_book(ledger_path), tmp_path / "kept"
+    finish(ledger, "a")
+    if kind == "ledger":
+        kept = ledger_path
+    elif kind == "link":
+        back_up(ledger, tmp_path / "real")
+        kept.symlink_to(tmp_path / "real")
+    elif kind == "hardlink":
+        kept.hardlink_to(ledger_path)
+    elif kind in {"edited", "payload"}:
+        back_up(ledger, kept)
+        changed(kept, "DELETE FROM entries WHERE sequence = 2" if kind == "edited" else "DELETE FROM payloads")
+    elif kind == "other":
+        finish(open_book(kept), "b")
+    elif kind == "foreign":
+        with closing(sqlite3.connect(kept)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("CREATE TABLE mine (x)")
+    else:
+        kept.touch()
+    before = kept.read_bytes()
+    assert backed_up_already(ledger, kept) is None
+    assert kept.read_bytes() == before
+
+
+def test_a_salvage_is_repeated_where_it_would_write_the_same(
+    dpbayes: Cli, ledger_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, new = open_book(ledger_path), tmp_path / "new"
+    for label in "abc":
+        finish(ledger, label)
+    changed(ledger_path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 9",
+            "DELETE FROM payloads WHERE release_id = (SELECT min(release_id) FROM payloads)")  # fmt: skip
+    salvage(ledger, new)  # at another time than what follows
+    whole = new.read_bytes()
+    again = dpbayes("budget", "recover", "--to", new, "--json")
+    assert (again.json["already_done"], "already done" in again.err) == (True, True)
+    assert again.json["head"]["hash"] == open_book(new).state(compare=False).head
+    assert len(again.json["lost"]) == len(set(again.json["lost"]))
+    assert new.read_bytes() == whole
+    for damage in ("DELETE FROM entries WHERE sequence = (SELECT max(sequence) FROM entries)",
+                   "DELETE FROM payloads WHERE release_id = (SELECT max(release_id) FROM payloads)",
+                   "INSERT INTO payloads VALUES ('0', x'00')"):  # fmt: skip
+        shutil.copy(new, tmp_path / "bad")
+        changed(tmp_path / "bad", damage)
+        with pytest.raises(LedgerError, match="exists already"):
+            salvage(ledger, tmp_path / "bad")

@@ -1,0 +1,140 @@
+"""One population, one account: data that one account has paid for are not charged to another without a human's word."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import BudgetError
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.limits import amendment
+from dpbayes_cli.ledger.populations import data_names, is_same_source
+from tests.conftest import Cli
+from tests.ledger.books import Books, charge, walk
+
+COIN = ["--model", "beta-bernoulli", "--eps", "1"]
+
+
+def test_a_file_gets_no_second_budget_by_another_account_or_another_name(dpbayes: Cli, coin: Path) -> None:
+    assert dpbayes("release", coin, *COIN, "--out", "out").code == 0
+    Path("soft.csv").symlink_to(coin)
+    Path("hard.csv").hardlink_to(coin)
+    Path("other.csv").write_bytes(coin.read_bytes())
+    whole = dpbayes("budget", "export").out
+    for data in (["coin.csv", "--dataset", "again"], ["soft.csv"], ["hard.csv"], ["hard.csv", "--dry-run"],
+                 ["other.csv", "../work/soft.csv", "--dataset", "two"],
+                 ["o*.csv", "coin.csv", "--dataset", "glob"]):  # fmt: skip
+        refused = dpbayes("release", *data, *COIN)
+        assert (refused.code, "'coin' has paid for these data" in refused.err) == (5, True), data
+    assert "--dataset coin" in refused.err
+    assert "dpbayes budget open glob --epsilon 3 --separate-population --reason TEXT" in refused.err
+    assert dpbayes("budget", "export").out == whole
+    assert dpbayes("release", "soft.csv", *COIN, "--dataset", "coin", "--json").json["replayed"]
+    assert dpbayes("release", "other.csv", *COIN).code == 0  # a copy cannot be told
+
+
+def test_an_account_that_was_opened_by_hand_needs_the_word_too(dpbayes: Cli, coin: Path) -> None:
+    assert dpbayes("release", coin, *COIN).code == 0
+    assert dpbayes("budget", "open", "early", "--eps", "2").code == 0
+    refused = dpbayes("release", coin, *COIN, "--dataset", "early")
+    assert (refused.code, "budget amend early --separate-population" in refused.err) == (5, True)
+    assert dpbayes("budget", "amend", "early", "--separate-population").code == 2
+    marked = dpbayes("budget", "amend", "early", "--separate-population", "--reason", "men only", "--json").json
+    assert (marked["separate_population"], marked["budget"]) == (True, {"epsilon": "2"})
+    assert dpbayes("release", coin, *COIN, "--dataset", "early").code == 0
+    assert dpbayes("budget", "open", "late", "--eps", "2", "--separate-population").code == 2
+    assert dpbayes("budget", "open", "late", "--eps", "2", "--reason", "women").code == 2
+    assert dpbayes("budget", "open", "late", "--eps", "2", "--separate-population", "--reason", "women").code == 0
+    assert dpbayes("release", coin, *COIN, "--dataset", "late").code == 0
+    assert "women" in dpbayes("budget", "history", "late").out
+    assert dpbayes("release", coin, *COIN, "--dataset", "coin", "--fresh").code == 0  # it had paid before
+    assert dpbayes("budget", "verify").code == 0
+
+
+def test_accounts_of_an_older_ledger_that_overlap_go_on(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Older versions recorded names as they were given, and let any account pay."""
+    real, link, other = tmp_path / "real.csv", tmp_path / "link.csv", tmp_path / "other.csv"
+    real.touch()
+    other.touch()
+    link.symlink_to(real)
+    with monkeypatch.context() as older:
+        older.setattr("dpbayes_cli.ledger.charging.check_population", lambda *_: None)
+        for account in "ab":
+            walk(ledger, charge("0.1", account=account, source=str(link)))
+        walk(ledger, charge("0.1", account="c", source=str(other)))
+    for account in "ab":
+        walk(ledger, charge("0.2", account=account, source=str(real)))
+        assert ledger.reserve(charge("0.1", account=account, source=str(real))).payload
+    with pytest.raises(BudgetError, match="'b' has paid for these data"):
+        ledger.reserve(charge("0.2", account="c", source=f"{other}{os.pathsep}{real}"))
+
+
+def test_the_word_for_a_separate_population_is_an_entry_and_others_are_as_before(ledger: Ledger, books: Books) -> None:
+    walk(ledger, charge("1"))
+    walk(ledger, charge("1", account="other", source="/data/other.csv"))
+    opened = ledger.entries()[0].fields
+    assert opened.keys() == {"kind", "account", "budget", "neighbors", "by_default", "sequence", "time", "user",
+                             "version"}  # fmt: skip
+    with pytest.raises(BudgetError, match="'clinic' has paid"):
+        ledger.reserve(charge("0.5", account="other"))
+    ledger.change("other", lambda known: amendment(known, {}, "children", separate_population=True))
+    last = ledger.entries()[-1].fields
+    assert (last["separate_population"], last["reason"], last["budget"]["epsilon"]) == (True, "children", "3")
+    walk(books.ledger, charge("0.5", account="other"))
+    assert books.ledger.findings()[0] == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("postgresql://ada@db/clinic/public.t", "postgresql://bob@DB:5432/clinic/public.t", True),
+        ("postgresql://[::1]/clinic/public.t", "postgresql://[::1]:5432/clinic/public.t", True),
+        ("postgresql://db/clinic/public.t", "postgresql://db:5433/clinic/public.t", False),
+        ("postgresql://db/clinic/public.t", "postgresql://db/clinic/ward.t", False),
+        ("postgresql://db/clinic/public.t", "postgresql://db/other/public.t", False),
+        ("table:lake.t", "table:lake.t", True),
+        ("file:///x/a.parquet", "/x/a.parquet", True),
+        ("/x/a.csv:/x/b.csv", "/x/b.csv:/x/a.csv", True),
+        ("/x/a.csv:/x/b.csv", "/x/b.csv", False),
+        ("-", "/dev/fd/63", False),
+    ],
+)
+def test_which_sources_are_one(one: str, other: str, same: bool) -> None:
+    assert is_same_source(one, other) is same
+    assert bool(data_names(one) & data_names(other)) is (same or one.endswith("b.csv"))
+
+
+def test_a_stream_is_nobodys() -> None:
+    assert data_names("-") == data_names("/dev/fd/63") == data_names("/proc/7/fd/3") == set()
+    assert data_names("/x/a:b.csv:/x/c.csv") == {"/x/a:b.csv", "/x/c.csv"}
+
+
+@pytest.mark.parametrize("named", [["--release-id", "n"], []])
+def test_a_reservation_is_finished_from_its_own_source_alone(
+    named: list[str], dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dead(*_: object) -> bytes:
+        raise ArithmeticError
+
+    other = Path("other.csv")
+    other.write_text("x\n" + "1\n" * 200)
+    Path("link.csv").symlink_to(coin)
+    asked = [*COIN, "--dataset", "coin", *named, "--out", "out", "--json"]
+    with monkeypatch.context() as killed:
+        killed.setattr("dpbayes_cli.release._draw", dead)
+        assert dpbayes("release", coin, *asked).code == 1
+    charged = dpbayes("budget", "export").out
+    for more in ([], ["--same-data"], ["--dry-run"]):
+        refused = dpbayes("release", other, *asked, *more)
+        assert (refused.code, "another source" in refused.err) == (5, True)
+        assert ("another --release-id" if named else "--fresh") in refused.err
+        assert "other.csv" not in refused.err
+    assert dpbayes("budget", "export").out == charged
+    done = dpbayes("release", "link.csv", *asked).json
+    assert (done["replayed"], done["remaining"]) == (False, {"epsilon": "2"})
+    again = dpbayes("release", other, *asked, *([] if named else ["--same-data"])).json  # shown, and free
+    assert (again["replayed"], again["remaining"]) == (True, {"epsilon": "2"})
