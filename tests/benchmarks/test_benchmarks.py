@@ -122,28 +122,3 @@ def test_latent_counts_of_unknown_total(k: int, n: int, scale: float) -> None:
     started = time.perf_counter()
     posterior = infer(problem, "noise-aware", 4000, np.random.default_rng(0))
     print(f"K = {k}, n = {n:.0e}, noise scale {scale:g}: {posterior.method}: {time.perf_counter() - started:.2f} s")
-
-
-@pytest.mark.parametrize("entries", [100, 10_000])
-def test_a_transaction_on_a_long_ledger(entries: int, tmp_path: Path) -> None:
-    from decimal import Decimal
-
-    from dpbayes_cli.ledger.budgets import PureBudget
-    from dpbayes_cli.ledger.guarded import trusted
-    from dpbayes_cli.ledger.ledger import Ledger
-    from dpbayes_cli.ledger.sqlite import SqliteStorage
-    from dpbayes_cli.privacy.neighbors import Neighbors
-    from tests.ledger.books import charge
-
-    storage = SqliteStorage(tmp_path / "long.sqlite")
-    ledger = Ledger(storage)
-    ledger.open_account("clinic", PureBudget(Decimal(100)), Neighbors.REPLACE_ONE)
-    ledger.reserve(charge("1e-9", label="first"))
-    with storage.writing() as transaction:
-        state = trusted(transaction)
-        fields = transaction.entries()[-1].fields
-        for i in range(entries):
-            ledger._append(transaction, state, {**fields, "release_id": f"{i:016d}", "label": f"n{i}"})
-    started = time.perf_counter()
-    ledger.reserve(charge("1e-9", label="last"))
-    print(f"one charge on a ledger of {entries} entries: {time.perf_counter() - started:.3f} s")

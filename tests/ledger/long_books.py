@@ -1,0 +1,35 @@
+"""Ledgers of many entries, written at once."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+from dpbayes_cli.ledger.budgets import PureBudget
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.ledger.books import charge
+
+
+def write_long_ledger(path: Path, entries: int, accounts: int = 1) -> Ledger:
+    """Return a ledger of at least so many entries: accounts in turn, published releases, checkpoints as they come."""
+    ledger = Ledger(SqliteStorage(path))
+    for number in range(accounts):
+        ledger.open_account(f"a{number}", PureBudget(Decimal(1000)), Neighbors.REPLACE_ONE)
+    ledger.reserve(charge("0.001", account="a0", source="-"))
+    reserved = ledger.entries()[-1].fields
+    number, written = 0, 0
+    while written < entries:
+        with ledger._writing() as (transaction, state):
+            for _ in range(50):
+                name, release_id = f"a{number % accounts}", f"{number:016d}"
+                about = {"account": name, "release_id": release_id}
+                data = {"label": f"n{number}", "question_digest": f"q{number}", "source": f"/data/{name}-{number}.csv"}
+                ledger._append(transaction, state, {**reserved, **about, **data})
+                ledger._append(transaction, state, {**about, "kind": "sealed", "payload": f"{number:064d}"})
+                sealed = {"kind": "published", "files": {"f": "d"}, "document": f"{number:064d}"}
+                ledger._append(transaction, state, {**about, **sealed})
+                number += 1
+            written = state.mark.sequence
+    return ledger

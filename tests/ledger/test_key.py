@@ -1,0 +1,129 @@
+"""With a key, a chain that was rewritten as a whole is noticed; without one it is not, as the documentation says."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger import checkpoint
+from dpbayes_cli.ledger.chain import Entry, next_entry
+from dpbayes_cli.ledger.key import LedgerKey, create_key, read_key
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.records import terms_of
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from tests.conftest import Cli
+from tests.ledger.books import charge, walk
+
+KEY, OTHER = LedgerKey(b"k" * 32), LedgerKey(b"o" * 32)
+
+
+def opened(path: Path, key: LedgerKey | None = None) -> Ledger:
+    return Ledger(SqliteStorage(path), key=key)
+
+
+def rewrite(path: Path, *, drop_key: bool = False) -> None:
+    """What whoever can write the file can do: lower a price, and compute all hashes anew."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence").fetchall()
+        connection.execute("DELETE FROM entries")
+        connection.execute("DELETE FROM terms")
+        last: Entry | None = None
+        for _, body, _ in rows:
+            fields = json.loads(body.replace('"epsilon":"1"', '"epsilon":"0.01"'))
+            if drop_key and fields["kind"] == "key":
+                continue
+            made = next_entry(last, fields)
+            if "mac" in fields and not drop_key:  # without the key it can only be copied
+                made = next_entry(last, {**fields, "mac": fields["mac"]})
+            last = made
+            connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (last.sequence, last.body, last.hash))
+            for term in terms_of(last.fields):
+                connection.execute("INSERT INTO terms VALUES (?, ?)", (term, last.sequence))
+
+
+def test_without_a_key_a_rewritten_chain_verifies(tmp_path: Path) -> None:
+    walk(opened(tmp_path / "l"), charge("1"))
+    rewrite(tmp_path / "l")
+    assert opened(tmp_path / "l").findings()[0] == []
+
+
+@pytest.mark.parametrize("drop_key", [False, True])
+@pytest.mark.parametrize("interval", [3, 256])
+def test_with_a_key_a_rewritten_chain_is_noticed(
+    drop_key: bool, interval: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "_INTERVAL", interval)
+    for number in range(3):
+        walk(opened(tmp_path / "l", KEY), charge("1", label=f"n{number}"))
+    rewrite(tmp_path / "l", drop_key=drop_key)
+    assert opened(tmp_path / "l", KEY).findings()[0]
+    with pytest.raises(LedgerError, match=r"signed|signature|checkpoint"):
+        opened(tmp_path / "l", KEY).reserve(charge("0.1", label="next"))
+
+
+def test_an_entry_with_the_signature_of_another_key_is_refused(tmp_path: Path) -> None:
+    walk(opened(tmp_path / "l", KEY), charge("1"))
+    storage = SqliteStorage(tmp_path / "l")
+    with storage.writing() as transaction:
+        last = transaction.entries()[-1]
+        forged = {**last.fields, "kind": "notice", "account": "clinic", "share": None, "reason": ""}
+        transaction.append(next_entry(last, forged, OTHER))
+    with pytest.raises(LedgerError, match="its signature is not that of the ledger's key"):
+        opened(tmp_path / "l", KEY).state()
+    assert any("signature" in text for text in opened(tmp_path / "l", KEY).findings()[0])
+
+
+def test_a_signed_ledger_needs_its_key(tmp_path: Path) -> None:
+    walk(opened(tmp_path / "l", KEY), charge("1"))
+    for key, said in ((None, "none is stated"), (OTHER, "another one is stated")):
+        with pytest.raises(LedgerError, match=said):
+            opened(tmp_path / "l", key).reserve(charge("0.1"))
+        assert any(said in text for text in opened(tmp_path / "l", key).findings()[0])
+    walk(opened(tmp_path / "plain"), charge("1"))
+    with pytest.raises(LedgerError, match="not signed with any"):
+        opened(tmp_path / "plain", KEY).state()
+
+
+def test_a_key_is_begun_and_changed_from_the_shell(
+    tmp_path: Path, dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = ("release", coin, "--model", "beta-bernoulli", "--eps")
+    assert dpbayes(*ask, "1", "--out", "one").code == 0
+    (tmp_path / "keys").mkdir()
+    first, second = tmp_path / "keys" / "first", tmp_path / "keys" / "second"
+    assert dpbayes("budget", "key", first, "--json").json["already_done"] is False
+    assert first.stat().st_mode & 0o777 == 0o600
+    assert dpbayes(*ask, "0.5", "--out", "two").code == 6
+    monkeypatch.setenv("DPBAYES_LEDGER_KEY", str(first))
+    assert dpbayes("budget", "key", first, "--json").json["already_done"] is True
+    assert dpbayes(*ask, "0.5", "--out", "two").code == 0
+    assert dpbayes("budget", "key", second).code == 0
+    assert dpbayes("budget", "verify").code == 7, "the old key is not enough any more"
+    monkeypatch.setenv("DPBAYES_LEDGER_KEY", str(second))
+    assert dpbayes("budget", "verify").code == 0
+    assert dpbayes("verify", "two").code == 0
+
+
+def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
+    tmp_path: Path, dpbayes: Cli, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert dpbayes("budget", "open", "a", "--epsilon", "1").code == 0
+    refused = dpbayes("budget", "key", ledger_path.with_name("key"))
+    assert (refused.code, "beside the ledger" in refused.err) == (6, True)
+    assert not ledger_path.with_name("key").exists()
+    (tmp_path / "k").mkdir()
+    create_key(tmp_path / "k" / "key")
+    with pytest.raises(FileExistsError):
+        create_key(tmp_path / "k" / "key")
+    (tmp_path / "k" / "key").chmod(0o640)
+    with pytest.raises(LedgerError, match="others can read"):
+        read_key(tmp_path / "k" / "key")
+    (tmp_path / "k" / "short").write_text("abc")
+    for name in ("short", "missing"):
+        monkeypatch.setenv("DPBAYES_LEDGER_KEY", str(tmp_path / "k" / name))
+        assert dpbayes("budget", "show").code == 6
