@@ -957,10 +957,22 @@ MUTANTS = {
         "tests/ledger/test_upkeep.py::test_a_copy_that_does_not_verify_is_no_backup",
     ),
     "a network is taken for a disk": (
-        "ledger/mounts.py",
-        'if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE:',
-        "if False:",
+        "mounts.py",
+        'if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE',
+        "if False",
         "tests/ledger/test_mounts.py::test_a_ledger_on_a_network_is_refused_with_a_way_out",
+    ),
+    "a living writer's directory is removed": (
+        "atomic_file.py",
+        "        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "",
+        "tests/test_atomic_file.py::test_a_living_writer_keeps_its_directory_and_a_killed_one_does_not",
+    ),
+    "a directory that went before it was locked": (
+        "atomic_file.py",
+        "            if _names(partial, descriptor):",
+        "            if True:",
+        "tests/test_atomic_file.py::test_a_writer_whose_directory_went_before_it_was_locked_makes_another",
     ),
 }
 

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from dpbayes_cli.atomic_file import new_file
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.mounts import check_local
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction
+from dpbayes_cli.mounts import network_of
 
 SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, tuple[str, ...]] = {}
@@ -177,14 +177,20 @@ class SqliteStorage(Storage):
         for number in range(1, 1000):
             path = self._path.with_name(f"{self._path.name}.v{version}" + (f".{number}" if number > 1 else ""))
             with suppress(FileExistsError):
-                with appearing(path) as partial:
+                with new_file(path) as partial:
                     self.copy_to(partial)
                 return path
         raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some away")
 
     def _check_place(self) -> None:
-        if not self._anywhere:
-            check_local(self._path)
+        kind = "" if self._anywhere else network_of(self._path)
+        if kind:
+            raise LedgerError(
+                f"the ledger {self.location!r} would be on a network's file system ({kind}), whose locks a ledger in "
+                "a file cannot rely on",
+                hint="keep it on a disk of this host, or, where several hosts share it, in PostgreSQL: "
+                "--ledger postgresql://HOST/DATABASE; an anchor may be on a network",
+            )
 
     def _create(self) -> None:
         """Create the ledger whole, beside its place and for its owner alone, and link it there."""
@@ -192,7 +198,7 @@ class SqliteStorage(Storage):
             return
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with suppress(FileExistsError), appearing(self._path) as partial:  # where another process was first
+            with suppress(FileExistsError), new_file(self._path) as partial:  # where another process was first
                 begin_ledger(partial)
         except OSError as error:
             raise LedgerError(f"cannot create the ledger {self.location!r}: {error.strerror}") from None

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dpbayes_cli.atomic_file import new_file
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import GENESIS, Entry, link, next_entry
 from dpbayes_cli.ledger.charging import release_id_of
 from dpbayes_cli.ledger.ledger import Ledger
@@ -178,7 +178,7 @@ def _charge_again(chain: _Chain, entry: Entry, found: Salvage) -> None:
 @contextmanager
 def _new_file(target: Path) -> Iterator[Path]:
     try:
-        with appearing(target.absolute()) as partial:
+        with new_file(target) as partial:
             yield partial
     except FileExistsError:
         raise LedgerError(f"{str(target)!r} exists already", hint="name another file: nothing is replaced") from None
