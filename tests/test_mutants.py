@@ -934,7 +934,7 @@ MUTANTS = {
     ),
     "a cell that no server can hold": (
         "sources/postgres.py",
-        "CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN CASE WHEN ",
+        "CASE WHEN octet_length({cell}) <= {LONGEST_CELL} THEN CASE WHEN ",
         "CASE WHEN true THEN CASE WHEN ",
         "tests/sources/test_postgres.py::test_cells_longer_than_a_record_are_missing_in_every_engine",
     ),

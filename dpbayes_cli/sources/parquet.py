@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from dpbayes_cli.columns import AnyColumn, Column
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import SourceError, SpecError
-from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.grammar import LONGEST_CELL, normal_cell
 from dpbayes_cli.sources.contributions import UnitBound
-from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.source import Cells, Reader, Source, check_boolean, column_index, unreadable
 
@@ -131,9 +130,9 @@ def _quoted(name: str) -> str:
 
 
 def _text(name: str, kind: str) -> str:
-    """Return the expression of a column's text; one that is longer than any record of a text file is missing."""
+    """Return the expression of a column's text; one that is too long is missing."""
     cell = f"CAST({name} AS VARCHAR)"
-    return f"CASE WHEN strlen({cell}) <= {LONGEST_RECORD} THEN {cell} END" if kind.startswith(_LONG) else cell
+    return f"CASE WHEN strlen({cell}) <= {LONGEST_CELL} THEN {cell} END" if kind.startswith(_LONG) else cell
 
 
 def _check_type(name: str, column: AnyColumn) -> None:
