@@ -962,6 +962,12 @@ MUTANTS = {
         "if False",
         "tests/ledger/test_mounts.py::test_a_ledger_on_a_network_is_refused_with_a_way_out",
     ),
+    "a cell of a line that may be of any length": (
+        "sources/delimited.py",
+        "ELSE {_short(cell)} END",
+        "ELSE {cell} END",
+        "tests/sources/test_delimited.py::test_a_cell_of_more_bytes_than_4_kib_is_missing",
+    ),
     "a living writer's directory is removed": (
         "atomic_file.py",
         "        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
