@@ -8,6 +8,7 @@ from functools import lru_cache
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.address_space import check_address_space
 from dpbayes_cli.errors import DpbayesError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def _engine() -> duckdb.DuckDBPyConnection:
     The package ``duckdb`` re-exports the extension module ``_duckdb`` beside 5,000 lines of Python that are not needed
     here; importing the module alone takes 0.08 s off a release of 0.5 s.
     """
+    check_address_space()
     import _duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {

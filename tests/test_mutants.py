@@ -962,6 +962,12 @@ MUTANTS = {
         "if False",
         "tests/ledger/test_mounts.py::test_a_ledger_on_a_network_is_refused_with_a_way_out",
     ),
+    "a limit of address space that nobody looks at": (
+        "address_space.py",
+        "soft < needed()",
+        "False",
+        "tests/test_address_space.py::test_a_limit_that_libraries_could_be_killed_by_charges_nothing",
+    ),
     "a cell of a line that may be of any length": (
         "sources/delimited.py",
         "ELSE {_short(cell)} END",

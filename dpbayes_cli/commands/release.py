@@ -62,6 +62,9 @@ def command(
     Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows the
     same release again without a charge and without opening the data.
     """
+    from dpbayes_cli.address_space import check_address_space
+
+    check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
     from dpbayes_cli.question import Wish, prepare
     from dpbayes_cli.release import release
     from dpbayes_cli.secrecy import no_core_dumps

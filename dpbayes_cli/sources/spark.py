@@ -104,7 +104,7 @@ class SparkSource(EngineSource):
         return frame
 
     def _relation(self, named: Mapping[str, str]) -> str:
-        texts = []  # a text is longer once it is made valid UTF-8: its length is asked before, which is cheap, and after
+        texts = []  # made valid, a text may be longer: its length is asked before, which is cheap, and after
         for new, name in named.items():
             cell = f"CAST({_quoted(name)} AS STRING)"
             valid = f"make_valid_utf8(collate({cell}, 'UTF8_BINARY'))"
