@@ -962,12 +962,6 @@ MUTANTS = {
         "if False",
         "tests/ledger/test_mounts.py::test_a_ledger_on_a_network_is_refused_with_a_way_out",
     ),
-    "a file of a bundle of any size": (
-        "bundle/read.py",
-        "if status.st_size > most:",
-        "if False:",
-        "tests/test_verification.py::test_a_file_far_larger_than_its_description_permits_is_not_read",
-    ),
     "a limit of address space that nobody looks at": (
         "address_space.py",
         "soft < needed()",
