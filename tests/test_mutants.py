@@ -962,6 +962,18 @@ MUTANTS = {
         "if False",
         "tests/ledger/test_mounts.py::test_a_ledger_on_a_network_is_refused_with_a_way_out",
     ),
+    "pages whose rows are read together": (
+        "sources/parquet.py",
+        "return int(most) > _MOST_OF_A_VECTOR",
+        "return False",
+        "tests/test_hostile.py::test_long_cells_of_a_small_parquet_file_take_bounded_memory",
+    ),
+    "a page without the dictionary of its row group": (
+        "sources/parquet_pages.py",
+        "            dictionary: _Page | None = None\n            n_rows = 0",
+        "            n_rows = 0\n            dictionary = dictionary if group else None",
+        "tests/sources/test_parquet_pages.py::test_cells_and_their_order_stay",
+    ),
     "a limit of address space that nobody looks at": (
         "address_space.py",
         "soft < needed()",
