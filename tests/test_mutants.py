@@ -121,7 +121,7 @@ MUTANTS = {
     ),
     "files that are believed": (
         "verification.py",
-        "elif digests[name] != expected and name not in found.uncertain:",
+        "elif digested != made[name] and name not in found.uncertain:",
         "elif False:",
         "tests/test_verification.py::test_other_files_are_found",
     ),

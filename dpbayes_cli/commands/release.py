@@ -11,6 +11,7 @@ import click
 
 from dpbayes_cli.commands.options import ledger_option, merged, open_ledger, question_options, stated
 from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
+from dpbayes_cli.commands.progress import reading_shown
 
 if TYPE_CHECKING:
     from dpbayes_cli.contracts import Step
@@ -85,7 +86,8 @@ def command(
         _price(question, wish, ledger, as_json=as_json)
         return
     say(f"assumed: {', '.join(_assumed(question))}")
-    outcome = release(question, wish, ledger, say)
+    with reading_shown():
+        outcome = release(question, wish, ledger, say)
     if as_json:
         emit_json(_document(outcome))
     else:
