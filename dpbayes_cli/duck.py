@@ -62,6 +62,19 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
         raise failure from None
 
 
+@contextmanager
+def one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Have the engine use one thread, so that it holds what one thread holds."""
+    import _duckdb
+
+    engine.execute("SET threads = 1")
+    try:
+        yield
+    finally:
+        with suppress(_duckdb.Error):  # as above: the block may have ended because the engine was interrupted
+            engine.execute("RESET threads")
+
+
 def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], None]) -> list[tuple[Any, ...]]:
     """Run a query and return its rows.
 

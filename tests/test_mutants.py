@@ -970,8 +970,8 @@ MUTANTS = {
     ),
     "a page without the dictionary of its row group": (
         "sources/parquet_pages.py",
-        "            dictionary: _Page | None = None\n            n_rows = 0",
-        "            n_rows = 0\n            dictionary = dictionary if group else None",
+        "parts = [page] if dictionary is None else [dictionary, page]",
+        "parts = [page]",
         "tests/sources/test_parquet_pages.py::test_cells_and_their_order_stay",
     ),
     "a limit of address space that nobody looks at": (

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.columns import AnyColumn, Column
-from dpbayes_cli.duck import cursor
+from dpbayes_cli.duck import cursor, fetch, one_thread
 from dpbayes_cli.errors import SourceError, SpecError
 from dpbayes_cli.grammar import LONGEST_CELL, normal_cell
 from dpbayes_cli.sources.contributions import UnitBound
@@ -150,8 +150,7 @@ class ParquetSource(Source):
         first, others = 0, ", ".join(_quoted(name) for name in wanted if name not in long)
         for groups in _batches(sizes):
             end = first + sum(sizes[group] for group in groups)
-            engine.execute("SET threads = 1")  # so that one page is held, and the relation's columns keep their order
-            files.callback(engine.execute, "RESET threads")
+            files.enter_context(one_thread(engine))  # one page is held, and the relation's columns keep their order
             parts = []
             if others:
                 rows = f"file_row_number BETWEEN {first} AND {end - 1}"
@@ -191,9 +190,8 @@ def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: Te
     query = f"SELECT coalesce(max(n), 0) FROM ({vectors} GROUP BY file_row_number // {_ROWS_OF_A_VECTOR})"
     with ExitStack() as threads:
         if largest > _MOST_UNPACKED:
-            engine.execute("SET threads = 1")
-            threads.callback(engine.execute, "RESET threads")
-        ((most,),) = engine.execute(query).fetchall()
+            threads.enter_context(one_thread(engine))
+        ((most,),) = fetch(engine, query, engine.interrupt)
     return int(most) > _MOST_OF_A_VECTOR
 
 
