@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.address_space import needed
-from tests.conftest import SAMPLE_DATA
+from tests.conftest import ROOT, SAMPLE_DATA
 
 MEBIBYTE = 1 << 20
 
@@ -18,7 +19,7 @@ MEBIBYTE = 1 << 20
 def under(limit: int, *arguments: str, what: int = resource.RLIMIT_AS) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "dpbayes_cli", *arguments], capture_output=True, text=True, check=False,
-        preexec_fn=lambda: resource.setrlimit(what, (limit, limit)),
+        preexec_fn=lambda: resource.setrlimit(what, (limit, limit)), env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.errors import OutputError, SourceError, SpecError, VerificationError
 from dpbayes_cli.sources.location import Location, locate, opened
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
-from tests.conftest import Cli
+from tests.conftest import ROOT, Cli
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
 MEBIBYTE = 1 << 20
@@ -55,7 +55,11 @@ def measured(*arguments: str, blocks: Iterable[bytes] = (), limit: float = 120.0
     if Path("data.csv").is_fifo():
         Thread(target=feed, daemon=True).start()
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, timeout=limit, check=False
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        timeout=limit,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     told, _, peak = done.stderr.decode().rpartition("\nPEAK ")
     return done.returncode, int(peak) * 1024, told
