@@ -8,6 +8,7 @@ from functools import lru_cache
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.address_space import check_address_space
 from dpbayes_cli.errors import DpbayesError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def _engine() -> duckdb.DuckDBPyConnection:
     The package ``duckdb`` re-exports the extension module ``_duckdb`` beside 5,000 lines of Python that are not needed
     here; importing the module alone takes 0.08 s off a release of 0.5 s.
     """
+    check_address_space()
     import _duckdb
 
     config: dict[str, str | bool | int | float | list[str]] = {
@@ -58,6 +60,19 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
                 opened.close()
     except _duckdb.Error:
         raise failure from None
+
+
+@contextmanager
+def one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Have the engine use one thread, so that it holds what one thread holds."""
+    import _duckdb
+
+    engine.execute("SET threads = 1")
+    try:
+        yield
+    finally:
+        with suppress(_duckdb.Error):  # as above: the block may have ended because the engine was interrupted
+            engine.execute("RESET threads")
 
 
 def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], None]) -> list[tuple[Any, ...]]:

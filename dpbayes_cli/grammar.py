@@ -13,6 +13,8 @@ import re
 from collections.abc import Sequence
 
 BLANKS = " \t"
+LONGEST_CELL = 4096
+"""A cell of more bytes than this, in UTF-8 and with the blanks around it, is missing."""
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
 
@@ -49,7 +51,8 @@ def check_levels(levels: Sequence[str]) -> None:
     """Refuse declared levels that no cell could match, or two of which one cell would match.
 
     Raises:
-        ValueError: blanks at an end, a control character, or two levels with the same normal form.
+        ValueError: blanks at an end, a control character, more than ``LONGEST_CELL`` bytes, or two levels with the same
+            normal form.
     """
     seen: dict[str, str] = {}
     for level in levels:
@@ -57,6 +60,8 @@ def check_levels(levels: Sequence[str]) -> None:
             raise ValueError(f"{level!r} is empty, or begins or ends with a blank")
         if _CONTROL.search(level):
             raise ValueError(f"{level!r} holds a control character")
+        if len(level.encode("utf-8")) > LONGEST_CELL:
+            raise ValueError(f"{level[:20]!r}... is longer than {LONGEST_CELL} bytes")
         if normal_cell(level) in seen:
             raise ValueError(f"{seen[normal_cell(level)]!r} and {level!r} mean the same cell")
         seen[normal_cell(level)] = level

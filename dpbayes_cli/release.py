@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+from dpbayes_cli.address_space import check_address_space
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import Parts, assemble, sealed_draw
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
@@ -73,6 +74,7 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
         this process alone, from the engine to the mechanism; everything written is a function of the sealed payload.
     Source: architecture, the ledger's protocol.
     """
+    check_address_space()
     charge = wish.charge_of(question)
     preview = ledger.preview(charge)
     answered = preview.known is not None and preview.known.stage != "reserved"

@@ -21,7 +21,7 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import Parts, assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
 from dpbayes_cli.bundle.files import REPORT, analysis_of, bounds_of, spec_of
-from dpbayes_cli.bundle.place import render
+from dpbayes_cli.bundle.place import largest_of, render
 from dpbayes_cli.bundle.read import file_digest, read_document
 from dpbayes_cli.bundle.samples import are_samples
 from dpbayes_cli.canonical import digest
@@ -264,22 +264,33 @@ def _check_files(found: Verification, bundle: Path, analysis: Analysis) -> dict[
     document = found.document
     with tempfile.TemporaryDirectory() as directory:
         made = render(document, analysis, Path(directory))
-    digests = {name: each for name in made if (each := file_digest(bundle / name)) is not None}
+        most = {name: (Path(directory) / name).stat().st_size for name in made}
+    most |= {name: max(most[name], largest_of(document, name)) for name in found.uncertain if name in made}
+    digests: dict[str, str | None] = {}
+    for name in made:
+        try:
+            digests[name] = file_digest(bundle / name, most[name])
+        except VerificationError as error:
+            found.findings.append(error.message)
     inference = document.inference
-    if inference.samples_file in found.uncertain and not are_samples(
-        bundle / inference.samples_file, inference.samples_format, analysis.parameters, inference.samples
+    if (
+        digests.get(inference.samples_file)
+        and inference.samples_file in found.uncertain
+        and not are_samples(
+            bundle / inference.samples_file, inference.samples_format, analysis.parameters, inference.samples
+        )
     ):
         found.findings.append(f"{document.inference.samples_file}: no samples of these parameters, or not so many")
-    for name, expected in made.items():
-        if name not in digests:
+    for name, digested in digests.items():
+        if digested is None:
             found.findings.append(f"{name} is missing, or no regular file")
-        elif digests[name] != expected and name not in found.uncertain:
+        elif digested != made[name] and name not in found.uncertain:
             found.findings.append(f"{name}: not what follows from release.json")
     strange = sorted(set(os.listdir(bundle)) - set(made))  # noqa: PTH208 - names alone
     for name in strange[:_LARGEST_MESSAGE]:
         found.findings.append(f"{name!r} does not belong to the bundle")
     found.checked.append(f"the files follow from release.json: {', '.join(sorted(set(made) - found.uncertain))}")
-    return digests
+    return {name: digested for name, digested in digests.items() if digested is not None}
 
 
 def _check_ledger(found: Verification, spec: ReleaseSpec, plan: Plan, ledger: Ledger, files: Mapping[str, str]) -> None:

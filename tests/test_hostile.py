@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from dpbayes_cli.bundle.read import read_document
 from dpbayes_cli.errors import OutputError, SourceError, SpecError, VerificationError
 from dpbayes_cli.sources.location import Location, locate, opened
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
-from tests.conftest import Cli
+from tests.conftest import ROOT, Cli
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
 MEBIBYTE = 1 << 20
@@ -54,7 +55,11 @@ def measured(*arguments: str, blocks: Iterable[bytes] = (), limit: float = 120.0
     if Path("data.csv").is_fifo():
         Thread(target=feed, daemon=True).start()
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script], capture_output=True, timeout=limit, check=False
+        [sys.executable, "-W", "ignore", "-c", script],
+        capture_output=True,
+        timeout=limit,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     told, _, peak = done.stderr.decode().rpartition("\nPEAK ")
     return done.returncode, int(peak) * 1024, told
@@ -306,6 +311,53 @@ def test_a_hostile_parquet_file_is_refused_before_the_charge(
     done = dpbayes("release", "data.parquet", *COIN)
     assert done.code == 4
     assert entries(ledger_path) == 0
+
+
+def long_cells(path: Path, n_records: int, cells: Iterable[str], group: int, **options: Any) -> None:
+    """Write records whose cells take turns, in row groups of so many."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    one = pa.array(list(cells))
+    kind = pa.dictionary(pa.int32(), pa.string()) if options["use_dictionary"] else pa.string()
+    schema = pa.schema([("x", kind)])
+    with pq.ParquetWriter(path, schema, compression="zstd", store_schema=False, **options) as out:
+        for first in range(0, n_records, group):
+            codes = pa.array([i % len(one) for i in range(first, min(first + group, n_records))], pa.int32())
+            column = pa.DictionaryArray.from_arrays(codes, one).cast(kind)
+            out.write_table(pa.table({"x": column}, schema), group)
+
+
+LONG = "a" * (900 << 10)
+BOMBS: dict[str, dict[str, Any]] = {
+    "30,000 of one": {"n_records": 30_000, "cells": [LONG, "1"], "group": 30_000, "use_dictionary": True},
+    "2 million of one": {"n_records": 2_000_000, "cells": [LONG], "group": 2_000_000, "use_dictionary": True},
+    "10,000 of 300": {
+        "n_records": 10_000, "cells": [f"{LONG}{i}" for i in range(300)], "group": 10_000, "use_dictionary": True,
+        "dictionary_pagesize_limit": 1 << 30,
+    },
+    "10,000 each by itself": {
+        "n_records": 10_000, "cells": [f"{LONG}{i}" for i in range(2_000)], "group": 2_000, "use_dictionary": False,
+        "write_batch_size": 64,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name == "30,000 of one" else pytest.mark.slow) for name in BOMBS]
+)
+def test_long_cells_of_a_small_parquet_file_take_bounded_memory(name: str, place: Path) -> None:
+    """What a dictionary's entry or a compressed page stands for is never held for every record of it."""
+    n_records = BOMBS[name]["n_records"]
+    long_cells(place / "data.parquet", **BOMBS[name])
+    assert (place / "data.parquet").stat().st_size < 1 << 20
+    code, peak, told = measured("release", "data.parquet", *COIN, limit=60.0)
+    assert code == 0, told
+    assert peak < 2 * MOST_MEMORY
+    document = json.loads(Path("out/release.json").read_text())
+    assert document["n_records"] == n_records
+    ones = next(each["value"] for each in document["statistics"])
+    assert abs(ones - (n_records // 2 if "1" in BOMBS[name]["cells"] else 0)) < 60  # noise of scale 2: once in 1e12
 
 
 def test_a_parquet_column_may_be_named_with_quotes(dpbayes: Cli, place: Path) -> None:

@@ -121,7 +121,7 @@ MUTANTS = {
     ),
     "files that are believed": (
         "verification.py",
-        "elif digests[name] != expected and name not in found.uncertain:",
+        "elif digested != made[name] and name not in found.uncertain:",
         "elif False:",
         "tests/test_verification.py::test_other_files_are_found",
     ),
@@ -934,7 +934,7 @@ MUTANTS = {
     ),
     "a cell that no server can hold": (
         "sources/postgres.py",
-        "CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN CASE WHEN ",
+        "CASE WHEN octet_length({cell}) <= {LONGEST_CELL} THEN CASE WHEN ",
         "CASE WHEN true THEN CASE WHEN ",
         "tests/sources/test_postgres.py::test_cells_longer_than_a_record_are_missing_in_every_engine",
     ),
@@ -957,9 +957,9 @@ MUTANTS = {
         "tests/ledger/test_upkeep.py::test_a_copy_that_does_not_verify_is_no_backup",
     ),
     "a network is taken for a disk": (
-        "ledger/mounts.py",
-        'if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE:',
-        "if False:",
+        "mounts.py",
+        'if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE',
+        "if False",
         "tests/ledger/test_mounts.py::test_a_ledger_on_a_network_is_refused_with_a_way_out",
     ),
     "a second budget for the same people": (
@@ -1015,6 +1015,42 @@ MUTANTS = {
         " or _said(written) != _said(entries)",
         "",
         "tests/ledger/test_again.py::test_a_salvage_is_repeated_where_it_would_write_the_same",
+    ),
+    "pages whose rows are read together": (
+        "sources/parquet.py",
+        "return int(most) > _MOST_OF_A_VECTOR",
+        "return False",
+        "tests/test_hostile.py::test_long_cells_of_a_small_parquet_file_take_bounded_memory",
+    ),
+    "a page without the dictionary of its row group": (
+        "sources/parquet_pages.py",
+        "parts = [page] if dictionary is None else [dictionary, page]",
+        "parts = [page]",
+        "tests/sources/test_parquet_pages.py::test_cells_and_their_order_stay",
+    ),
+    "a limit of address space that nobody looks at": (
+        "address_space.py",
+        "soft < needed()",
+        "False",
+        "tests/test_address_space.py::test_a_limit_that_libraries_could_be_killed_by_charges_nothing",
+    ),
+    "a cell of a line that may be of any length": (
+        "sources/delimited.py",
+        "ELSE {_short(cell)} END",
+        "ELSE {cell} END",
+        "tests/sources/test_delimited.py::test_a_cell_of_more_bytes_than_4_kib_is_missing",
+    ),
+    "a living writer's directory is removed": (
+        "atomic_file.py",
+        "        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
+        "",
+        "tests/test_atomic_file.py::test_a_living_writer_keeps_its_directory_and_a_killed_one_does_not",
+    ),
+    "a directory that went before it was locked": (
+        "atomic_file.py",
+        "            if _names(partial, descriptor):",
+        "            if True:",
+        "tests/test_atomic_file.py::test_a_writer_whose_directory_went_before_it_was_locked_makes_another",
     ),
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -162,6 +164,26 @@ def test_other_files_are_found(dpbayes: Cli, coin: Path) -> None:
     assert dpbayes("verify", "out").code == 0
     (bundle / "exact.csv").write_text("60")
     assert "'exact.csv' does not belong to the bundle" in dpbayes("verify", "out").err
+
+
+def test_a_file_far_larger_than_its_description_permits_is_not_read(dpbayes: Cli, coin: Path) -> None:
+    """Of another version nobody knows the bytes, but how many there can be; 100 GB take minutes to read."""
+    bundle = released(dpbayes, coin)
+    started, size = time.perf_counter(), 100 << 30
+    for name in ("samples.parquet", "report.md"):
+        os.truncate(bundle / name, size)
+    assert dpbayes("release", coin, *QUESTIONS["laplace"], "--out", "out").code == 8
+    for version in (None, "0.0.1"):
+        if version is not None:
+            document(put("software", "dpbayes", value=version))
+        done = dpbayes("verify", "out", "--no-ledger")
+        assert done.code == 7
+        for name in ("samples.parquet", "report.md"):
+            assert f"{name} has {size} bytes, and can have" in done.err
+    os.truncate(bundle / "release.json", size)
+    done = dpbayes("verify", "out", "--no-ledger")
+    assert (done.code, "'release.json' is larger" in done.err) == (7, True)
+    assert time.perf_counter() - started < 20.0
 
 
 def test_what_the_ledger_does_not_know_or_has_not_published_is_found(

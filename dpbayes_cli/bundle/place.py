@@ -22,12 +22,12 @@ from dpbayes_cli.bundle.files import (
     tables_csv,
 )
 from dpbayes_cli.bundle.hmm_section import hmm_of
-from dpbayes_cli.bundle.read import file_digest
+from dpbayes_cli.bundle.read import LARGEST_TEXT, file_digest
 from dpbayes_cli.bundle.report import report_markdown
-from dpbayes_cli.bundle.samples import sample_labels, write_samples
+from dpbayes_cli.bundle.samples import largest_samples, sample_labels, write_samples
 from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
-from dpbayes_cli.errors import OutputError
+from dpbayes_cli.errors import OutputError, VerificationError
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
@@ -80,11 +80,11 @@ def place_bundle(
             if not os.path.lexists(target):
                 raise  # otherwise another process was first: is it the same bundle?
     if published is not None:
-        _verify(target, published)
+        _verify(target, published, document)
         return dict(published)
     with scratch_directory(target) as directory:
         digests = render(document, analysis, directory)
-    _verify(target, digests)
+    _verify(target, digests, document)
     return digests
 
 
@@ -103,17 +103,29 @@ def render(document: ReleaseDocument, analysis: Analysis | None, directory: Path
     if model is not None and not isinstance(document.states, UnsetType):
         write_new(directory / STATES, states_csv(model, document.states))
     write_new(directory / REPORT, report_markdown(document))
-    return {path.name: str(file_digest(path)) for path in sorted(directory.iterdir())}
+    return {path.name: str(file_digest(path, path.stat().st_size)) for path in sorted(directory.iterdir())}
 
 
-def _verify(target: Path, digests: Mapping[str, str]) -> None:
+def largest_of(document: ReleaseDocument, name: str) -> int:
+    """Return how many bytes a file of a release's bundle can have."""
+    report = document.inference
+    if name != report.samples_file:
+        return LARGEST_TEXT
+    return largest_samples(report.samples_format, list(document.posterior), report.samples)
+
+
+def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument) -> None:
     """Compare a bundle on disk with what it must be.
 
     Raises:
         OutputError: a file is missing or differs.
     """
     for name, expected in digests.items():
-        if target.is_symlink() or file_digest(target / name) != expected:
+        try:
+            found = file_digest(target / name, largest_of(document, name))
+        except VerificationError:
+            found = None
+        if target.is_symlink() or found != expected:
             raise OutputError(
                 f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
                 hint="choose another --out: the release is written there again, without a charge",

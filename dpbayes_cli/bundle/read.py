@@ -13,9 +13,8 @@ from dpbayes_cli.canonical import digest_of_blocks
 from dpbayes_cli.errors import OutputError, VerificationError
 from dpbayes_cli.grammar import STEERING
 
-_LARGEST = 256 << 20
-_LARGEST_OF_ALL = 8 << 30
-"""Samples as text take some 20 bytes a number."""
+LARGEST_TEXT = 256 << 20
+"""Bytes of any file of a bundle but its samples."""
 _BLOCK = 1 << 20
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
 """What ``STEERING`` finds, as JSON may write it; a line feed and a tab are harmless."""
@@ -38,11 +37,15 @@ def read_document(bundle: Path) -> ReleaseDocument:
     return document
 
 
-def file_digest(path: Path) -> str | None:
+def file_digest(path: Path, most: int) -> str | None:
     """Return the digest of a regular file, following no link; None where there is none.
 
+    Args:
+        path: the file.
+        most: how many bytes it can have; one that is larger is not read.
+
     Raises:
-        VerificationError: it is larger than any file of a bundle.
+        VerificationError: it is larger.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -52,8 +55,8 @@ def file_digest(path: Path) -> str | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return None
-        if status.st_size > _LARGEST_OF_ALL:
-            raise VerificationError(f"{path.name!r} is larger than {_LARGEST_OF_ALL >> 30} GiB")
+        if status.st_size > most:
+            raise VerificationError(f"{path.name} has {status.st_size} bytes, and can have {most} at the most")
         blocks = (file.read(min(_BLOCK, status.st_size - start)) for start in range(0, status.st_size, _BLOCK))
         return digest_of_blocks("file", status.st_size, blocks)
 
@@ -69,12 +72,12 @@ def read_file(path: Path) -> bytes | None:
     except OSError:
         return None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             return None
+        if status.st_size > LARGEST_TEXT:
+            raise VerificationError(f"{path.name!r} is larger than {LARGEST_TEXT >> 20} MiB")
         with open(descriptor, "rb", closefd=False) as file:
-            content = file.read(_LARGEST + 1)
+            return file.read(LARGEST_TEXT)
     finally:
         os.close(descriptor)
-    if len(content) > _LARGEST:
-        raise VerificationError(f"{path.name!r} is larger than {_LARGEST >> 20} MiB")
-    return content

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 
+_LARGEST_NUMBER = {"parquet": 16, "csv": 26, "netcdf": 16}
+"""Bytes of a number: in text, -2.2250738585072014e-308 with what parts it from the next; else twice a double."""
+_OF_A_COLUMN = 1 << 16
+"""Bytes for what a file says about a column, its name aside."""
 _NEEDED = {"netcdf": ("h5netcdf", "h5py")}
 
 
@@ -78,6 +82,12 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
             writer.writerows(map(repr, row) for row in analysis.samples.tolist())
     else:
         _write_parquet(path, analysis)
+
+
+def largest_samples(form: str, parameters: Sequence[str], n_samples: int) -> int:
+    """Return how many bytes a file of so many samples can have, whichever version of the software wrote it."""
+    names = sum(len(name.encode("utf-8", "replace")) for name in parameters)
+    return _LARGEST_NUMBER[form] * n_samples * len(parameters) + _OF_A_COLUMN * (len(parameters) + 1) + 8 * names
 
 
 def _write_parquet(path: Path, analysis: Analysis) -> None:

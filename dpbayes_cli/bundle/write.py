@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import errno
-import glob
 import os
-import secrets
-import shutil
 import stat
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from dpbayes_cli.atomic_file import held_directory, is_partial, new_file, rename_without_replacing, sync
 from dpbayes_cli.errors import OutputError
-
-_RENAME_NOREPLACE = 1
-_AT_FDCWD = -100
-_PARTIAL = ".partial"
 
 
 def check_target(target: Path) -> None:
@@ -36,10 +27,11 @@ def check_target(target: Path) -> None:
         raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
     if os.path.lexists(target.absolute().parent / "release.json"):
         raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
-    probe = _beside(target)
+    if is_partial(target.name):
+        raise OutputError(f"a name such as {str(target)!r} is of what may be removed", hint="choose another --out")
     try:
-        probe.mkdir(mode=0o700)
-        probe.rmdir()
+        with held_directory(target):
+            pass
     except OSError as error:
         raise OutputError(f"cannot write {str(target)!r}: {error.strerror}", hint="choose another --out") from None
 
@@ -63,8 +55,8 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
         for path in sorted(partial.iterdir()):
             _sync(path, 0o600, moment)
         _sync(partial, 0o700, moment)
-        _rename_without_replacing(partial, target)
-        _sync(target.absolute().parent, None)
+        rename_without_replacing(partial, target)
+        sync(target.absolute().parent)
 
 
 @contextmanager
@@ -74,30 +66,24 @@ def scratch_directory(target: Path) -> Iterator[Path]:
     Raises:
         OutputError: it cannot be made or written.
     """
-    _remove_dead(target)
-    partial = _beside(target)
     try:
-        partial.mkdir(mode=0o700)
-        try:
+        with held_directory(target) as partial:
             yield partial
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
         raise OutputError(f"cannot write {str(target)!r}: {error.strerror}") from None
 
 
-def new_file(target: Path, content: bytes) -> None:
+def publish_file(target: Path, content: bytes) -> None:
     """Write one file that is there whole or not at all, for its owner alone.
 
     Raises:
         OutputError: it cannot be written, or something is there.
     """
-    with scratch_directory(target) as partial:
-        path = partial / target.name
-        write_new(path, content)
-        _sync(path, 0o600)
-        _rename_without_replacing(path, target)
-        _sync(target.absolute().parent, None)
+    try:
+        with new_file(target) as partial:
+            partial.write_bytes(content)
+    except OSError as error:
+        raise OutputError(f"cannot write {str(target)!r}: {error.strerror}") from None
 
 
 def write_new(path: Path, content: bytes) -> None:
@@ -107,58 +93,15 @@ def write_new(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _beside(target: Path) -> Path:
-    return target.absolute().parent / f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}{_PARTIAL}"
-
-
-def _remove_dead(target: Path) -> None:
-    """Remove what a killed writer of the same target left behind."""
-    for path in target.absolute().parent.glob(f".{glob.escape(target.name)}.*{_PARTIAL}"):
-        pid = path.name.removeprefix(f".{target.name}.").partition("-")[0]
-        with suppress(OSError):
-            if pid.isdigit() and not _runs(int(pid)) and path.lstat().st_uid == os.getuid():
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-def _sync(path: Path, mode: int | None, moment: datetime | None = None) -> None:
+def _sync(path: Path, mode: int, moment: datetime | None) -> None:
     """Set the mode and the time of a file or directory of ours and bring it to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        if mode is not None:
-            if not (stat.S_ISREG(os.fstat(descriptor).st_mode) or stat.S_ISDIR(os.fstat(descriptor).st_mode)):
-                raise OutputError(f"{path.name!r} is not a regular file")
-            os.fchmod(descriptor, mode)
+        if not (stat.S_ISREG(os.fstat(descriptor).st_mode) or stat.S_ISDIR(os.fstat(descriptor).st_mode)):
+            raise OutputError(f"{path.name!r} is not a regular file")
+        os.fchmod(descriptor, mode)
         if moment is not None:
             os.utime(descriptor, (moment.timestamp(), moment.timestamp()))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _rename_without_replacing(source: Path, target: Path) -> None:
-    """Rename atomically, failing with EEXIST where anything is at the target (os.rename replaces empty directories)."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    rename = getattr(libc, "renameat2", None) if sys.platform == "linux" else None
-    if rename is not None:
-        result = rename(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE)
-        code = ctypes.get_errno()
-        if result == 0:
-            return
-        if code not in {errno.EINVAL, errno.ENOSYS}:
-            raise OSError(code, os.strerror(code))
-    # The file system cannot: claim the name with something empty of our own, and rename over that.
-    if source.is_dir():
-        target.mkdir(mode=0o700)
-    else:
-        target.touch(mode=0o600, exist_ok=False)
-    source.rename(target)

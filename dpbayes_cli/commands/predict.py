@@ -45,7 +45,7 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     """
     import numpy as np
 
-    from dpbayes_cli.bundle.write import check_target, new_file
+    from dpbayes_cli.bundle.write import check_target, publish_file
     from dpbayes_cli.prediction.kinds import predictor
     from dpbayes_cli.prediction.records import read_codes
 
@@ -74,7 +74,7 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     read_codes(found, data, layout, take=lambda codes: blocks.append(found.predict(codes)))
     predicted = empty.joined(blocks)
     if out is not None:
-        new_file(out, _lines([header, *_rows(predicted, 0)]).encode("utf-8"))
+        publish_file(out, _lines([header, *_rows(predicted, 0)]).encode("utf-8"))
         say(f"wrote {len(predicted)} predictions to {out}")
     if as_json:
         emit_json(_document(found, predicted, out))

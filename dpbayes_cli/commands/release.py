@@ -11,6 +11,7 @@ import click
 
 from dpbayes_cli.commands.options import ledger_option, merged, open_ledger, question_options, stated
 from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
+from dpbayes_cli.commands.progress import reading_shown
 
 if TYPE_CHECKING:
     from dpbayes_cli.contracts import Step
@@ -64,6 +65,9 @@ def command(
 
     One account (--dataset) is one population: data that another account has paid for are refused (exit 5).
     """
+    from dpbayes_cli.address_space import check_address_space
+
+    check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
     from dpbayes_cli.question import Wish, prepare
     from dpbayes_cli.release import release
     from dpbayes_cli.secrecy import no_core_dumps
@@ -84,7 +88,8 @@ def command(
         _price(question, wish, ledger, as_json=as_json)
         return
     say(f"assumed: {', '.join(_assumed(question))}")
-    outcome = release(question, wish, ledger, say)
+    with reading_shown():
+        outcome = release(question, wish, ledger, say)
     if as_json:
         emit_json(_document(outcome))
     else:

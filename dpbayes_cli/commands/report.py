@@ -71,7 +71,7 @@ def command(
     """
     from dpbayes_cli.bundle.files import spec_of
     from dpbayes_cli.bundle.read import read_document
-    from dpbayes_cli.bundle.write import check_target, new_file
+    from dpbayes_cli.bundle.write import check_target, publish_file
 
     form = form or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
     if form == "svg" and out is None:
@@ -113,7 +113,7 @@ def command(
         spec_of(document)
         content = report_markdown(document)
     if out is not None:
-        new_file(out, content)
+        publish_file(out, content)
         say(f"wrote {out}")
     text = content.decode("utf-8")
     if as_json:

@@ -6,8 +6,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
+from dpbayes_cli.atomic_file import sync
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.appearing import finish_appearing
 from dpbayes_cli.ledger.chain import Entry, broken_links
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import change_said
@@ -93,6 +93,6 @@ def _may_be_a_copy(target: Path, ledger: Ledger) -> bool:
 
 def _finish(target: Path) -> None:
     try:
-        finish_appearing(target.absolute())
+        sync(target.absolute().parent)
     except OSError as error:
         raise LedgerError(f"cannot write {str(target)!r}: {error.strerror}") from None

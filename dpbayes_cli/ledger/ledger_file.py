@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.mounts import is_mount_point, read_table
+from dpbayes_cli.mounts import is_mount_point, network_of, read_table
 
 _CREATION = 2.0
 """Seconds for which a new ledger may have two names, while it gets its own."""
@@ -20,6 +20,22 @@ def file_identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def check_local(path: Path) -> None:
+    """Refuse a path on a network's file system.
+
+    Raises:
+        LedgerError: it is on one.
+    """
+    kind = network_of(path)
+    if kind:
+        raise LedgerError(
+            f"the ledger {str(path)!r} would be on a network's file system ({kind}), whose locks a ledger in a file "
+            "cannot rely on",
+            hint="keep it on a disk of this host, or, where several hosts share it, in PostgreSQL: "
+            "--ledger postgresql://HOST/DATABASE; an anchor may be on a network",
+        )
 
 
 def check_one_name(path: Path) -> None:

@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
+from dpbayes_cli.atomic_file import new_file
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.ledger_file import check_one_name, file_identity, restoring_mark
-from dpbayes_cli.ledger.mounts import check_local
+from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, restoring_mark
 from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of
 from dpbayes_cli.ledger.sqlite_replacement import Replacement, replacing
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
@@ -185,7 +184,7 @@ class SqliteStorage(Storage):
         for number in range(1, 1000):
             path = self._path.with_name(f"{self._path.name}.v{version}" + (f".{number}" if number > 1 else ""))
             with suppress(FileExistsError):
-                with appearing(path) as partial:
+                with new_file(path) as partial:
                     self.copy_to(partial)
                 return path
         raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some away")
@@ -208,7 +207,7 @@ class SqliteStorage(Storage):
             return
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with suppress(FileExistsError), appearing(self._path) as partial:  # where another process was first
+            with suppress(FileExistsError), new_file(self._path) as partial:  # where another process was first
                 begin_ledger(partial)
         except OSError as error:
             raise LedgerError(f"cannot create the ledger {self.location!r}: {error.strerror}") from None

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from dpbayes_cli.atomic_file import sync
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.appearing import sync
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity, restoring_mark
 from dpbayes_cli.ledger.sqlite_journal import journal_of, lock_out

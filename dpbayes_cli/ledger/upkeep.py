@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dpbayes_cli.atomic_file import new_file
 from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.appearing import appearing
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.checkpoint import payload_key, state_payload
 from dpbayes_cli.ledger.kept_copies import salvaged_already
@@ -58,7 +58,7 @@ def back_up(ledger: Ledger, target: Path) -> State:
         LedgerError: the ledger is not to be trusted, the file exists or cannot be written, or the copy does not verify.
     """
     state = ledger.state()
-    with new_file(target) as partial:
+    with _new_ledger_file(target) as partial:
         ledger.storage.copy_to(partial)
         findings, copied = Ledger(SqliteStorage(partial, anywhere=True)).findings(compare=False)
         if findings or not copied.holds(state.mark):
@@ -98,7 +98,7 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
     if state := salvaged_already(ledger, target, chain.entries, kept, payloads(chain, ledger.storage.salvage_payload)):
         return replace(done, state=state, already_done=True)
     chain.lost[:] = before
-    with new_file(target) as partial:
+    with _new_ledger_file(target) as partial:
         begin_ledger(partial)
         with SqliteStorage(partial, anywhere=True).writing() as transaction:
             write_entries(transaction, chain.entries)
@@ -146,14 +146,9 @@ def _is_whole(ledger: Ledger) -> bool:
 
 
 @contextmanager
-def new_file(target: Path) -> Iterator[Path]:
-    """Yield an empty file that gets its name when the block ends well.
-
-    Raises:
-        LedgerError: something has its name, or it cannot be written.
-    """
+def _new_ledger_file(target: Path) -> Iterator[Path]:
     try:
-        with appearing(target.absolute()) as partial:
+        with new_file(target) as partial:
             yield partial
     except FileExistsError:
         raise LedgerError(f"{str(target)!r} exists already", hint="name another file: nothing is replaced") from None

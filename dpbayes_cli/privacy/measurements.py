@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from dpbayes_cli.address_space import check_address_space
 from dpbayes_cli.errors import DpbayesError
 
 
@@ -37,6 +38,7 @@ def no_randomness() -> DpbayesError:
 @lru_cache(maxsize=64)
 def opendp_laplace(scale: float) -> Any:
     """Return OpenDP's discrete Laplace measurement on vectors of integers."""
+    check_address_space()
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_laplace
     from opendp.metrics import l1_distance
@@ -49,6 +51,7 @@ def opendp_laplace(scale: float) -> Any:
 @lru_cache(maxsize=64)
 def opendp_gaussian(scale: float) -> Any:
     """Return OpenDP's discrete Gaussian measurement on vectors of integers."""
+    check_address_space()
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian
     from opendp.metrics import l2_distance

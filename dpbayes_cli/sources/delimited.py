@@ -12,7 +12,7 @@ from typing import BinaryIO
 from dpbayes_cli.columns import AnyColumn, Column
 from dpbayes_cli.duck import cursor
 from dpbayes_cli.errors import DpbayesError, SourceError
-from dpbayes_cli.grammar import BLANKS
+from dpbayes_cli.grammar import BLANKS, LONGEST_CELL
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened
@@ -92,9 +92,10 @@ class DelimitedSource(Source):
         places = [*self._places, *([] if self._place_of_unit is None else [self._place_of_unit])]
         split = len(places) > _MOST_ALONE
         if split:
-            texts = [field_text("fields", place, self._dialect) for place in places]
+            texts = [_short(field_text("fields", place, self._dialect)) for place in places]
         else:
-            texts = [cell_expression("line", place, self._width, self._dialect) for place in places]
+            cells = [cell_expression("line", place, self._width, self._dialect) for place in places]
+            texts = [f"CASE WHEN strlen(line) <= {LONGEST_CELL} THEN {cell} ELSE {_short(cell)} END" for cell in cells]
         unit = None if self._place_of_unit is None else texts.pop()
         levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
@@ -138,6 +139,11 @@ class DelimitedSource(Source):
         for path in self._location.paths:
             with opened(path) as stream:
                 yield from record_blocks(stream, skip_header=self._dialect.header, quote=quote)
+
+
+def _short(text: str) -> str:
+    """Return the expression of a cell's text, NULL where it is too long."""
+    return f"CASE WHEN strlen({text}) <= {LONGEST_CELL} THEN {text} END"
 
 
 class _Pipe:

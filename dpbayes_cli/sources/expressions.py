@@ -16,7 +16,7 @@ from ibis.config import Config
 
 from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.errors import SourceError
-from dpbayes_cli.grammar import BLANKS, normal_cell
+from dpbayes_cli.grammar import BLANKS, LONGEST_CELL, normal_cell
 from dpbayes_cli.sources.cell_expressions import (
     END,
     LONGEST_PLAIN,
@@ -36,7 +36,6 @@ from dpbayes_cli.sources.cell_expressions import (
     sha256_text,
 )
 from dpbayes_cli.sources.contributions import MOST_TWINS, OUT_OF_BOUNDS, UnitBound
-from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.source import impute_code
 from dpbayes_cli.sources.statements import Monomial
 from dpbayes_cli.statistic import TableCounts
@@ -200,7 +199,7 @@ class Statements:
                     whole = isinstance(column, NumericColumn) and column.integers
                     short = text.length() <= LONGEST_PLAIN
                     plain = short & (text + END).re_search(WHOLE if whole else PLAIN)
-                    any_number = (text.length() <= LONGEST_RECORD) & (text + END).re_search(WHOLE if whole else NUMBER)
+                    any_number = (text.length() <= LONGEST_CELL) & (text + END).re_search(WHOLE if whole else NUMBER)
                     found[f"shape_{i}"] = ibis.cases((plain, 1), (any_number, 2)).cast("int64")
             if self._bound is not None:
                 found["unit"] = ibis.coalesce(normal_text(rows.owner), "")

@@ -245,6 +245,18 @@ def _check_kind(name: str, mode: int) -> None:
         raise SourceError(f"{name!r} is neither a file nor a pipe", hint="name a file, or pipe the data into '-'")
 
 
+_READING: list[BinaryIO] = []
+
+
+def share_read() -> float | None:
+    """Return how much of the file that is being read has been, 0 to 1, as it lies on disk; None where there is none."""
+    try:
+        descriptor = _READING[-1].fileno()
+        return os.lseek(descriptor, 0, os.SEEK_CUR) / max(os.fstat(descriptor).st_size, 1)
+    except (IndexError, OSError, ValueError):
+        return None  # it was closed meanwhile, or is a pipe
+
+
 @contextmanager
 def opened(path: Path | None) -> Iterator[BinaryIO]:
     """Open a file (``None``: standard input) for reading bytes, decompressed by its name.
@@ -263,11 +275,15 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
             return
         with path.open("rb") as raw:
             _check_kind(str(path), os.fstat(raw.fileno()).st_mode)  # it may have been exchanged since it was found
-            if path.suffix.lower() == _COMPRESSED:
-                with gzip.GzipFile(fileobj=raw) as unpacked:
-                    yield cast(BinaryIO, unpacked)
-            else:
-                yield raw
+            _READING.append(raw)
+            try:
+                if path.suffix.lower() == _COMPRESSED:
+                    with gzip.GzipFile(fileobj=raw) as unpacked:
+                        yield cast(BinaryIO, unpacked)
+                else:
+                    yield raw
+            finally:
+                _READING.remove(raw)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise SourceError(f"{str(path)!r} is not a complete gzip file") from None
     except OSError as error:

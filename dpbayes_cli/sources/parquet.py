@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.columns import AnyColumn, Column
-from dpbayes_cli.duck import cursor
+from dpbayes_cli.duck import cursor, fetch, one_thread
 from dpbayes_cli.errors import SourceError, SpecError
-from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.grammar import LONGEST_CELL, normal_cell
 from dpbayes_cli.sources.contributions import UnitBound
-from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.parquet_pages import TextColumn, repaged, text_column
 from dpbayes_cli.sources.source import Cells, Reader, Source, check_boolean, column_index, unreadable
+
+if TYPE_CHECKING:
+    import duckdb
 
 _TEXTUAL = (
     "VARCHAR",
@@ -29,6 +34,14 @@ _TEXTUAL = (
 )
 _LONG = ("VARCHAR", "ENUM")
 _ROWS_AT_ONCE = 8_000_000
+_ROWS_OF_A_VECTOR = 2048
+"""So many rows the engine reads at once."""
+_MOST_OF_A_VECTOR = 16 << 20
+"""Bytes of a column that so many rows may hold, in each thread."""
+_MOST_UNPACKED = 32 << 20
+"""Bytes of a row group's column that every thread may unpack at once."""
+_ROWS_REPAGED = 1_000_000
+"""So many rows of long cells are copied, still compressed, at once."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose text is the normal form of an integer."""
 _EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
@@ -107,22 +120,89 @@ class ParquetSource(Source):
                 owner = _text(_quoted(self._name_of_unit), self._type_of_unit)
                 listed = [*zip(texts, names, strict=True), (owner, "owner")]
                 selected = ", ".join(f"{text} AS {name}" for text, name in listed)
-                opened_ones = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
-                union = " UNION ALL ".join(f"SELECT {selected} FROM {relation}" for relation in opened_ones)
+                opened_ones = [files.enter_context(opened(path)).fileno() for path in self._location.paths]
+                relations = [part for one in opened_ones for part in self._parts_of(engine, one, files)]
+                union = " UNION ALL ".join(f"SELECT {selected} FROM {relation}" for relation in relations)
                 reader.run(engine, Cells(f"({union})", names, "owner"), engine.interrupt)
                 return
             for path in self._location.paths:
-                with opened(path) as file:
-                    cells = Cells(_relation(file.fileno()), texts, integers=integers, doubles=doubles)
-                    reader.run(engine, cells, engine.interrupt)
+                with opened(path) as file, ExitStack() as parts:
+                    for relation in self._parts_of(engine, file.fileno(), parts):
+                        cells = Cells(relation, texts, integers=integers, doubles=doubles)
+                        reader.run(engine, cells, engine.interrupt)
+                        parts.close()
+
+    def _parts_of(self, engine: duckdb.DuckDBPyConnection, file: int, files: ExitStack) -> Iterator[str]:
+        """Yield relations of an open file's records, one after the other: one, or where cells are long one a row group.
+
+        Args:
+            engine: an open cursor.
+            file: the file's descriptor.
+            files: what closes what a relation needs; from then on the engine may use all threads again.
+        """
+        wanted = dict.fromkeys([*self._names, *([] if self._name_of_unit is None else [self._name_of_unit])])
+        texts = {name: text_column(engine, _literal(file), name) for name in wanted}
+        long = {name: column for name, column in texts.items() if column and _is_long(engine, file, name, column)}
+        if not long:
+            yield _relation(file)
+            return
+        sizes = [chunk.n_rows for chunk in next(iter(long.values())).chunks]
+        first, others = 0, ", ".join(_quoted(name) for name in wanted if name not in long)
+        for groups in _batches(sizes):
+            end = first + sum(sizes[group] for group in groups)
+            files.enter_context(one_thread(engine))  # one page is held, and the relation's columns keep their order
+            parts = []
+            if others:
+                rows = f"file_row_number BETWEEN {first} AND {end - 1}"
+                parts.append(f"(SELECT {others} FROM {_relation(file, ', file_row_number=true')} WHERE {rows})")
+            for name, column in long.items():
+                paged = repaged(file, column, groups)
+                files.callback(os.close, paged)
+                cell = f"CASE WHEN strlen(cell) <= {LONGEST_CELL} THEN cell END AS {_quoted(name)}"
+                parts.append(f"(SELECT {cell} FROM {_relation(paged)})")
+            yield f"(SELECT * FROM {' POSITIONAL JOIN '.join(parts)})"
+            first = end
 
     def close(self) -> None:
         """Nothing stays open."""
 
 
-def _relation(descriptor: int) -> str:
-    """Return the relation of an open file: no path is ever read as a pattern, or exchanged between two readings."""
-    return f"read_parquet('/dev/fd/{descriptor}', utf8_validation='replace')"
+def _literal(descriptor: int) -> str:
+    """Return an open file's name: no path is ever read as a pattern, or exchanged between two readings."""
+    return f"'/dev/fd/{descriptor}'"
+
+
+def _relation(descriptor: int, options: str = "") -> str:
+    """Return the relation of an open file."""
+    return f"read_parquet({_literal(descriptor)}, utf8_validation='replace'{options})"
+
+
+def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: TextColumn) -> bool:
+    """Return whether rows that the engine reads at once may hold more of a column than is to be in memory.
+
+    It reads lengths without the texts: these are nowhere else in the query. How the records are read then depends on
+    the data, and what is counted does not.
+    """
+    largest = max((chunk.unpacked for chunk in column.chunks), default=0)
+    if largest * _ROWS_OF_A_VECTOR <= _MOST_OF_A_VECTOR:
+        return False
+    vectors = f"SELECT sum(strlen({_quoted(name)})) AS n FROM {_relation(file, ', file_row_number=true')}"
+    query = f"SELECT coalesce(max(n), 0) FROM ({vectors} GROUP BY file_row_number // {_ROWS_OF_A_VECTOR})"
+    with ExitStack() as threads:
+        if largest > _MOST_UNPACKED:
+            threads.enter_context(one_thread(engine))
+        ((most,),) = fetch(engine, query, engine.interrupt)
+    return int(most) > _MOST_OF_A_VECTOR
+
+
+def _batches(sizes: Sequence[int]) -> Iterator[range]:
+    """Yield row groups, as many together as have a million rows."""
+    first = n_rows = 0
+    for group, size in enumerate(sizes):
+        n_rows += size
+        if n_rows >= _ROWS_REPAGED or group == len(sizes) - 1:
+            yield range(first, group + 1)
+            first, n_rows = group + 1, 0
 
 
 def _quoted(name: str) -> str:
@@ -131,9 +211,9 @@ def _quoted(name: str) -> str:
 
 
 def _text(name: str, kind: str) -> str:
-    """Return the expression of a column's text; one that is longer than any record of a text file is missing."""
+    """Return the expression of a column's text; one that is too long is missing."""
     cell = f"CAST({name} AS VARCHAR)"
-    return f"CASE WHEN strlen({cell}) <= {LONGEST_RECORD} THEN {cell} END" if kind.startswith(_LONG) else cell
+    return f"CASE WHEN strlen({cell}) <= {LONGEST_CELL} THEN {cell} END" if kind.startswith(_LONG) else cell
 
 
 def _check_type(name: str, column: AnyColumn) -> None:

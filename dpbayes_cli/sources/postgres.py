@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.errors import SourceError
+from dpbayes_cli.grammar import LONGEST_CELL
 from dpbayes_cli.postgres_address import PostgresAddress
 from dpbayes_cli.postgres_driver import connect, driver
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
-from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.source import unreadable
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class PostgresSource(EngineSource):
     def _relation(self, named: Mapping[str, str]) -> str:
         cells = {new: f"CAST({_quoted(name)} AS text)" for new, name in named.items()}
         texts = (  # first in the bytes of the server's encoding, which it holds, then in those that all engines count
-            f"CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN CASE WHEN "
-            f"octet_length(convert_to({cell}, 'UTF8')) <= {LONGEST_RECORD} THEN {cell} COLLATE \"C\" END END AS {new}"
+            f"CASE WHEN octet_length({cell}) <= {LONGEST_CELL} THEN CASE WHEN "
+            f"octet_length(convert_to({cell}, 'UTF8')) <= {LONGEST_CELL} THEN {cell} COLLATE \"C\" END END AS {new}"
             for new, cell in cells.items()
         )
         return f"SELECT {', '.join(texts)} FROM {self._table}"

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.errors import SourceError
+from dpbayes_cli.grammar import LONGEST_CELL
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
-from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.location import Location, RemoteLocation
 from dpbayes_cli.sources.source import unreadable
 
@@ -104,12 +104,14 @@ class SparkSource(EngineSource):
         return frame
 
     def _relation(self, named: Mapping[str, str]) -> str:
-        cells = {new: f"CAST({_quoted(name)} AS STRING)" for new, name in named.items()}
-        texts = (
-            f"CASE WHEN octet_length({cell}) <= {LONGEST_RECORD} THEN make_valid_utf8(collate({cell}, 'UTF8_BINARY')) "
-            f"END AS {new}"
-            for new, cell in cells.items()
-        )
+        texts = []  # made valid, a text may be longer: its length is asked before, which is cheap, and after
+        for new, name in named.items():
+            cell = f"CAST({_quoted(name)} AS STRING)"
+            valid = f"make_valid_utf8(collate({cell}, 'UTF8_BINARY'))"
+            texts.append(
+                f"CASE WHEN octet_length({cell}) <= {LONGEST_CELL} THEN CASE WHEN octet_length({valid}) <= "
+                f"{LONGEST_CELL} THEN {valid} END END AS {new}"
+            )
         return f"SELECT {', '.join(texts)} FROM {_VIEW}"
 
     def _rows(self, query: str) -> Rows:

@@ -66,7 +66,7 @@ def test_nothing_is_ever_replaced_or_followed(what: str, place: Path) -> None:
 
 @pytest.mark.parametrize("what", ["file", "directory", "empty directory"])
 def test_a_file_system_without_renameat2_is_as_careful(what: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.bundle.write.sys.platform", "other")
+    monkeypatch.setattr("dpbayes_cli.atomic_file.sys.platform", "other")
     make(place / "fine")
     assert (place / "fine" / "a.txt").read_bytes() == b"content"
     occupy(place / "out", what)
@@ -91,17 +91,6 @@ def test_scratch_space_is_gone_afterwards(place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_what_a_dead_writer_left_is_removed_and_what_a_living_one_holds_is_not(place: Path) -> None:
-    dead, living = place / ".out.999999999-ab.partial", place / f".out.{os.getpid()}-cd.partial"
-    other = place / ".out2.999999999-ab.partial"
-    for path in (dead, living, other):
-        path.mkdir()
-    make(place / "out")
-    assert not dead.exists()
-    assert living.exists()
-    assert other.exists()
-
-
 def test_a_link_inside_the_directory_is_not_followed(place: Path) -> None:
     victim = place / "victim"
     victim.write_text("precious")
@@ -118,6 +107,11 @@ def test_a_link_inside_the_directory_is_not_followed(place: Path) -> None:
 def test_a_missing_parent_is_refused_before_anything_is_made(place: Path) -> None:
     with pytest.raises(OutputError, match="No such file"):
         check_target(place / "no" / "such" / "out")
+
+
+def test_a_bundle_is_not_called_what_is_removed(place: Path) -> None:
+    with pytest.raises(OutputError, match="may be removed"):
+        check_target(place / ".out.held-0123456789abcdef.partial")
 
 
 def test_reading_follows_no_link_and_waits_for_no_pipe(place: Path) -> None:

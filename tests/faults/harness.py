@@ -32,6 +32,7 @@ import dpbayes_cli.bundle.place as bundle_place
 import dpbayes_cli.bundle.write as bundle_write
 import dpbayes_cli.inference.sequences  # noqa: F401 - imported before the fork
 import dpbayes_cli.release as release_module
+from dpbayes_cli import atomic_file
 from dpbayes_cli.bundle.document import parse_document, parse_draw
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.ledger import Ledger
@@ -70,7 +71,8 @@ class Steps:
         for name in ("open", "write", "fsync", "fchmod", "link", "mkdir", "unlink", "rmdir"):
             self.around(os, name)
         self.around(fcntl, "flock")
-        self.around(bundle_write, "_rename_without_replacing")
+        for module in (atomic_file, bundle_write):
+            self.around(module, "rename_without_replacing")
         self.around(DelimitedSource, "check")
         self.around(DelimitedSource, "statistics")
         self.around(PrivateBounds, "choose")

@@ -16,6 +16,7 @@ from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import limitation, notification
+from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
@@ -89,7 +90,7 @@ def test_an_opening_replays_what_follows_the_checkpoint_and_later_ones_only_what
     for number in range(10):
         walk(books.ledger, charge("0.1", label=f"n{number}"))
     replayed: list[int] = []
-    real = verified_states.replay
+    real = replay
 
     def counting(entries: list[Entry], state: Any) -> Any:
         replayed.append(len(entries))

@@ -40,7 +40,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_ledger_appears_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
-    (tmp_path / ".ledger.sqlite.999999999-0.partial").touch()
+    (tmp_path / ".ledger.sqlite.held-0123456789abcdef.partial").mkdir()
     path = tmp_path / "ledger.sqlite"
     opened(path)
     assert {item.name for item in tmp_path.iterdir()} == {"ledger.sqlite", "work"}

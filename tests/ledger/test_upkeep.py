@@ -506,9 +506,10 @@ def test_what_a_newer_version_writes_is_named(first: Ledger, ledger_path: Path) 
 
 
 def test_a_killed_backup_leaves_nothing_that_the_next_does_not_remove(ledger: Ledger, tmp_path: Path) -> None:
-    (tmp_path / ".backup.999999999-0.partial").touch()
-    (tmp_path / ".backup.999999999-0.partial-journal").touch()
-    (tmp_path / f".backup.{os.getpid()}-0.partial").touch()
+    left = tmp_path / ".backup.held-0123456789abcdef.partial"
+    left.mkdir()
+    for name in ("file", "file-journal"):
+        (left / name).touch()
     back_up(ledger, tmp_path / "backup")
-    assert [path.name for path in tmp_path.glob(".backup*")] == [f".backup.{os.getpid()}-0.partial"]
+    assert list(tmp_path.glob(".backup*")) == []
     assert unfinished(ledger.state()) == []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpbayes_cli.columns import Column, CutColumn
-from dpbayes_cli.grammar import normal_cell, parse_number
+from dpbayes_cli.grammar import LONGEST_CELL, normal_cell, parse_number
 from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.records import Dialect, split_record
 
@@ -19,7 +19,7 @@ def physical_lines(content: bytes) -> list[bytes]:
     return lines if lines[-1] else lines[:-1]
 
 
-def cells_of(line: bytes, dialect: Dialect, width: int) -> list[str] | None:
+def cells_of(line: bytes, dialect: Dialect, width: int) -> list[str | None] | None:
     """Return the cells of a line, or None where the record is malformed."""
     if len(line) > LONGEST_RECORD:
         return None
@@ -27,7 +27,9 @@ def cells_of(line: bytes, dialect: Dialect, width: int) -> list[str] | None:
     if any((ord(c) < 32 and c != "\t") or c in "\x7f\ufeff" for c in text):
         text = "".join("\x02" if (ord(c) < 32 and c != "\t") or c in "\x7f\ufeff" else c for c in text)
     fields = split_record(text, dialect)
-    return None if fields is None or len(fields) != width else fields
+    if fields is None or len(fields) != width:
+        return None
+    return [None if len(field.encode()) > LONGEST_CELL else field for field in fields]
 
 
 def level_of(line: bytes, dialect: Dialect, index: int, width: int, levels: Sequence[str]) -> int | None:

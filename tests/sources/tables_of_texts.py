@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.grammar import LONGEST_CELL
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import locate
@@ -119,8 +120,8 @@ def random_rows(seed: int, n_rows: int) -> list[list[str | None]]:
 
 
 def long_rows() -> list[list[str | None]]:
-    """Rows of cells and owners of up to a record's length in bytes, and of one byte more, which are missing."""
-    most = 1 << 20
+    """Rows of cells and owners of as many bytes as a cell may have, and of one byte more, which are missing."""
+    most = LONGEST_CELL
     cells = ["1", "0" * (most - 1) + "1", "0" * most + "1", "\u00e9" * (most // 2), "\u00e9" * (most // 2) + "x"]
     rows: list[list[str | None]] = [[cell, *["1"] * (len(COLUMNS) - 1), "P1"] for cell in cells]
     return rows + [[*["1"] * len(COLUMNS), cell] for cell in cells]

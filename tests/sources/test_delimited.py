@@ -12,9 +12,10 @@ import pytest
 
 from dpbayes_cli.columns import RecordPolicy
 from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.grammar import LONGEST_CELL, check_levels
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources import lines
+from dpbayes_cli.sources import delimited, lines
 from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.records import Dialect
@@ -260,3 +261,21 @@ def test_order_and_partition_change_nothing(place: Path) -> None:
     for i in range(0, 500, 125):
         write(place / "parts" / f"{i}.csv", "x\n" + "\n".join(records[i : i + 125]) + "\n")
     assert read(str(place / "parts" / "*.csv"), ("1", "0")) == whole
+
+
+@pytest.mark.parametrize("others", [0, 1, 4])
+def test_a_cell_of_more_bytes_than_4_kib_is_missing(others: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in every other engine and format; the reader's two ways to find a cell are both asked."""
+    monkeypatch.setattr(delimited, "_MOST_ALONE", 0 if others == 4 else 3)
+    cells = ["0" * (LONGEST_CELL + more) + "1" for more in (-1, 0)]
+    cells += ["\u00e9" * (LONGEST_CELL // 2 + more) for more in (0, 1)]
+    rows = [*cells, *(f' "{cell}" ' for cell in cells), "1"]
+    names = ["x", *(f"c{i}" for i in range(others))]
+    filler = "," + "y" * LONGEST_CELL if others else ""
+    body = ",".join(names) + "\n" + "".join(row + filler + ",0" * (others - 1) + "\n" for row in rows)
+    levels = ("1", "\u00e9" * (LONGEST_CELL // 2))
+    got = read(write(place / "f.csv", body), levels, "x")
+    assert (got.values, got.n_records) == ((3, 2), 9)
+    assert count(body.encode(), Dialect(), 0, len(names), levels) == ([3, 2], 9)
+    with pytest.raises(ValueError, match="longer than 4096 bytes"):
+        check_levels(["\u00e9" * (LONGEST_CELL // 2 + 1)])

@@ -1,12 +1,10 @@
-"""Which file system a path is on: SQLite's locks and syncs are not to be relied on where it is a network's."""
+"""Which file system a path is on: locks and syncs are not to be relied on where it is a network's."""
 
 from __future__ import annotations
 
 import os
 import re
 from pathlib import Path
-
-from dpbayes_cli.errors import LedgerError
 
 NETWORK = frozenset(
     [
@@ -113,20 +111,10 @@ def file_system(path: Path, table: str) -> str:
     return found
 
 
-def check_local(path: Path) -> None:
-    """Refuse a path on a network's file system.
-
-    Raises:
-        LedgerError: it is on one.
-    """
+def network_of(path: Path) -> str:
+    """Return the type of the network's file system that a path is on, or will be; an empty text where it is on none."""
     kind = file_system(path, read_table())
-    if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE:
-        raise LedgerError(
-            f"the ledger {str(path)!r} would be on a network's file system ({kind}), whose locks a ledger in a file "
-            "cannot rely on",
-            hint="keep it on a disk of this host, or, where several hosts share it, in PostgreSQL: "
-            "--ledger postgresql://HOST/DATABASE; an anchor may be on a network",
-        )
+    return kind if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE else ""
 
 
 def is_mount_point(path: Path, table: str) -> bool:

@@ -1,0 +1,159 @@
+"""Who is at work on a partial directory is told by its lock, whatever its process is called and wherever it runs."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbayes_cli import mounts
+from dpbayes_cli.atomic_file import held_directory, new_file, remove_dead
+from tests.conftest import ROOT
+from tests.ledger.test_mounts import mounted
+
+NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc"]
+WRITER = """
+import sys
+from pathlib import Path
+from dpbayes_cli.bundle.write import new_directory, write_new
+with new_directory(Path(sys.argv[1])) as directory:
+    write_new(directory / "a.txt", b"content")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+REMOVER = """
+import sys
+from pathlib import Path
+from dpbayes_cli.bundle.write import scratch_directory
+with scratch_directory(Path(sys.argv[1])):
+    pass
+"""
+
+
+def can_unshare() -> bool:
+    try:
+        return subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def start(prefix: list[str], program: str, name: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*prefix, sys.executable, "-W", "ignore", "-c", program, name], start_new_session=True, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+def run(prefix: list[str], program: str, name: str) -> int:
+    with start(prefix, program, name) as process:
+        process.communicate()
+    return process.returncode
+
+
+def names(place: Path) -> list[str]:
+    return sorted(path.name for path in place.iterdir())
+
+
+@pytest.mark.parametrize(("here", "there"), [(False, False), (False, True), (True, False)])
+def test_a_living_writer_keeps_its_directory_and_a_killed_one_does_not(here: bool, there: bool, place: Path) -> None:
+    """The names of targets differ in the end: whatever is dead beside the next writer goes."""
+    if (here or there) and not can_unshare():
+        pytest.skip("no PID namespace can be made here")
+    writers = {name: start(NAMESPACE * here, WRITER, name) for name in ("out", "killed")}
+    try:
+        for writer in writers.values():
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "writing\n"
+        for name in writers:
+            assert run(NAMESPACE * there, REMOVER, name) == 0
+        assert [names(partial) for partial in place.iterdir()] == [["a.txt"]] * 2
+    finally:
+        os.killpg(writers["killed"].pid, signal.SIGKILL)
+        for writer in writers.values():
+            writer.communicate()
+    assert run(NAMESPACE * there, REMOVER, "third") == 0
+    assert names(place) == ["out"]
+    assert names(place / "out") == ["a.txt"]
+    assert writers["out"].returncode == 0
+
+
+def dead(place: Path) -> Path:
+    left = place / ".out.held-0123456789abcdef.partial"
+    left.mkdir()
+    (left / "half").touch()
+    return left
+
+
+def before_locking(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None:
+    """Do something once, between the opening of a partial directory and its lock."""
+    lock, actions = fcntl.flock, [action]
+
+    def late(descriptor: int, how: int) -> None:
+        if actions:
+            actions.pop()()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+
+
+def test_what_was_renamed_into_place_before_its_lock_was_taken_stays(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = dead(place)
+    before_locking(monkeypatch, lambda: os.rename(left, place / "out"))  # noqa: PTH104 - returns nothing
+    remove_dead(place)
+    assert names(place) == ["out"]
+    assert names(place / "out") == ["half"]
+
+
+def test_a_writer_whose_directory_went_before_it_was_locked_makes_another(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before_locking(monkeypatch, lambda: remove_dead(place))
+    with new_file(place / "out") as partial:
+        partial.write_bytes(b"content")
+    assert names(place) == ["out"]
+    assert (place / "out").read_bytes() == b"content"
+
+
+def test_where_locks_do_not_hold_nobody_removes_anything(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "read_table", lambda: mounted(place, "nfs4"))
+    left = dead(place)
+    with held_directory(place / "out") as partial:
+        assert ".unheld-" in partial.name
+        monkeypatch.undo()  # as its server sees it, whose locks are others
+        remove_dead(place)
+        assert not left.exists()
+        assert partial.exists()
+    monkeypatch.setattr(mounts, "read_table", lambda: mounted(place, "nfs4"))
+    left = dead(place)
+    remove_dead(place)
+    assert left.exists()
+
+
+def test_a_file_system_without_locks_is_written_and_never_cleaned(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    left = dead(place)
+    with held_directory(place / "out") as partial:
+        assert ".unheld-" in partial.name
+    assert list(place.iterdir()) == [left]
+
+
+def test_what_an_earlier_version_left_stays(place: Path) -> None:
+    """It has no lock, and the number in its name is one of any container."""
+    for left in (place / ".out.999999999-ab.partial", place / f".out.{os.getpid()}-cd.partial"):
+        left.mkdir()
+    with held_directory(place / "out"):
+        pass
+    assert len(names(place)) == 2
