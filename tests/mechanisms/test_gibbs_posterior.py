@@ -188,6 +188,7 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ({"mu": "0.5", "step": 3.0}, "sampling.step", "contraction"),
         ({"mu": "0.5", "step": 2.0}, "sampling.step", "contraction"),
         ({"mu": "1e-13"}, "privacy", "too small"),
+        ({"mu": "1e-10"}, "privacy", "double precision"),
         ({"mu": "0.5", "calibration": "minami"}, "privacy", "epsilon and delta"),
         ({"epsilon": "1", "calibration": "minami"}, "privacy.delta", "no pure epsilon"),
         ({"epsilon": "1", "delta": "1e-6", "temperature": 0.1, "calibration": "minami"}, "privacy", "finds the temp"),
@@ -329,6 +330,7 @@ def test_a_release_from_end_to_end_is_charged_once_and_replayed(dpbayes: Cli, re
     assert document["parameters"]["steps"] == 40
     assert document["sensitivity_l1"] is None
     assert document["n_records"] == 200
+    assert any("as it runs in double precision" in each for each in document["assumptions"])
     records.write_bytes(b"")
     again = dpbayes(*asked, "--out", "copy", "--json").json
     assert again["replayed"]
