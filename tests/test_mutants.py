@@ -649,6 +649,18 @@ MUTANTS = {
         "rows = Rows(model.design, model.target)",
         "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
     ),
+    "a statement of floats that nobody checks": (
+        "privacy/renyi.py",
+        "        if gaussian_log_delta(mu, float(usual)) <= log:\n",
+        "        if usual:\n",
+        "tests/privacy/test_guarantee.py::test_no_statement_of_gaussian_privacy_is_rounded_down",
+    ),
+    "a root rounded to the nearest": (
+        "privacy/composition.py",
+        "root.next_plus(_UP)",
+        "root",
+        "tests/privacy/test_guarantee.py::test_a_root_that_decimals_round_is_rounded_up",
+    ),
     "a number next to a half that is rounded at once": (
         "privacy/secret_normals.py",
         "unsure = (np.abs(excess) <= doubt) | ((excess > 0.0) & near_half)",
