@@ -15,6 +15,7 @@ from dpbayes_cli.columns import Column, NumericColumn
 from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows
 from dpbayes_cli.langevin import Gradient, Langevin
 from dpbayes_cli.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.privacy.chain_arithmetic import SLOPE_ERROR
 from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
 
 if TYPE_CHECKING:
@@ -121,6 +122,20 @@ def test_a_step_errs_by_no_more_than_is_covered(name: str) -> None:
             away = [float(mpmath.mpf(float(a)) - b) for a, b in zip(found[:, i], exact, strict=True)]
             assert np.linalg.norm(away) <= error
     assert error > math.sqrt(3.0) * arithmetic.lattice / 2.0  # rounding to the lattice is not all of it
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_slopes_are_as_right_as_is_taken_for_granted(name: str) -> None:
+    """This machine's libraries, at predictors of all sizes: well below what is allowed."""
+    loss = LOSSES[name]
+    rng = np.random.default_rng(6)
+    t = rng.normal(size=300) * np.exp(rng.uniform(-20.0, 4.0, 300))
+    y = rng.integers(0, 2, 300).astype(np.float64)
+    allowed = SLOPE_ERROR * loss.slope_bound + loss.curvature_bound * 8.0 * 2.0**-53 * (np.abs(t) + 1.0)
+    with mpmath.workdps(30):
+        exact = [exact_slope(loss, mpmath.mpf(a), mpmath.mpf(b)) for a, b in zip(t.tolist(), y.tolist(), strict=True)]
+        away = [abs(mpmath.mpf(a) - b) for a, b in zip(loss.slope(t, y).tolist(), exact, strict=True)]
+    assert (np.array(away, dtype=np.float64) <= 0.3 * allowed).all()
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.05, 1.0])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from dpbayes_cli.privacy.secret_normals import RoundedNormals, decided, kept_numbers, settle
+from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals, decided, kept_numbers, settle
 from tests.statistical import FALSE_FAIL, assert_not_uniform, assert_uniform
 
 N = 100_000
@@ -71,6 +72,16 @@ def test_double_precision_decides_as_exact_decimals_do() -> None:
     for a, b, is_kept, doubtful, number in zip(first, second, kept, unsure, numbers, strict=True):
         exact = settle(int(a), int(b), FINE)
         assert doubtful or (exact == number if is_kept else exact is None)
+
+
+def test_logarithms_are_as_right_as_is_taken_for_granted() -> None:
+    """This machine's, of numbers of all sizes, with the rounding of a word: a quarter of what is allowed."""
+    some = some_words(500) >> np.arange(500, dtype=np.uint64) % np.uint64(60)
+    found = -np.log((some.astype(np.float64) + 0.5) * 2.0**-64)
+    with mpmath.workdps(40):
+        exact = [-mpmath.log((mpmath.mpf(int(word)) + 0.5) / 2**64) for word in some]
+        away = [float(abs(mpmath.mpf(a) - b)) for a, b in zip(found.tolist(), exact, strict=True)]
+    assert (np.array(away) <= 0.25 * LOG_ERROR * (1.0 + found)).all()
 
 
 def test_no_number_is_too_large_to_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
