@@ -219,7 +219,7 @@ def _assumptions(parts: Parts) -> list[str]:
         *_about_outside(parts),
         "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
         "machine, its memory or the time that the computation takes.",
-        *_about_floats(parts),
+        *about_chains(parts.plan),
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
     ]
 
@@ -284,9 +284,9 @@ def _about_invalid(parts: Parts) -> str:
     )
 
 
-def _about_floats(parts: Parts) -> list[str]:
-    """Return what a chain's guarantee takes for granted."""
-    law = parts.plan.answer.law
+def about_chains(plan: Plan) -> list[str]:
+    """Return what a chain's guarantee takes for granted; nothing for other laws."""
+    law = plan.answer.law
     if not isinstance(law, Langevin):
         return []
     return [

@@ -30,6 +30,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.verification import EARLIER_CHAIN
 from tests.conftest import Cli, Result
 
 A = NumericColumn("a", 0.0, 10.0, 1 << 16)
@@ -337,6 +338,19 @@ def test_a_release_from_end_to_end_is_charged_once_and_replayed(dpbayes: Cli, re
     assert Path("copy/release.json").read_bytes() == Path("out/release.json").read_bytes()
     assert dpbayes("report", "out").code == 0
     assert dpbayes("infer", "out", "--samples", "9").code == 3
+
+
+@pytest.mark.parametrize(("sentence", "code"), [(EARLIER_CHAIN, 0), ("All is well.", 7)])
+def test_a_bundle_of_an_earlier_chain_verifies_but_for_its_tail(
+    dpbayes: Cli, records: Path, monkeypatch: pytest.MonkeyPatch, sentence: str, code: int
+) -> None:
+    dpbayes("budget", "open", "d", "--mu", "1")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("dpbayes_cli.bundle.assemble.about_chains", lambda plan: [sentence])
+        dpbayes("release", "--spec", "spec.yaml", "--mu", "0.5", "--steps", "5", "--out", "out")
+    done = dpbayes("verify", "out")
+    assert done.code == code
+    assert ("far tail" in done.err) is (code == 0)
 
 
 def test_the_prior_is_part_of_the_question(dpbayes: Cli, records: Path) -> None:
