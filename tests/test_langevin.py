@@ -155,19 +155,13 @@ def test_a_draw_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     Quantiles of 53 bits ended at 8.37, with gaps from 7.6 on: at mu = 1 what a neighbor could not give had the
     probability 1.1e-11, and the Gaussian curve allows 9.8e-23 at epsilon 10.
     """
-    real = os.urandom
-    small = iter(range(1000))
+    real, calls = os.urandom, iter(range(1000))
+    far, certain = round(math.exp(-10.0) * 2**64).to_bytes(8, "little"), (1).to_bytes(8, "little")
 
     def rigged(size: int) -> bytes:
-        if next(small):
+        if next(calls):  # the bits that decide whether so large a number is kept: it is
             return (1 << 20).to_bytes(size, "little")
-        half = size // 2
-        return (
-            round(math.exp(-10.0) * 2**64).to_bytes(8, "little") * 3
-            + real(half - 24)
-            + (1).to_bytes(8, "little") * 3
-            + real(half - 24)
-        )
+        return (far * 3 + real(max(size // 2 - 24, 0)) + certain * 3 + real(size))[:size]
 
     monkeypatch.setattr(os, "urandom", rigged)
     chain = replace(QUADRATIC, steps=1)

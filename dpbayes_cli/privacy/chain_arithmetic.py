@@ -63,7 +63,7 @@ def chain_arithmetic(
         and never that they are smooth: it interpolates between the two chains, X~ <- l F(X) + (1 - l) F'(X~) + noise,
         bounds |X - X~| by that inequality, and compares X~ with X' step by step. Rounding to the lattice moves a point
         by sqrt(d) lattice / 2 at most, clipping brings two points no farther apart, and F differs from the real map by
-        e at most (below): the maps that run keep it with s = h D + 2 e + sqrt(d) lattice. The noise is larger than
+        e at most (below): the maps that run keep it with s = h D + 2 e + sqrt(d) lattice, D = 2 rho L r. The noise is larger than
         sqrt(2 h) in the same ratio, so that mu is the same.
     Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: a sum of m products in any order
         errs by g(m) = m u / (1 - m u) of the sum of their sizes at most, u = 2^-53.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 _BITS = 64
-_AT_ONCE = 1 << 12
+_AT_ONCE = 1 << 10
 _PROPOSALS = 1.4
 """Proposals for each number that is wanted; 0.76 of them are kept."""
 LOG_ERROR = 2.0**-49
