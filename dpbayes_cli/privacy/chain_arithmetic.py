@@ -53,18 +53,17 @@ def chain_arithmetic(
 ) -> Arithmetic:
     """Return the numbers on which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs without costing more.
 
-    The chain that runs is X <- F(X) + noise N(0, I), its iterates X released rounded to the lattice. F clips the
-    rounded X to a box, computes w - h grad U(w) in double precision, and rounds that to the lattice: F(X) and the
-    rounded noise are multiples of it, so that the rounded sum of F(X) and the noise is the sum of F(X) and the rounded
-    noise, which is what is computed, exactly.
+    The chain that runs is X <- F(X) + noise N(0, I), of which every X is rounded to the lattice. F clips the rounded X
+    to a box, computes w - h grad U(w) in double precision, and rounds that to the lattice. So F(X) is a multiple of it,
+    and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is what is computed, exactly.
 
-    Privacy: the mu of ``descent_mu``, exactly: no probability is left aside, and no real number is idealized. That
-        proof asks of the maps f, f' of neighbors and c only |f(x) - f'(y)| <= c |x - y| + s for all x and y, s = h D,
-        and never that they are smooth: it interpolates between the two chains, X~ <- l F(X) + (1 - l) F'(X~) + noise,
-        bounds |X - X~| by that inequality, and compares X~ with X' step by step. Rounding to the lattice moves a point
-        by sqrt(d) lattice / 2 at most, clipping brings two points no farther apart, and F differs from the real map by
-        e at most (below): the maps that run keep it with s = h D + 2 e + sqrt(d) lattice, D = 2 rho L r. The noise is larger than
-        sqrt(2 h) in the same ratio, so that mu is the same.
+    Privacy: the mu of ``descent_mu``, exactly: no probability is left aside, and no number stands in for a real one.
+        The proof of that price asks of the maps f, f' of neighbors only that |f(x) - f'(y)| <= c |x - y| + s for all x
+        and y, with s = h D and D = 2 rho L r. For it compares X' with chains between the two, X~ <- l F(X) +
+        (1 - l) F'(X~) + noise: the inequality bounds |X - X~|, hence by how much a step of X~ differs from one of X'.
+        The maps that run keep it with s = h D + 2 e + sqrt(d) lattice: rounding to the lattice moves a point by
+        sqrt(d) lattice / 2 at most, clipping brings no two points farther apart, and F differs from the real map by e
+        at most (below). The noise is larger than sqrt(2 h) in the same ratio, so that mu is the same.
     Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: a sum of m products in any order
         errs by g(m) = m u / (1 - m u) of the sum of their sizes at most, u = 2^-53.
 
