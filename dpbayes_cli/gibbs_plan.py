@@ -38,6 +38,8 @@ _CONTRACTS = 2.0 * (1.0 - 1e-9)
 """A step is a contraction where step M < 2; so close to it floats could not tell."""
 UNDER = 1.0 - 1e-10
 """Targets are approached from below by more than prices are rounded up."""
+_WIDENED = 0.1
+"""By how much a chain's noise may be wider than its posterior asks for, to cover what double precision loses."""
 _FINE = 1 << 10
 """Released coefficients are rounded to a power of two below so small a part of 1 / sqrt(M)."""
 
@@ -175,7 +177,24 @@ def planned(chains: Chains, found: Chain, calibration: str, more: dict[str, Any]
     smoothness = chains.curvature.whole(found.rho, found.tau)
     left = math.exp(found.steps * math.log1p(-min(found.step * found.tau, 1.0 - 1e-16)))
     grid = 2.0 ** math.floor(math.log2(1.0 / math.sqrt(smoothness) / _FINE))
-    law = Langevin(model.loss, model.design.width, found.rho, found.tau, found.step, found.steps, grid)
+    law = Langevin(
+        model.loss,
+        model.design.width,
+        found.rho,
+        found.tau,
+        found.step,
+        found.steps,
+        grid,
+        chains.n_records,
+        model.design.row_norm,
+    )
+    if not law.arithmetic.widening <= _WIDENED:
+        raise SpecError(
+            f"double precision is too coarse for this chain: its noise would be {law.arithmetic.widening:.2g} times "
+            "wider, or the budget is too small for any posterior draw",
+            where="privacy",
+            hint="a larger price, or fewer records",
+        )
     mu = round_up(found.mu * math.sqrt(request.draws))
     guarantee = GaussianDP(mu)
     if not Decimal(0) < mu < Decimal(1000):

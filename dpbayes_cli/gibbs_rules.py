@@ -15,7 +15,7 @@ from dpbayes_cli.privacy.noisy_descent import (
     minami_temperature,
     mu_of_statement,
 )
-from dpbayes_cli.privacy.renyi import gaussian_delta
+from dpbayes_cli.privacy.renyi import gaussian_delta_above
 from dpbayes_cli.request import Request
 
 
@@ -87,7 +87,7 @@ def by_minami(chains: Chains) -> tuple[Chain, dict[str, Any]]:
     rho = min(HOTTEST, minami_temperature(*each, slope, tau)) * UNDER
     corollary = minami_corollary(*each, slope, tau)
     found = chains.chain(rho, tau)
-    if gaussian_delta(found.mu * math.sqrt(request.draws), epsilon) > delta:
+    if gaussian_delta_above(found.mu * math.sqrt(request.draws), epsilon) > delta:
         raise SpecError("the exact curve does not confirm the rule's temperature", where="sampling.calibration")
     confirmed = minami_delta(each[0], corollary, slope, tau) <= each[1] * (1.0 + 1e-9)
     return found, {"corollary_8": {"rho": corollary, "confirmed_by_theorem_7": confirmed}}

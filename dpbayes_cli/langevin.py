@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.losses import Loss
-from dpbayes_cli.privacy.secret_normals import secret_normals
+from dpbayes_cli.privacy.chain_arithmetic import MOST_AT_ONCE, Arithmetic, chain_arithmetic
+from dpbayes_cli.privacy.secret_normals import RoundedNormals
 
 if TYPE_CHECKING:
     from dpbayes_cli.design import DesignMatrix
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
-_DENSE_PIECE, _SPARSE_PIECE = 1 << 12, 1 << 17
+_DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MOST_AT_ONCE
 """Records whose gradients are computed at once: dense ones small enough for the caches."""
 _ROOM = 1 << 24
 """Linear predictors that are held at once, of all chains together: 128 MB a thread."""
@@ -33,8 +34,8 @@ class Langevin:
 
     U(w) = rho sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Several draws are as many independent chains.
 
-    Privacy: see ``descent_mu``; start, step and horizon are public. That floats stand in for real numbers inside the
-        chain is an assumption that the bundle states; the gradient's sum is taken in double precision.
+    Privacy: see ``descent_mu``; start, step and horizon are public. The chain runs on a lattice, with noise that is
+        exact and a little larger, so that it keeps that price in double precision: see ``chain_arithmetic``.
     Source: Bok, Su and Altschuler 2024; mechanisms, posteriors of convex losses.
 
     Attributes:
@@ -43,6 +44,8 @@ class Langevin:
         rho, tau: temperature and prior precision.
         step, steps: h and T.
         grid: released coefficients are multiples of it, a power of two.
+        n_records: the public number of records, or a public limit of it.
+        row_norm: the norm of a row at most.
     """
 
     loss: Loss
@@ -52,14 +55,34 @@ class Langevin:
     step: float
     steps: int
     grid: float
+    n_records: int
+    row_norm: float
 
-    def draw(self, matrix: DesignMatrix, size: int, normals: Normals = secret_normals) -> Floats:
+    @cached_property
+    def arithmetic(self) -> Arithmetic:
+        """The numbers that it runs on."""
+        import numpy as np
+
+        curvature = self.loss.curvature_bound * self.row_norm**2 * self.n_records
+        return chain_arithmetic(
+            width=self.width,
+            n_records=self.n_records,
+            row_norm=self.row_norm,
+            slope=self.loss.slope_bound * self.row_norm,
+            excess=float(self.loss.value(np.zeros(3), np.array([-1.0, 0.0, 1.0])).max()),
+            smoothness=self.rho * curvature + self.tau,
+            rho=self.rho,
+            tau=self.tau,
+            step=self.step,
+        )
+
+    def draw(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Floats:
         """Run independent chains and return their last iterates, shape (size, width).
 
         Args:
             matrix: rows and targets.
             size: how many chains.
-            normals: returns standard normal numbers of a shape; only simulations state another than the secret one.
+            normals: only of simulations: returns standard normal numbers of a shape, in place of secret ones.
         """
         import numpy as np
 
@@ -67,22 +90,35 @@ class Langevin:
             pass
         return np.asarray(np.round(iterate / self.grid) * self.grid).T
 
-    def iterates(self, matrix: DesignMatrix, size: int, normals: Normals) -> Iterator[Floats]:
+    def iterates(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Iterator[Floats]:
         """Yield the iterates of independent chains, shape (width, size); only the last may be released."""
         import numpy as np
 
+        lattice = self.arithmetic.lattice
+        scale = self.arithmetic.noise / lattice
+        noise = RoundedNormals(scale) if normals is None else lambda shape: np.rint(scale * normals(shape))
         w = np.zeros((self.width, size))
-        noise = math.sqrt(2.0 * self.step)
         with ExitStack() as stack:
             gradient = Gradient(matrix, self.loss, stack, size)
             for _ in range(self.steps):
-                drift = self.rho * gradient(w) + self.tau * w
-                w = w - self.step * drift + noise * normals(w.shape)
+                w = self.moved(gradient, w) + lattice * noise(w.shape)
                 yield w
+
+    def moved(self, gradient: Gradient, w: Floats) -> Floats:
+        """Return where a step goes from points of the lattice before its noise, shape (width, size)."""
+        import numpy as np
+
+        lattice, reach = self.arithmetic.lattice, self.arithmetic.reach
+        w = np.clip(w, -reach, reach)
+        drift = self.rho * gradient(w) + self.tau * w
+        return np.asarray(lattice * np.rint((w - self.step * drift) / lattice))
 
 
 class Gradient:
     """The gradient of the sum of losses, computed piece by piece and added up in the order of the pieces.
+
+    However many pieces there are, adding them loses no more than one rounding: what every addition rounds off is kept,
+    and added at the end (Ogita, Rump and Oishi 2005).
 
     Args:
         matrix: rows and targets.
@@ -116,11 +152,14 @@ class Gradient:
         point = w[:, 0] if one else w
 
         def part(pieces: list[tuple[Any, Any, Floats]]) -> Floats:
-            total = np.zeros(point.shape)
+            total, lost = np.zeros(point.shape), np.zeros(point.shape)
             for x, across, y in pieces:
                 wide, narrow = (x, across) if x.dtype == np.float64 else _widened(x)
-                total += narrow @ self._loss.slope(wide @ point, y if one else y[:, None])
-            return total
+                term = narrow @ self._loss.slope(wide @ point, y if one else y[:, None])
+                before, total = total, total + term
+                added = total - before
+                lost += (before - (total - added)) + (term - added)
+            return total + lost
 
         total = np.zeros(point.shape)
         for found in self._map(part, self._groups):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Loss(ABC):
-    """A loss l(t; y), convex and differentiable in t.
+    """A loss l(t; y), convex and differentiable in t, never negative.
 
     Privacy: for a row of norm c the gradient in the coefficients has the norm ``slope_bound`` c at most, and the
         Hessian the norm ``curvature_bound`` c^2 at most, whatever the record.

@@ -555,14 +555,14 @@ MUTANTS = {
     ),
     "a chain of twice the step": (
         "langevin.py",
-        "w = w - self.step * drift",
-        "w = w - 2.0 * self.step * drift",
+        "w - self.step * drift",
+        "w - 2.0 * self.step * drift",
         "tests/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
     ),
     "half the noise of a chain": (
         "langevin.py",
-        "noise = math.sqrt(2.0 * self.step)",
-        "noise = math.sqrt(self.step)",
+        "scale = self.arithmetic.noise / lattice",
+        "scale = math.sqrt(0.5) * self.arithmetic.noise / lattice",
         "tests/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
     ),
     "a chain that starts where the data are": (
@@ -579,8 +579,8 @@ MUTANTS = {
     ),
     "one noise for all chains": (
         "langevin.py",
-        "noise * normals(w.shape)",
-        "noise * normals((self.width, 1))",
+        "noise(w.shape)",
+        "noise((self.width, 1))",
         "tests/test_langevin.py::test_several_draws_are_independent_chains",
     ),
     "rows that are not clipped": (
@@ -649,11 +649,60 @@ MUTANTS = {
         "rows = Rows(model.design, model.target)",
         "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
     ),
-    "a normal number that is infinite": (
+    "a statement of floats that nobody checks": (
+        "privacy/renyi.py",
+        "        if gaussian_log_delta(mu, float(usual)) <= log:\n",
+        "        if usual:\n",
+        "tests/privacy/test_guarantee.py::test_no_statement_of_gaussian_privacy_is_rounded_down",
+    ),
+    "a root rounded to the nearest": (
+        "privacy/composition.py",
+        "root.next_plus(_UP)",
+        "root",
+        "tests/privacy/test_guarantee.py::test_a_root_that_decimals_round_is_rounded_up",
+    ),
+    "a number next to a half that is rounded at once": (
         "privacy/secret_normals.py",
-        "* 2.0**-54",
-        "* 2.0**-53",
-        "tests/privacy/test_secret_normals.py::test_no_word_is_infinite_and_both_signs_are_alike",
+        "unsure = (np.abs(excess) <= doubt) | ((excess > 0.0) & near_half)",
+        "unsure = np.abs(excess) <= doubt",
+        "tests/privacy/test_secret_normals.py::"
+        "test_a_number_next_to_a_half_and_one_next_to_the_limit_are_left_to_decimals",
+    ),
+    "bits that were not drawn taken for none": (
+        "privacy/secret_normals.py",
+        "LOG_ERROR * (1.0 + size) + 0.5 / wide",
+        "LOG_ERROR * (1.0 + size)",
+        "tests/privacy/test_secret_normals.py::test_the_law_of_all_words_is_that_of_rounded_normals",
+    ),
+    "a normal number that ends where the first bits do": (
+        "privacy/secret_normals.py",
+        "        if first and second:\n",
+        "        first = max(first, 1)\n        if second:\n",
+        "tests/privacy/test_secret_normals.py::test_more_bits_decide_as_the_law_asks",
+    ),
+    "rounding to the lattice that nobody pays for": (
+        "privacy/chain_arithmetic.py",
+        "widening = (2.0 * error + root * lattice)",
+        "widening = (2.0 * error - root * lattice)",
+        "tests/privacy/test_chain_arithmetic.py::test_neighbors_keep_the_inequality_that_is_paid_for",
+    ),
+    "a step's own rounding forgotten": (
+        "privacy/chain_arithmetic.py",
+        "(sums + predictors + moves) + root * lattice / 2.0",
+        "(sums + predictors + moves)",
+        "tests/privacy/test_chain_arithmetic.py::test_a_step_errs_by_no_more_than_is_covered",
+    ),
+    "noise that is not widened": (
+        "privacy/chain_arithmetic.py",
+        "sd * (1.0 + widening)",
+        "sd",
+        "tests/privacy/test_chain_arithmetic.py::test_wider_noise_pays_for_what_is_lost_and_the_price_stays",
+    ),
+    "a point beyond the box": (
+        "langevin.py",
+        "np.clip(w, -reach, reach)",
+        "np.clip(w, -1e6 * reach, 1e6 * reach)",
+        "tests/privacy/test_chain_arithmetic.py::test_sums_on_the_lattice_are_exact",
     ),
     "a temperature that a chain charges and does not apply": (
         "latent_chain.py",

@@ -33,9 +33,11 @@ from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.contracts import Chain, Draws, Mechanism, Model, Payload, Plan
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.langevin import Langevin
+from dpbayes_cli.privacy.chain_arithmetic import SLOPE_ERROR
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.secret_normals import LOG_ERROR
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 _LISTED = 20
@@ -217,7 +219,7 @@ def _assumptions(parts: Parts) -> list[str]:
         *_about_outside(parts),
         "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
         "machine, its memory or the time that the computation takes.",
-        *_about_floats(parts),
+        *about_chains(parts.plan),
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
     ]
 
@@ -282,14 +284,18 @@ def _about_invalid(parts: Parts) -> str:
     )
 
 
-def _about_floats(parts: Parts) -> list[str]:
-    """Return what a chain's guarantee takes for granted."""
-    if not isinstance(parts.plan.answer.law, Langevin):
+def about_chains(plan: Plan) -> list[str]:
+    """Return what a chain's guarantee takes for granted; nothing for other laws."""
+    law = plan.answer.law
+    if not isinstance(law, Langevin):
         return []
     return [
-        "Inside the chain floating-point numbers of double precision stand in for real ones: the gradient's sum, the "
-        "normal numbers (quantiles of 54 secret bits) and the iterates. The released draws are rounded to a public "
-        "grid."
+        "The guarantee is that of the chain as it runs in double precision: its steps are rounded to a public lattice, "
+        "its noise is exactly that of rounded normal numbers, and what the arithmetic of a step may lose, whatever the "
+        f"records, is covered by noise that is {law.arithmetic.widening:.1g} times wider. Taken for granted is that "
+        "this arithmetic rounds as IEEE 754 says, that sums of products are made of such additions in any order, that "
+        f"a slope of the loss is right to 2^{math.log2(SLOPE_ERROR):.0f} of the largest, and the logarithm x of a "
+        f"random number to 2^{math.log2(LOG_ERROR):.0f} (1 + x)."
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.guarantee_plot import guarantee_pictures
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _MANY = 40
 _DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
 _LEVEL = 0.05
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 
 def guarantee_section(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
@@ -80,8 +82,5 @@ def _short(delta: float) -> str:
 
 
 def _up(epsilon: float) -> float:
-    """Round up to four digits, so that what is printed is not more than what holds."""
-    if epsilon <= 0.0:
-        return 0.0
-    step = 10.0 ** (math.floor(math.log10(epsilon)) - 3)
-    return math.ceil(epsilon / step - 1e-9) * step
+    """Round up to four digits, so that what is printed is not less than what holds."""
+    return float(_FOUR_DIGITS.create_decimal(repr(epsilon)))

@@ -30,8 +30,10 @@ class GibbsPosterior(Mechanism):
         "horizon, whether or not it has mixed; k draws cost sqrt(k) mu. There is no pure epsilon: the account must be "
         "one of Gaussian DP, zCDP, RDP or (epsilon, delta).",
         assumptions="Rows have a bounded norm by construction. The number of records is public, or a public limit is "
-        "stated. Floats stand in for real numbers inside the chain; the released draw is rounded to a public grid. The "
-        "operating system's random numbers are secret.",
+        "stated. The guarantee is that of the chain as it runs in double precision, tails included: on a lattice, with "
+        "noise that is exact, and wider by what rounding may lose. Taken for granted is that slopes of the loss are "
+        "right to 2^-44 of the largest, and logarithms x of random numbers to 2^-49 (1 + x). The operating system's "
+        "random numbers are secret.",
         source="Minami, Arai, Sato and Nakagawa 2016; Geumlek, Song and Chaudhuri 2017, sec. 4; Gopi, Lee and Liu "
         "2022; Bok, Su and Altschuler 2024.",
         corrections="The papers' guarantees are those of exact draws, which no sampler gives; here the chain itself is "

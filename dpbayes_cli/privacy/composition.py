@@ -21,6 +21,7 @@ from dpbayes_cli.privacy.kinds import (
 from dpbayes_cli.privacy.renyi import INFINITE
 
 _UP = Context(prec=40, rounding=ROUND_CEILING)
+_EXACT = Context(prec=100)
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,12 @@ class Composition(Guarantee):
 
     @property
     def mu(self) -> Decimal:
-        """The root of the sum of squares, infinite where one is not Gaussian."""
+        """The root of the sum of squares, rounded up, infinite where one is not Gaussian."""
         if any(not part.mu.is_finite() for part in self.parts):
             return INFINITE
-        return _UP.sqrt(exact_sum(_UP.multiply(part.mu, part.mu) for part in self.parts))
+        squares = exact_sum(_UP.multiply(part.mu, part.mu) for part in self.parts)
+        root = _UP.sqrt(squares)  # to the nearest, whatever the context says
+        return root if _EXACT.multiply(root, root) >= squares else root.next_plus(_UP)
 
     @property
     def order_max(self) -> Decimal:

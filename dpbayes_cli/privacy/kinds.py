@@ -21,7 +21,7 @@ from dpbayes_cli.privacy.renyi import (
     INFINITE,
     bounded_range_rdp,
     epsilon_of_rho,
-    gaussian_delta,
+    gaussian_delta_above,
     gaussian_epsilon,
     pure_rdp,
     round_up,
@@ -197,12 +197,12 @@ class GaussianDP(Guarantee):
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the exact statement."""
-        return Statement(round_up(gaussian_epsilon(float(self.mu), float(delta))), delta, "gdp")
+        """Return the exact statement, its epsilon rounded up."""
+        return Statement(gaussian_epsilon(float(self.mu), delta), delta, "gdp")
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
-        """Return the exact delta."""
-        return min(Decimal(1), round_up(gaussian_delta(float(self.mu), float(epsilon))))
+        """Return the exact delta, rounded up."""
+        return min(Decimal(1), round_up(gaussian_delta_above(float(self.mu), float(epsilon))))
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""

@@ -58,7 +58,7 @@ def descent_mu(sensitivity: float, step: float, steps: int, tau: float, smoothne
 
     Privacy: mu^2 = (h D^2 / 2) (1 + c)(1 - c^T) / ((1 - c)(1 + c^T)), for every T, whether or not the chain has mixed.
         One step costs h D / sqrt(2 h). Where gradients differ by a constant and the Hessian is (1 - c) / h it is
-        attained.
+        attained. ``chain_arithmetic`` makes it the price of the chain that runs in double precision.
     Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); mechanisms, posteriors of convex losses.
 
     Raises:

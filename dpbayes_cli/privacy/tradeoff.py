@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.renyi import ORDERS, delta_of_rdp, gaussian_delta
+from dpbayes_cli.privacy.renyi import ORDERS, delta_of_rdp, gaussian_delta_above
 
 _SMALLEST = 1e-12
 _GRID = 200
@@ -43,7 +43,7 @@ class Tradeoff:
             return beside
         found = [1.0, *(beside + delta_of_rdp(order, value, epsilon) for order, value in self.renyi)]
         if self.guarantee.mu.is_finite() and self.guarantee.mu > 0:
-            found.append(gaussian_delta(float(self.guarantee.mu), epsilon))
+            found.append(gaussian_delta_above(float(self.guarantee.mu), epsilon))
         if math.isfinite(pure):
             response = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure))
             found.append(beside + (1.0 - beside) * response)

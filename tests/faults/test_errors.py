@@ -205,11 +205,12 @@ import numpy
 from dpbayes_cli.privacy.choices import fresh_generator
 from dpbayes_cli.privacy.grid import secrets
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dpbayes_cli.privacy.secret_normals import secret_normals
+from dpbayes_cli.privacy.secret_normals import RoundedNormals
 
 def draws():
     laplace, gaussian = DiscreteLaplace(1e9).release([0] * 8), DiscreteGaussian(1e9).release([0] * 8)
-    return [*laplace, *gaussian, secrets.randbits(128), *secret_normals((4,)).tolist(), fresh_generator().random()]
+    normals = RoundedNormals(1e12)((4,)).tolist()
+    return [*laplace, *gaussian, secrets.randbits(128), *normals, fresh_generator().random()]
 
 draws()
 reader, writer = os.pipe()

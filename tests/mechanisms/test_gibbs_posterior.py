@@ -30,6 +30,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.request import Request
 from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.verification import EARLIER_CHAIN
 from tests.conftest import Cli, Result
 
 A = NumericColumn("a", 0.0, 10.0, 1 << 16)
@@ -188,6 +189,7 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ({"mu": "0.5", "step": 3.0}, "sampling.step", "contraction"),
         ({"mu": "0.5", "step": 2.0}, "sampling.step", "contraction"),
         ({"mu": "1e-13"}, "privacy", "too small"),
+        ({"mu": "1e-10"}, "privacy", "double precision"),
         ({"mu": "0.5", "calibration": "minami"}, "privacy", "epsilon and delta"),
         ({"epsilon": "1", "calibration": "minami"}, "privacy.delta", "no pure epsilon"),
         ({"epsilon": "1", "delta": "1e-6", "temperature": 0.1, "calibration": "minami"}, "privacy", "finds the temp"),
@@ -329,12 +331,26 @@ def test_a_release_from_end_to_end_is_charged_once_and_replayed(dpbayes: Cli, re
     assert document["parameters"]["steps"] == 40
     assert document["sensitivity_l1"] is None
     assert document["n_records"] == 200
+    assert any("as it runs in double precision" in each for each in document["assumptions"])
     records.write_bytes(b"")
     again = dpbayes(*asked, "--out", "copy", "--json").json
     assert again["replayed"]
     assert Path("copy/release.json").read_bytes() == Path("out/release.json").read_bytes()
     assert dpbayes("report", "out").code == 0
     assert dpbayes("infer", "out", "--samples", "9").code == 3
+
+
+@pytest.mark.parametrize(("sentence", "code"), [(EARLIER_CHAIN, 0), ("All is well.", 7)])
+def test_a_bundle_of_an_earlier_chain_verifies_but_for_its_tail(
+    dpbayes: Cli, records: Path, monkeypatch: pytest.MonkeyPatch, sentence: str, code: int
+) -> None:
+    dpbayes("budget", "open", "d", "--mu", "1")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("dpbayes_cli.bundle.assemble.about_chains", lambda plan: [sentence])
+        dpbayes("release", "--spec", "spec.yaml", "--mu", "0.5", "--steps", "5", "--out", "out")
+    done = dpbayes("verify", "out")
+    assert done.code == code
+    assert ("far tail" in done.err) is (code == 0)
 
 
 def test_the_prior_is_part_of_the_question(dpbayes: Cli, records: Path) -> None:

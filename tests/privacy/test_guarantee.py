@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+import math
+import random
+from decimal import Decimal, localcontext
 from typing import Any
 
 import mpmath
@@ -152,6 +154,48 @@ def test_gaussian_privacy_is_exact(mu: str, epsilon: float) -> None:
         assert mpmath.mpf(str(ours)) >= exact
     if 1e-25 < exact < 0.5:
         assert float(GaussianDP(Decimal(mu)).epsilon_at(ours)) == pytest.approx(epsilon, rel=1e-6)
+
+
+def exact_gaussian_delta(mu: Decimal, epsilon: Decimal) -> Any:
+    m, e = mpmath.mpf(str(mu)), mpmath.mpf(str(epsilon))
+    return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
+
+
+def random_prices(count: int, seed: int) -> list[tuple[Decimal, Decimal]]:
+    """Return pairs (mu, delta): mu from 2e-12 to 40, delta from 1e-300 to nearly that of epsilon 0."""
+    rng = random.Random(seed)
+    found = []
+    for i in range(count):
+        mu = Decimal(f"{math.exp(rng.uniform(math.log(2e-12 if i % 3 else 1e-3), math.log(40.0))):.6g}")
+        most = math.erf(float(mu) / math.sqrt(8.0))
+        delta = most * (1.0 - rng.random() ** 6) if i % 2 else math.exp(rng.uniform(-690.0, math.log(most)))
+        found.append((mu, Decimal(f"{delta:.6g}")))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("count", "seed"), [(400, 1), pytest.param(6000, 2, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_no_statement_of_gaussian_privacy_is_rounded_down(count: int, seed: int) -> None:
+    """The exact delta at the stated epsilon is within what is stated, and hardly less; also where mu is tiny."""
+    for mu, delta in random_prices(count, seed):
+        guarantee = GaussianDP(mu)
+        epsilon = guarantee.epsilon_at(delta)
+        with mpmath.workdps(60):
+            assert exact_gaussian_delta(mu, epsilon) <= mpmath.mpf(str(delta)), (mu, delta)
+            less = epsilon * (1 - Decimal("1e-9")) - mu * Decimal("1e-11")
+            assert less <= 0 or exact_gaussian_delta(mu, less) > mpmath.mpf(str(delta)), (mu, delta)
+            back = guarantee.delta_at(epsilon)
+            exact = exact_gaussian_delta(mu, epsilon)
+            assert exact <= mpmath.mpf(str(back)) <= exact * (1 + mpmath.mpf("1e-10")), (mu, delta)
+
+
+def test_a_root_that_decimals_round_is_rounded_up() -> None:
+    for parts in (["1", "1"], ["0.3", "0.7", "0.11"], ["3", "4"]):
+        mu = compose([GaussianDP(Decimal(part)) for part in parts]).mu
+        with localcontext(prec=100):
+            squares = sum((Decimal(part) ** 2 for part in parts), Decimal(0))
+            assert squares <= mu * mu <= squares * (1 + Decimal("1e-38"))
 
 
 def test_the_order_between_two_stored_ones_counts_as_the_upper() -> None:

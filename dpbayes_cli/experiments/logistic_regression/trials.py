@@ -84,7 +84,7 @@ def _released(cell: LogisticCell, records: Records) -> Floats:
     model, law = model_of(cell.case, cell.n_train), cell.law
     if law.step is None or law.steps is None:
         raise ValueError("the law has no chain")
-    chain = Langevin(model.loss, model.design.width, law.rho, law.tau, law.step, law.steps, _GRID)
+    chain = Langevin(model.loss, model.design.width, law.rho, law.tau, law.step, law.steps, _GRID, cell.n_train, 1.0)
     sets = len(records.x)
     seeds = cell.noise_seed().spawn(sets)
     found = []
