@@ -11,15 +11,25 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 from dpbayes_cli.errors import DpbayesError
 
-HOURS = 60_000
+NOBODY = 10_000_000
+"""More than the number of any real process."""
+MANY = 30_000
 """Turns after which processes are taken to wait for each other for ever."""
 
 
 class Killed(BaseException):
     """Unwinds a process that was killed."""
+
+
+def _closed() -> Any:
+    """Return a gate that one ``release`` lets one ``acquire`` through."""
+    gate = threading.Lock()
+    gate.acquire()
+    return gate
 
 
 @dataclass(eq=False)
@@ -29,26 +39,30 @@ class Process:
     Attributes:
         name: how the history calls it.
         view: the name by which it knows the ledger.
+        work: what it does.
         namespace: in which its number is known.
         pid: its number there.
-        work: what it does.
         fatal: the turn at which it is killed, 0: at none.
         dead: whether it was killed.
         code: its exit status; None while it runs, and where it was killed.
         trace: what an internal error says.
+        turns: how many it has taken.
+        waits: whether it cannot go on before another process does.
+        go: the gate behind which it waits for its turn.
     """
 
     name: str
     view: str
-    namespace: int
-    pid: int
     work: Callable[[], None]
+    namespace: int = 0
+    pid: int = 0
     fatal: int = 0
     dead: bool = False
     code: int | None = None
     trace: str = ""
     turns: int = 0
-    go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    waits: bool = False
+    go: Any = field(default_factory=_closed)
 
 
 class Host:
@@ -61,7 +75,7 @@ class Host:
         self.turns = 0
         self._here = threading.local()
         self._waiting: list[Process] = []
-        self._done = threading.Semaphore(0)
+        self._done = _closed()
         self._numbers: dict[int, int] = {}
 
     @property
@@ -69,10 +83,10 @@ class Host:
         """The process whose thread this is; None outside of the simulation."""
         return getattr(self._here, "process", None)
 
-    def number(self, namespace: int) -> int:
-        """Return the next process number of a namespace; no real process has it."""
-        self._numbers[namespace] = self._numbers.get(namespace, 10_000_000) + 1
-        return self._numbers[namespace]
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process whose thread this is may still have an effect."""
+        return self.process is None or not self.process.dead
 
     def runs(self, pid: int, namespace: int) -> bool:
         """Return whether a number is that of a live process, as seen from a namespace."""
@@ -82,6 +96,9 @@ class Host:
         """Run processes to their end, with a loss of power at a turn; return whether it came."""
         self.turns, self.outage = 0, outage
         self._waiting = list(processes)
+        for process in processes:
+            number = self._numbers.get(process.namespace, NOBODY) + 1
+            self._numbers[process.namespace] = process.pid = number
         threads = [threading.Thread(target=self._live, args=(each,), daemon=True) for each in processes]
         for thread in threads:
             thread.start()
@@ -101,7 +118,7 @@ class Host:
         self.turns += 1
         process.turns += 1
         self.events.append(f"{process.name}: {call}")
-        if self.turns == self.outage or self.turns > HOURS:
+        if self.turns == self.outage or self.turns > MANY:
             self.events.append("-- the power goes" if self.outage else "-- no progress")
             for each in self._waiting:
                 each.dead = True
@@ -109,10 +126,12 @@ class Host:
             self.events.append(f"-- {process.name} is killed")
             process.dead = True
         elif yielding or self.rng.random() < 0.2:
-            following = self.rng.choice(self._waiting)
+            process.waits = yielding
+            following = self.rng.choice([each for each in self._waiting if not each.waits] or self._waiting)
             if following is not process:
                 following.go.release()
                 process.go.acquire()
+            process.waits = False
         return not process.dead
 
     def _live(self, process: Process) -> None:

@@ -85,42 +85,41 @@ class World:
         self.root, self.first, self.second = root, root / "host" / "ledger.sqlite", ""
         self.known = Known()
         self.bundles: dict[str, Draft] = {}
+        self.asked: set[str] = set()
+        self.started, self.restored = 0, False
         self.backups: list[tuple[Path, State]] = []
         self.wrong: list[str] = []
         self.reported: list[tuple[str, str, bytes, dict[str, str], State]] = []
 
     def live(self) -> None:
         """Live through a few days, and look at everything then."""
-        choose = self.rng.choice
-        kind, namespaces = choose(("", "", "link", "mount")), choose((1, 2))
+        choose, chance = self.rng.choice, self.rng.random
+        second, namespaces, restores = choose(("", "", "link", "mount")), choose((1, 2)), choose((False, False, True))
         hazard, outages = choose((0.0, 0.3, 0.6)), choose((0.0, 0.0, 0.3))
-        for _ in range(self.rng.randint(3, 7)):
-            self._second_name(kind)
+        for _ in range(self.rng.randint(2, 6)):
+            self._second_name(second)
             commands = [self._release(choose(LABELS)) for _ in range(choose((1, 1, 2, 3)))]
-            if self.rng.random() < 0.3:
-                commands.append(self._backup())
-            if self.backups and self.rng.random() < 0.3:
-                self._restore()
-            processes = [
-                Process(name, view, namespace, self.host.number(namespace), self._with(work, view))
-                for name, work in commands
-                for view, namespace in [(choose(self._views()), self.rng.randrange(namespaces))]
-            ]
+            commands += [self._backup()] if chance() < (0.6 if restores else 0.1) else []
+            views = [choose(self._views()) for _ in commands]
+            processes = [self._process(*command, view) for command, view in zip(commands, views, strict=True)]
             for process in processes:
-                process.fatal = self.rng.randint(1, 130) if self.rng.random() < hazard else 0
-            self._run(processes, self.rng.randint(1, 250) if self.rng.random() < outages else 0)
+                process.namespace = self.rng.randrange(namespaces)
+                process.fatal = self.rng.randint(1, 90) if chance() < hazard else 0
+            self._run(processes, self.rng.randint(1, 200) if chance() < outages else 0)
+            if restores and self.backups and chance() < 0.4:
+                self._restore()
+            if chance() < 0.3:
+                self._look(choose(self._views()))
             if self.wrong:
                 return
-            if self.rng.random() < 0.3:
-                self._look(choose(self._views()))
         views = self._views()
         self.rng.shuffle(views)
         for view in views:
             self._look(view)
         if not self.second:
             for label in LABELS:
-                name, work = self._release(label)
-                self._one(name, work, str(self.first), expected={0, 8} if self.backups else {0})
+                if label in self.asked:
+                    self._one(*self._release(label), str(self.first), {0, 8} if self.restored else {0})
             self._look(str(self.first))
 
     # What happens
@@ -151,14 +150,14 @@ class World:
                 self.wrong.append(f"{process.name} ends with {process.code}")
 
     def _one(self, name: str, work: Callable[[Path], None], view: str, expected: set[int]) -> None:
-        process = Process(name, view, 0, self.host.number(0), self._with(work, view))
+        process = self._process(name, work, view)
         self._run([process])
         if process.code not in expected:
             self.wrong.append(f"{name} ends with {process.code}")
 
-    @staticmethod
-    def _with(work: Callable[[Path], None], view: str) -> Callable[[], None]:
-        return lambda: work(Path(view))
+    def _process(self, name: str, work: Callable[[Path], None], view: str) -> Process:
+        self.started += 1
+        return Process(f"{self.started}: {name}", view, lambda: work(Path(view)))
 
     def _views(self) -> list[str]:
         return [str(self.first), *([self.second] if self.second else [])]
@@ -214,10 +213,11 @@ class World:
             record, state = ledger.publish(reserved.release, "clinic", digests, reserved.document or draft.text)
             self.reported.append((label, record.release_id, sealed, digests, state))
 
-        return f"release {label} #{len(self.host.events)}", work
+        self.asked.add(label)
+        return f"release {label}", work
 
     def _backup(self) -> tuple[str, Callable[[Path], None]]:
-        target = self.root / "out" / f"backup {len(self.host.events)}"
+        target = self.root / "out" / f"backup {self.started}"
 
         def work(path: Path) -> None:
             if path.exists():
@@ -234,15 +234,14 @@ class World:
         if self.restore is None:  # as was documented once
             shutil.copyfile(backup, self.first)
             self.disk.sync_all()
-            self.known = known
+            self.known, self.restored = known, True
             return
         restore = self.restore
-        pid = self.host.number(0)
-        process = Process("restore", "", 0, pid, lambda: restore(self._ledger(self.first), backup))
+        process = self._process("restore", lambda path: restore(self._ledger(path), backup), str(self.first))
         process.fatal = self.rng.randint(1, 60) if self.rng.random() < 0.3 else 0
         self._run([process])
         if process.code in {0, None}:
-            self.known = known
+            self.known, self.restored = known, True
 
     def _look(self, view: str) -> None:
         """Open the ledger as the next command would, and compare it with what is known."""
