@@ -25,7 +25,8 @@ from tests.simulation.sqlite_files import Connection
 
 TABLE = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
 _CHANGES = ("link", "unlink", "remove", "rename", "replace", "rmdir", "symlink", "ftruncate", "truncate", "fchmod",
-            "chmod", "utime", "write", "pwrite", "listdir", "scandir")  # fmt: skip
+            "chmod", "utime", "write", "pwrite")  # fmt: skip
+_LOOKS = ("listdir", "scandir")
 
 
 @dataclass
@@ -62,7 +63,7 @@ class Calls:
     mounts: dict[str, Path] = field(default_factory=dict)
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        for name in _CHANGES:
+        for name in (*_CHANGES, *_LOOKS):
             self._replace(patch, os, name, self._turning)
         for name in ("open", "mkdir"):
             self._replace(patch, os, name, self._making)
@@ -75,7 +76,7 @@ class Calls:
         for name in ("flock", "lockf"):
             self._replace(patch, fcntl, name, self._locking)
         self._replace(patch, secrets, "token_hex", lambda _: lambda n: self.host.rng.randbytes(n).hex())
-        self._replace(patch, time, "sleep", lambda _: lambda _: self._turn("sleep", yielding=True))
+        self._replace(patch, time, "sleep", lambda _: lambda _: self._turn("sleep", changes=False, yielding=True))
         self._replace(patch, sqlite3, "connect", lambda _: self._connect)
         self._replace(patch, ctypes, "CDLL", lambda real: lambda *a, **k: _Library(self, real(*a, **k)))
         self._replace(patch, io, "open", self._opening)
@@ -97,13 +98,14 @@ class Calls:
 
         patch.setattr(owner, name, call)
 
-    def _turn(self, call: str, *, yielding: bool = False) -> None:
-        if not self.host.turn(call, yielding=yielding):
+    def _turn(self, call: str, *, changes: bool = True, yielding: bool = False) -> None:
+        if not self.host.turn(call, changes=changes, yielding=yielding):
             raise Killed
 
     def _turning(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            self._turn(f"{real.__name__} {' '.join(map(str, arguments[:2]))}"[:200])
+            text = f"{real.__name__} {' '.join(map(str, arguments[:2]))}"[:200]
+            self._turn(text, changes=real.__name__ in _CHANGES)
             return real(*arguments, **named)
 
         return call
@@ -179,12 +181,12 @@ class Calls:
                 except BlockingIOError:
                     if operation & fcntl.LOCK_NB:
                         raise
-                self._turn("wait for a lock", yielding=True)
+                self._turn("wait for a lock", changes=False, yielding=True)
 
         return call
 
     def _connect(self, path: str | Path, **_: Any) -> Connection:
-        self._turn(f"connect {path}")
+        self._turn(f"connect {path}", changes=False)
         return Connection(self.host, path, unsafe=self.blind.synchronous)
 
 

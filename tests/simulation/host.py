@@ -18,7 +18,7 @@ from dpbayes_cli.errors import DpbayesError
 NOBODY = 10_000_000
 """More than the number of any real process."""
 MANY = 30_000
-"""Turns after which processes are taken to wait for each other for ever."""
+"""Events after which processes are taken to wait for each other for ever; a seed has about a thousand."""
 
 
 class Killed(BaseException):
@@ -97,7 +97,7 @@ class Host:
         self.turns, self.outage = 0, outage
         self._waiting = list(processes)
         for process in processes:
-            number = self._numbers.get(process.namespace, NOBODY) + 1
+            number = self._numbers.get(process.namespace, NOBODY + 5 * process.namespace) + 1
             self._numbers[process.namespace] = process.pid = number
         threads = [threading.Thread(target=self._live, args=(each,), daemon=True) for each in processes]
         for thread in threads:
@@ -108,26 +108,35 @@ class Host:
             thread.join()
         return bool(outage) and self.turns >= outage
 
-    def turn(self, call: str, *, yielding: bool = False) -> bool:
-        """Let others go before a call; return whether its process is still alive, without which it has no effect."""
+    def turn(self, call: str, *, changes: bool = True, yielding: bool = False) -> bool:
+        """Let others go before a call; return whether its process is still alive, without which it has no effect.
+
+        Args:
+            call: what the history calls it.
+            changes: whether it changes anything that stays; where it does not, to be killed before it is nothing new.
+            yielding: whether the process cannot go on before another one does.
+        """
         process = self.process
         if process is None:
             return True
         if process.dead:
             return False
-        self.turns += 1
-        process.turns += 1
+        self.turns += changes
+        process.turns += changes
         self.events.append(f"{process.name}: {call}")
-        if self.turns == self.outage or self.turns > MANY:
-            self.events.append("-- the power goes" if self.outage else "-- no progress")
+        if changes and self.turns == self.outage:
+            self.events.append("-- the power goes")
             for each in self._waiting:
                 each.dead = True
-        elif process.turns == process.fatal:
+        elif changes and process.turns == process.fatal:
             self.events.append(f"-- {process.name} is killed")
             process.dead = True
+        elif len(self.events) > MANY:
+            raise AssertionError("no process gets on")
         elif yielding or self.rng.random() < 0.2:
             process.waits = yielding
-            following = self.rng.choice([each for each in self._waiting if not each.waits] or self._waiting)
+            free = [each for each in self._waiting if not each.waits] if yielding else []
+            following = self.rng.choice(free or self._waiting)
             if following is not process:
                 following.go.release()
                 process.go.acquire()

@@ -31,7 +31,7 @@ class Files(apsw.VFS):
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
         path = _text(name)
-        self.host.turn(f"open {path}")
+        self.host.turn(f"open {path}", changes=False)
         new = not _exists(path)
         file = File(self, path, flags)
         if new:
@@ -55,12 +55,12 @@ class File(apsw.VFSFile):
         """Whether its name is to be synced with it, as SQLite does for a journal that it has created."""
         super().__init__("", path, flags)
 
-    def _turn(self, call: str, *, silent: bool = False) -> bool:
-        return self.files.host.is_alive if silent else self.files.host.turn(f"{call} {self.path}")
+    def _turn(self, call: str, *, changes: bool = True, yielding: bool = False) -> bool:
+        return self.files.host.turn(f"{call} {self.path}", changes=changes, yielding=yielding)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
         small = len(data) < SECTOR  # numbers and check sums in a journal: nobody can tell them from the page beside them
-        if self._turn(f"write {len(data)} bytes at {offset} of", silent=small):
+        if self.files.host.is_alive if small else self._turn(f"write {len(data)} bytes at {offset} of"):
             super().xWrite(data, offset)
 
     def xTruncate(self, newsize: int) -> None:  # noqa: N802
@@ -76,11 +76,11 @@ class File(apsw.VFSFile):
                 self.unnamed = False
 
     def xLock(self, level: int) -> None:  # noqa: N802
-        if self._turn(f"lock {level}"):
+        if self._turn(f"lock {level}", changes=False):
             try:
                 super().xLock(level)
             except apsw.BusyError:
-                self.files.host.turn("wait for", yielding=True)
+                self._turn("wait for", changes=False, yielding=True)
                 raise
 
 

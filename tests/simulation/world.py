@@ -38,6 +38,10 @@ from tests.simulation.host import Host, Process
 from tests.simulation.sqlite_files import Files
 
 PRICE = Decimal("0.1")
+TROUBLES = frozenset({"kills", "outages", "namespaces", "names", "restores"})
+"""What a custodian may meet: processes that are killed, losses of power, containers that share a directory, two names of
+one ledger, backups that are put back."""
+Restore = Callable[[Ledger, Path], None] | None
 LABELS = ("a", "b", "c", "d")
 
 
@@ -73,12 +77,12 @@ class Known:
 class World:
     """One seed."""
 
-    def __init__(self, seed: int, root: Path, blind: Blindness, restore: Callable[[Ledger, Path], None] | None) -> None:
+    def __init__(self, seed: int, root: Path, troubles: frozenset[str], blind: Blindness, restore: Restore) -> None:
         self.rng = Random(seed)
         self.host, self.disk = Host(self.rng), Disk(root)
         self.calls = Calls(self.host, self.disk, blind)
         self.files = Files(self.host, self.disk)
-        self.restore = restore
+        self.troubles, self.restore = troubles, restore
         for name in ("host", "container", "out"):
             (root / name).mkdir()
         self.disk.sync_all()
@@ -94,19 +98,22 @@ class World:
     def live(self) -> None:
         """Live through a few days, and look at everything then."""
         choose, chance = self.rng.choice, self.rng.random
-        second, namespaces, restores = choose(("", "", "link", "mount")), choose((1, 2)), choose((False, False, True))
-        hazard, outages = choose((0.0, 0.3, 0.6)), choose((0.0, 0.0, 0.3))
+        trouble = {each for each in sorted(self.troubles) if len(self.troubles) == 1 or chance() < 0.5}
+        second = choose(("link", "mount")) if "names" in trouble else ""
+        hazard = choose((0.3, 0.6)) if trouble - {"outages"} else 0.0
+        same = chance() < 0.5
         for _ in range(self.rng.randint(2, 6)):
             self._second_name(second)
-            commands = [self._release(choose(LABELS)) for _ in range(choose((1, 1, 2, 3)))]
-            commands += [self._backup()] if chance() < (0.6 if restores else 0.1) else []
+            label = choose(LABELS)
+            commands = [self._release(label if same else choose(LABELS)) for _ in range(choose((1, 1, 2, 3)))]
+            commands += [self._backup()] if chance() < (0.5 if "restores" in trouble else 0.1) else []
             views = [choose(self._views()) for _ in commands]
             processes = [self._process(*command, view) for command, view in zip(commands, views, strict=True)]
             for process in processes:
-                process.namespace = self.rng.randrange(namespaces)
-                process.fatal = self.rng.randint(1, 90) if chance() < hazard else 0
-            self._run(processes, self.rng.randint(1, 200) if chance() < outages else 0)
-            if restores and self.backups and chance() < 0.4:
+                process.namespace = self.rng.randrange(1 + ("namespaces" in trouble))
+                process.fatal = self.rng.randint(1, 60) if chance() < hazard else 0
+            self._run(processes, self.rng.randint(1, 100) if "outages" in trouble and chance() < 0.4 else 0)
+            if "restores" in trouble and self.backups and chance() < 0.4:
                 self._restore()
             if chance() < 0.3:
                 self._look(choose(self._views()))
@@ -301,12 +308,13 @@ def run(
     seed: int,
     root: Path,
     blind: Blindness | None = None,
-    restore: Callable[[Ledger, Path], None] | None = None,
+    restore: Restore = None,
+    troubles: frozenset[str] = TROUBLES,
 ) -> tuple[list[str], list[str]]:
     """Live through one seed in an empty directory; return what is wrong, and all that happened."""
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
-    world = World(seed, root, blind or Blindness(), restore)
+    world = World(seed, root, troubles, blind or Blindness(), restore)
     with pytest.MonkeyPatch.context() as patch:
         world.calls.install(patch)
         patch.setattr(bundle_place, "render", _render)
