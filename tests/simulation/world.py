@@ -2,22 +2,20 @@
 
 What must hold, of every opening that succeeds:
 
-- what a command reported as published is in the ledger, with the bytes of its bundle, and the bundle is on disk;
+- what a command reported as published is in the ledger, and its bundle is on disk with the same bytes;
 - a release is charged once, and what is spent never becomes less;
 - a draw that was sealed is never another;
 - nothing is wrong with the file, the chain or the payloads;
-- no command ends with an internal error, and without a second name every command that is given again succeeds.
+- no command ends with an internal error, and the ledger refuses itself only while it has a second name.
 
-A restored backup takes the ledger back to what was in it, and no further.
+A restored backup takes all of this back to what was in it, and no further.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -29,152 +27,199 @@ from dpbayes_cli.bundle.read import file_digest
 from dpbayes_cli.bundle.write import write_new
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.state import ReleaseRecord, State
+from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import back_up
 from tests.ledger.kept_books import charge
 from tests.simulation.calls import Blindness, Calls
 from tests.simulation.disk import Disk
 from tests.simulation.host import Host, Process
+from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_bundles, spent_in
 from tests.simulation.sqlite_files import Files
 
-PRICE = Decimal("0.1")
 TROUBLES = frozenset({"kills", "outages", "namespaces", "names", "restores"})
 """What a custodian may meet: processes that are killed, losses of power, containers that share a directory, two names of
 one ledger, backups that are put back."""
-Restore = Callable[[Ledger, Path], None] | None
 LABELS = ("a", "b", "c", "d")
+REFUSED, TAKEN = 6, 8
+"""The exit codes of a ledger that is refused, and of a place where something is already."""
 
-
-@dataclass(frozen=True)
-class Draft:
-    """As much of a release document as putting a bundle in its place needs."""
-
-    text: bytes
-    created: str = "2026-01-02T03:04:05Z"
-
-    def files(self) -> dict[str, bytes]:
-        return {"release.json": self.text, "report.md": b"# " + self.text}
-
-
-@dataclass
-class Known:
-    """What every opening must find: what is spent, the draws, and the files of what is published, by release."""
-
-    spent: Decimal = Decimal(0)
-    sealed: dict[str, bytes] = field(default_factory=dict)
-    published: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def of(self, state: State) -> Known:
-        """Return what of this is in a state, as in that of a backup."""
-        records = _releases(state)
-        return Known(
-            _spent(state),
-            {key: draw for key, draw in self.sealed.items() if key in records and records[key].sealed},
-            {key: files for key, files in self.published.items() if key in records and records[key].published},
-        )
+Restore = Callable[[Ledger, Path], None]
+Command = tuple[str, Callable[[Path], None]]
 
 
 class World:
-    """One seed."""
+    """What happens from one seed."""
 
-    def __init__(self, seed: int, root: Path, troubles: frozenset[str], blind: Blindness, restore: Restore) -> None:
+    def __init__(self, seed: int, root: Path, troubles: frozenset[str], blind: Blindness, restore: Restore | None):
         self.rng = Random(seed)
         self.host, self.disk = Host(self.rng), Disk(root)
-        self.calls = Calls(self.host, self.disk, blind)
-        self.files = Files(self.host, self.disk)
-        self.troubles, self.restore = troubles, restore
+        self.calls, self.files = Calls(self.host, self.disk, blind), Files(self.host, self.disk)
+        self.troubles = {each for each in sorted(troubles) if len(troubles) == 1 or self.rng.random() < 0.5}
+        self.restore = restore
         for name in ("host", "container", "out"):
             (root / name).mkdir()
         self.disk.sync_all()
         self.root, self.first, self.second = root, root / "host" / "ledger.sqlite", ""
-        self.known = Known()
-        self.bundles: dict[str, Draft] = {}
-        self.asked: set[str] = set()
-        self.started, self.restored = 0, False
+        self.known, self.bundles = Known(), dict[str, Draft]()
         self.backups: list[tuple[Path, State]] = []
+        self.seen: list[Sighting] = []
+        self.asked: set[str] = set()
+        self.started, self.since, self.restored = 0, 0, False
         self.wrong: list[str] = []
-        self.reported: list[tuple[str, str, bytes, dict[str, str], State]] = []
 
     def live(self) -> None:
         """Live through a few days, and look at everything then."""
         choose, chance = self.rng.choice, self.rng.random
-        trouble = {each for each in sorted(self.troubles) if len(self.troubles) == 1 or chance() < 0.5}
-        second = choose(("link", "mount")) if "names" in trouble else ""
-        hazard = choose((0.3, 0.6)) if trouble - {"outages"} else 0.0
+        second = choose(("link", "mount")) if "names" in self.troubles else ""
+        hazard = choose((0.3, 0.6)) if self.troubles - {"outages"} else 0.0
         same = chance() < 0.5
         for _ in range(self.rng.randint(2, 6)):
-            self._second_name(second)
-            label = choose(LABELS)
-            commands = [self._release(label if same else choose(LABELS)) for _ in range(choose((1, 1, 2, 3)))]
-            commands += [self._backup()] if chance() < (0.5 if "restores" in trouble else 0.1) else []
-            views = [choose(self._views()) for _ in commands]
-            processes = [self._process(*command, view) for command, view in zip(commands, views, strict=True)]
+            self._change_names(second)
+            labels = [choose(LABELS)] * 3 if same else [choose(LABELS) for _ in range(3)]
+            commands = [self._release(label) for label in labels[: choose((1, 1, 2, 3))]]
+            commands += [self._backup()] if chance() < (0.5 if "restores" in self.troubles else 0.1) else []
+            chosen = self._backup_to_restore() if "restores" in self.troubles else None
+            commands += [self._restore(self.restore, chosen[0])] if chosen and self.restore else []
+            processes = [self._process(command, choose(self._views())) for command in commands]
             for process in processes:
-                process.namespace = self.rng.randrange(1 + ("namespaces" in trouble))
+                process.namespace = self.rng.randrange(1 + ("namespaces" in self.troubles))
                 process.fatal = self.rng.randint(1, 60) if chance() < hazard else 0
-            self._run(processes, self.rng.randint(1, 100) if "outages" in trouble and chance() < 0.4 else 0)
-            if "restores" in trouble and self.backups and chance() < 0.4:
-                self._restore()
+            outage = self.rng.randint(1, 100) if "outages" in self.troubles and chance() < 0.4 else 0
+            self._run(processes, outage, chosen[1] if chosen and self.restore else None)
             if chance() < 0.3:
                 self._look(choose(self._views()))
             if self.wrong:
                 return
-        views = self._views()
-        self.rng.shuffle(views)
-        for view in views:
+        for view in self.rng.sample(self._views(), len(self._views())):
             self._look(view)
-        if not self.second:
-            for label in LABELS:
-                if label in self.asked:
-                    self._one(*self._release(label), str(self.first), {0, 8} if self.restored else {0})
-            self._look(str(self.first))
+        self._drop_second_name()
+        for label in sorted(self.asked):
+            self._one(self._release(label), {0, TAKEN} if self.restored else {0})
+        self._look(str(self.first))
 
-    # What happens
+    def _run(self, processes: list[Process], outage: int = 0, restoring: State | None = None) -> None:
+        """Run processes, take in what they saw, and judge how they ended.
 
-    def _run(self, processes: list[Process], outage: int = 0) -> None:
-        """Run processes, take in what they reported, and judge how they ended."""
-        mounted = self.second and self.second in self.calls.mounts
-        lost = self.host.run(processes, outage)
-        if lost:
-            if mounted:
-                Path(self.second).unlink()
+        Args:
+            processes: what runs at one time.
+            outage: the change before which the power goes, 0: never.
+            restoring: the state of the backup that the last process restores.
+        """
+        if self.host.run(processes, outage):
             self.disk.lose_power(self.rng)
-            if mounted:
+            if self.calls.mounts:
                 self._mount()
-        for label, key, draw, files, state in self.reported:
-            text = Draft(draw)
-            if self.bundles.setdefault(label, text) != text:
-                self.wrong.append(f"release {label} was reported with another draw")
-            if self.known.sealed.setdefault(key, draw) != draw:
-                self.wrong.append(f"the draw of release {label} changed after it was sealed")
-            self.known.published[key] = files
-            self.known.spent = max(self.known.spent, _spent(state))
-        self.reported.clear()
-        for process in processes:
-            if process.code == 1:
-                self.wrong.append(f"{process.name}: {process.trace}")
-            elif process.code not in {None, 0, 8} and not (process.code == 6 and self.second):
-                self.wrong.append(f"{process.name} ends with {process.code}")
+        if restoring and processes[-1].code in {0, None}:
+            self.since = self.since if processes[-1].code == 0 else len(self.host.events)
+            self._forget(restoring)
+        for seen in self.seen:
+            if seen.files is not None:
+                self.bundles.setdefault(seen.label, Draft(seen.draw))
+            if seen.since >= self.since:
+                self.wrong += self.known.add(seen)
+        self.seen.clear()
+        allowed = {None, 0, TAKEN, *({REFUSED} if self.second or restoring else ())}
+        self.wrong += [f"{each.name} ends with {each.code} {each.trace}" for each in processes if each.code not in allowed]
 
-    def _one(self, name: str, work: Callable[[Path], None], view: str, expected: set[int]) -> None:
-        process = self._process(name, work, view)
+    def _forget(self, state: State) -> None:
+        self.known, self.restored = self.known.within(state), True
+
+    def _one(self, command: Command, expected: set[int], view: str = "") -> None:
+        """Run one command, undisturbed."""
+        process = self._process(command, view or str(self.first))
         self._run([process])
         if process.code not in expected:
-            self.wrong.append(f"{name} ends with {process.code}")
+            self.wrong.append(f"{process.name} ends with {process.code}")
 
-    def _process(self, name: str, work: Callable[[Path], None], view: str) -> Process:
+    def _look(self, view: str) -> None:
+        """Open the ledger as the next command would, and compare it with what is known."""
+        found: list[str] = []
+
+        def work(path: Path) -> None:
+            ledger = self._ledger(path)
+            if not ledger.storage.exists:
+                found.extend(["the ledger is gone"] if self.known.spent else [])
+                return
+            findings, state = ledger.findings()
+            with ledger.storage.reading() as transaction:
+                found.extend(findings + self.known.compare(transaction, state))
+
+        self._one(("look", work), {0, REFUSED} if self.second else {0}, view)
+        self.wrong += [f"by the name {view}: {each}" for each in found]
+        self.wrong += damaged_bundles(self.bundles, self.root / "out")
+
+    def _process(self, command: Command, view: str) -> Process:
+        name, work = command
         self.started += 1
         return Process(f"{self.started}: {name}", view, lambda: work(Path(view)))
+
+    def _ledger(self, path: Path) -> Ledger:
+        return Ledger(SqliteStorage(path), lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+    # What is run
+
+    def _release(self, label: str) -> Command:
+        self.asked.add(label)
+        draw = self.rng.randbytes(self.rng.choice((50, 3000, 9000)))
+
+        def work(path: Path) -> None:
+            ledger, asked, target = self._ledger(path), charge(label, str(PRICE)), self.root / "out" / label
+            known = ledger.preview(asked).known
+            bundle_place.check_place(target, sealed=known is not None and known.stage != "reserved")
+            reserved = ledger.reserve(asked)
+            record, since = reserved.release, len(self.host.events)
+            sealed = reserved.payload or ledger.seal(record, "clinic", draw)
+            self.seen.append(Sighting(since, label, record.release_id, sealed))
+            draft = Draft(sealed)
+            files = bundle_place.place_bundle(cast(Any, draft), None, target, record.published, lambda _: None)
+            since = len(self.host.events)
+            _, state = ledger.publish(record, "clinic", files, reserved.document or draft.text)
+            self.seen.append(Sighting(since, label, record.release_id, sealed, files, spent_in(state)))
+
+        return f"release {label}", work
+
+    def _backup(self) -> Command:
+        target = self.root / "out" / f"backup {self.started}"
+
+        def work(path: Path) -> None:
+            if path.exists():
+                self.backups.append((target, back_up(self._ledger(path), target)))
+
+        return target.name, work
+
+    def _backup_to_restore(self) -> tuple[Path, State] | None:
+        """Choose a backup that is to be restored, rather after a crash than without one; or copy it into place."""
+        crashed = self.first.with_name(f"{self.first.name}-journal").exists()
+        if not self.backups or self.rng.random() > (0.7 if crashed else 0.1):
+            return None
+        self._drop_second_name()
+        backup, state = self.rng.choice(self.backups)
+        if self.restore is None:  # as was documented once: nothing else runs meanwhile
+            self._say(f"{backup.name} is copied over the ledger")
+            shutil.copyfile(backup, self.first)
+            self.disk.sync_all()
+            self._forget(state)
+        return backup, state
+
+    def _restore(self, restore: Restore, backup: Path) -> Command:
+        def work(path: Path) -> None:
+            restore(self._ledger(path), backup)
+            self.since = len(self.host.events)
+
+        return f"restore of {backup.name}", work
+
+    # What the ledger is called
 
     def _views(self) -> list[str]:
         return [str(self.first), *([self.second] if self.second else [])]
 
-    def _second_name(self, kind: str) -> None:
+    def _change_names(self, kind: str) -> None:
         """Give the ledger a second name, or take it away."""
         if self.second:
             if self.rng.random() < 0.2:
                 self._drop_second_name()
         elif kind and self.first.exists() and self.rng.random() < 0.6:
+            self._say(f"the ledger gets a second name: {kind}")
             if kind == "mount":
                 self.second = str(self.root / "container" / "ledger.sqlite")
                 self._mount()
@@ -182,7 +227,6 @@ class World:
                 self.second = str(self.first.with_name("second.sqlite"))
                 Path(self.second).hardlink_to(self.first)
                 self.disk.sync(self.first.parent)
-            self._say(f"the ledger gets a second name: {kind}")
 
     def _mount(self) -> None:
         """Show the ledger's file in a container; a mount is not on the disk, and is made again after a loss of power."""
@@ -192,109 +236,14 @@ class World:
 
     def _drop_second_name(self) -> None:
         if self.second:
+            self._say("the second name is removed")
             Path(self.second).unlink(missing_ok=True)
             self.disk.sync(Path(self.second).parent)
             self.second = ""
             self.calls.mounts = {}
-            self._say("the second name is removed")
 
     def _say(self, text: str) -> None:
         self.host.events.append(f"-- {text}")
-
-    # What is run
-
-    def _ledger(self, path: Path) -> Ledger:
-        return Ledger(SqliteStorage(path), lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
-
-    def _release(self, label: str) -> tuple[str, Callable[[Path], None]]:
-        draw = self.rng.randbytes(self.rng.choice((50, 3000, 9000)))
-
-        def work(path: Path) -> None:
-            ledger, asked, target = self._ledger(path), charge(label, str(PRICE)), self.root / "out" / label
-            known = ledger.preview(asked).known
-            bundle_place.check_place(target, sealed=known is not None and known.stage != "reserved")
-            reserved = ledger.reserve(asked)
-            sealed = reserved.payload or ledger.seal(reserved.release, "clinic", draw)
-            draft, published = Draft(sealed), reserved.release.published
-            digests = bundle_place.place_bundle(cast(Any, draft), None, target, published, lambda _: None)
-            record, state = ledger.publish(reserved.release, "clinic", digests, reserved.document or draft.text)
-            self.reported.append((label, record.release_id, sealed, digests, state))
-
-        self.asked.add(label)
-        return f"release {label}", work
-
-    def _backup(self) -> tuple[str, Callable[[Path], None]]:
-        target = self.root / "out" / f"backup {self.started}"
-
-        def work(path: Path) -> None:
-            if path.exists():
-                self.backups.append((target, back_up(self._ledger(path), target)))
-
-        return target.name, work
-
-    def _restore(self) -> None:
-        """Put a backup in the ledger's place, while nothing else runs; it may be killed."""
-        self._drop_second_name()
-        backup, state = self.rng.choice(self.backups)
-        self._say(f"{backup.name} is restored")
-        known = self.known.of(state)
-        if self.restore is None:  # as was documented once
-            shutil.copyfile(backup, self.first)
-            self.disk.sync_all()
-            self.known, self.restored = known, True
-            return
-        restore = self.restore
-        process = self._process("restore", lambda path: restore(self._ledger(path), backup), str(self.first))
-        process.fatal = self.rng.randint(1, 60) if self.rng.random() < 0.3 else 0
-        self._run([process])
-        if process.code in {0, None}:
-            self.known, self.restored = known, True
-
-    def _look(self, view: str) -> None:
-        """Open the ledger as the next command would, and compare it with what is known."""
-        found: list[str] = []
-
-        def work(path: Path) -> None:
-            if not path.exists():
-                found.extend(["the ledger is gone"] if self.known.spent else [])
-                return
-            ledger = self._ledger(path)
-            findings, state = ledger.findings()
-            with ledger.storage.reading() as transaction:
-                draws = {key: transaction.payload(key) for key in self.known.sealed}
-            found.extend(findings + self._missing(state, draws))
-            self.known.spent = _spent(state)
-
-        self._one(f"look by {Path(view).name}", work, view, {0, 6} if self.second else {0})
-        self.wrong += [f"seen by the name {view}: {each}" for each in found]
-        for label, draft in self.bundles.items():
-            for name, content in draft.files().items():
-                path = self.root / "out" / label / name
-                if not path.is_file() or path.read_bytes() != content:
-                    self.wrong.append(f"the bundle of release {label} is published, but {name} is missing or another")
-
-    def _missing(self, state: State, draws: dict[str, bytes | None]) -> list[str]:
-        records, spent = _releases(state), _spent(state)
-        wrong = []
-        if spent < self.known.spent:
-            wrong.append(f"spent was {self.known.spent} and is {spent}")
-        if spent != PRICE * len(records):
-            wrong.append(f"{len(records)} releases are charged {spent}")
-        for key, files in self.known.published.items():
-            if key not in records or records[key].published != files:
-                wrong.append(f"release {key} was reported as published, and is not")
-        for key, draw in self.known.sealed.items():
-            if draws[key] != draw:
-                wrong.append(f"the draw of release {key} changed after it was sealed")
-        return wrong
-
-
-def _releases(state: State) -> dict[str, ReleaseRecord]:
-    return {key: record for account in state.accounts.values() for key, record in account.releases.items()}
-
-
-def _spent(state: State) -> Decimal:
-    return sum((account.spent["epsilon"] for account in state.accounts.values()), Decimal(0))
 
 
 def _render(draft: Any, _: Any, directory: Path) -> dict[str, str]:
@@ -307,9 +256,9 @@ def _render(draft: Any, _: Any, directory: Path) -> dict[str, str]:
 def run(
     seed: int,
     root: Path,
-    blind: Blindness | None = None,
-    restore: Restore = None,
     troubles: frozenset[str] = TROUBLES,
+    blind: Blindness | None = None,
+    restore: Restore | None = None,
 ) -> tuple[list[str], list[str]]:
     """Live through one seed in an empty directory; return what is wrong, and all that happened."""
     shutil.rmtree(root, ignore_errors=True)
