@@ -40,8 +40,8 @@ TROUBLES = frozenset({"kills", "outages", "namespaces", "names", "restores"})
 """What a custodian may meet: processes that are killed, losses of power, containers that share a directory, two names of
 one ledger, backups that are put back."""
 LABELS = ("a", "b", "c", "d")
-REFUSED, TAKEN = 6, 8
-"""The exit codes of a ledger that is refused, and of a place where something is already."""
+UNKNOWN, REFUSED, TAKEN = 5, 6, 8
+"""The exit codes of an account that is not there, a ledger that is refused, and a place where something is already."""
 
 Restore = Callable[[Ledger, Path], None]
 Command = tuple[str, Callable[[Path], None]]
@@ -71,12 +71,12 @@ class World:
         """Live through a few days, and look at everything then."""
         choose, chance = self.rng.choice, self.rng.random
         second = choose(("link", "mount")) if "names" in self.troubles else ""
-        hazard = choose((0.3, 0.6)) if self.troubles - {"outages"} else 0.0
+        hazard = choose((0.3, 0.6, 0.8)) if self.troubles - {"outages"} else 0.0
         same = chance() < 0.5
-        for _ in range(self.rng.randint(2, 6)):
+        for _ in range(self.rng.randint(2, 7)):
             self._change_names(second)
             labels = [choose(LABELS)] * 3 if same else [choose(LABELS) for _ in range(3)]
-            commands = [self._release(label) for label in labels[: choose((1, 1, 2, 3))]]
+            commands = [self._release(label) for label in labels[: choose((1, 1, 1, 2, 3))]]
             commands += [self._backup()] if chance() < (0.5 if "restores" in self.troubles else 0.1) else []
             chosen = self._backup_to_restore() if "restores" in self.troubles else None
             commands += [self._restore(self.restore, chosen[0])] if chosen and self.restore else []
@@ -118,7 +118,7 @@ class World:
             if seen.since >= self.since:
                 self.wrong += self.known.add(seen)
         self.seen.clear()
-        allowed = {None, 0, TAKEN, *({REFUSED} if self.second or restoring else ())}
+        allowed = {None, 0, TAKEN, *((REFUSED, UNKNOWN) if self.second or restoring else ())}
         self.wrong += [f"{each.name} ends with {each.code} {each.trace}" for each in processes if each.code not in allowed]
 
     def _forget(self, state: State) -> None:
@@ -166,8 +166,9 @@ class World:
             ledger, asked, target = self._ledger(path), charge(label, str(PRICE)), self.root / "out" / label
             known = ledger.preview(asked).known
             bundle_place.check_place(target, sealed=known is not None and known.stage != "reserved")
+            since = len(self.host.events)
             reserved = ledger.reserve(asked)
-            record, since = reserved.release, len(self.host.events)
+            record, since = reserved.release, since if reserved.payload else len(self.host.events)
             sealed = reserved.payload or ledger.seal(record, "clinic", draw)
             self.seen.append(Sighting(since, label, record.release_id, sealed))
             draft = Draft(sealed)
@@ -190,7 +191,7 @@ class World:
     def _backup_to_restore(self) -> tuple[Path, State] | None:
         """Choose a backup that is to be restored, rather after a crash than without one; or copy it into place."""
         crashed = self.first.with_name(f"{self.first.name}-journal").exists()
-        if not self.backups or self.rng.random() > (0.7 if crashed else 0.1):
+        if not self.backups or self.rng.random() > (0.8 if crashed else 0.1):
             return None
         self._drop_second_name()
         backup, state = self.rng.choice(self.backups)
