@@ -8,13 +8,17 @@ import errno
 import fcntl
 import io
 import os
+import pwd
 import re
 import secrets
+import socket
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +30,6 @@ from tests.simulation.sqlite_files import Connection
 TABLE = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n"
 _CHANGES = ("link", "unlink", "remove", "rename", "replace", "rmdir", "symlink", "ftruncate", "truncate", "fchmod",
             "chmod", "utime", "write", "pwrite")  # fmt: skip
-_LOOKS = ("listdir", "scandir")
 
 
 @dataclass
@@ -37,13 +40,13 @@ class Blindness:
         links: whether a second name of a file cannot be told.
         locks: whether ``flock`` locks nothing.
         syncs: a part of the paths of the directories whose names are not synced.
-        synchronous: whether SQLite is told to sync nothing.
+        synchronous: what SQLite is told instead of what the code says.
     """
 
     links: bool = False
     locks: bool = False
     syncs: str = ""
-    synchronous: bool = False
+    synchronous: str = ""
 
 
 @dataclass
@@ -63,8 +66,10 @@ class Calls:
     mounts: dict[str, Path] = field(default_factory=dict)
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        for name in (*_CHANGES, *_LOOKS):
+        for name in _CHANGES:
             self._replace(patch, os, name, self._turning)
+        self._replace(patch, os, "listdir", lambda real: lambda *a: sorted(real(*a)))
+        self._replace(patch, os, "scandir", self._listing)
         for name in ("open", "mkdir"):
             self._replace(patch, os, name, self._making)
         for name in ("fsync", "fdatasync"):
@@ -75,6 +80,8 @@ class Calls:
         self._replace(patch, os, "kill", lambda _: self._kill)
         for name in ("flock", "lockf"):
             self._replace(patch, fcntl, name, self._locking)
+        self._replace(patch, socket, "gethostname", lambda _: lambda: "host")
+        self._replace(patch, pwd, "getpwuid", lambda _: lambda _: SimpleNamespace(pw_name="custodian"))
         self._replace(patch, secrets, "token_hex", lambda _: lambda n: self.host.rng.randbytes(n).hex())
         self._replace(patch, time, "sleep", lambda _: lambda _: self._turn("sleep", changes=False, yielding=True))
         self._replace(patch, sqlite3, "connect", lambda _: self._connect)
@@ -102,10 +109,19 @@ class Calls:
         if not self.host.turn(call, changes=changes, yielding=yielding):
             raise Killed
 
+    @staticmethod
+    def _listing(real: Callable[..., Any]) -> Callable[..., Any]:
+        """List a directory in an order that is the same on every file system."""
+
+        def call(*arguments: Any) -> Any:
+            with real(*arguments) as entries:
+                return nullcontext(sorted(entries, key=lambda entry: str(entry.name)))
+
+        return call
+
     def _turning(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            text = f"{real.__name__} {' '.join(map(str, arguments[:2]))}"[:200]
-            self._turn(text, changes=real.__name__ in _CHANGES)
+            self._turn(f"{real.__name__} {' '.join(map(_text, arguments[:2]))}"[:200])
             return real(*arguments, **named)
 
         return call
@@ -127,6 +143,8 @@ class Calls:
         def call(file: Any, mode: str = "r", *arguments: Any, **named: Any) -> Any:
             if str(file) == "/proc/self/mountinfo":
                 return io.StringIO(self._table())
+            if str(file) == "/proc/sys/kernel/random/boot_id":
+                return io.StringIO("one boot\n")
             writes = not isinstance(file, int) and not set(mode).isdisjoint("wxa+")
             if writes:
                 self._turn(f"open for {mode} {file}")
@@ -145,7 +163,7 @@ class Calls:
     def _syncing(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(descriptor: Any) -> None:
             number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
-            path = os.readlink(f"/proc/self/fd/{number}")
+            path = _text(number)
             self._turn(f"{real.__name__} {path}")
             if not (self.blind.syncs and self.blind.syncs in path and Path(path).is_dir()):
                 self.disk.sync(number)
@@ -174,10 +192,11 @@ class Calls:
 
     def _locking(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(descriptor: Any, operation: int, *arguments: Any) -> None:
-            self._turn(f"{real.__name__} {descriptor} {operation}")
+            self._turn(f"{real.__name__} {operation} of {_text(descriptor)}")
             while not self.blind.locks:
                 try:
-                    return real(descriptor, operation | fcntl.LOCK_NB, *arguments)
+                    real(descriptor, operation | fcntl.LOCK_NB, *arguments)
+                    return
                 except BlockingIOError:
                     if operation & fcntl.LOCK_NB:
                         raise
@@ -187,7 +206,7 @@ class Calls:
 
     def _connect(self, path: str | Path, **_: Any) -> Connection:
         self._turn(f"connect {path}", changes=False)
-        return Connection(self.host, path, unsafe=self.blind.synchronous)
+        return Connection(self.host, path, synchronous=self.blind.synchronous)
 
 
 class _Library:
@@ -200,10 +219,18 @@ class _Library:
         function = getattr(self._library, name)
 
         def call(*arguments: Any) -> Any:
-            self._calls._turn(f"{name} {arguments}")
+            self._calls._turn(f"{name} {' '.join(map(_text, arguments))}")
             return function(*arguments)
 
         return call
+
+
+def _text(argument: Any) -> str:
+    """Return an argument as the history tells it: a descriptor by its path, which is the same in every run."""
+    if isinstance(argument, int) and argument > 2:
+        with suppress(OSError):
+            return str(Path(f"/proc/self/fd/{argument}").readlink())
+    return argument.decode() if isinstance(argument, bytes) and len(argument) < 200 else str(argument)[:200]
 
 
 _real_stat = os.stat

@@ -55,7 +55,7 @@ class Disk:
     def lose_power(self, rng: Random) -> None:
         """Leave what is on disk, and by lot what is not; all of that is on disk then."""
         lots = _Lots(rng, self._inode(self.root))
-        for directory, _, files in os.walk(self.root):
+        for directory, _, files in sorted(os.walk(self.root)):
             inode = self._inode(directory)
             lots.now[inode] = self._names(directory)
             for name in files:

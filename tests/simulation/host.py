@@ -1,4 +1,4 @@
-"""Processes that take turns: one runs at a time, and a seed decides who goes on, who is killed, and when the power goes.
+"""Processes that take turns: one at a time, and a seed decides who goes on, who is killed, and when the power goes.
 
 A process is a thread. Before every call by which processes can notice each other it takes a turn, which may be handed
 to another. A process that is dead is unwound at once: whatever it still calls has no effect.

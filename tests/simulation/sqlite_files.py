@@ -29,7 +29,7 @@ class Files(apsw.VFS):
         self.host, self.disk = host, disk
         super().__init__(_NAME, "")
 
-    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's name
+    def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:  # noqa: N802 - SQLite's
         path = _text(name)
         self.host.turn(f"open {path}", changes=False)
         new = not _exists(path)
@@ -39,7 +39,7 @@ class Files(apsw.VFS):
             file.unnamed = bool(flags[0] & apsw.SQLITE_OPEN_MAIN_JOURNAL)
         return file
 
-    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: FBT001, N802 - SQLite's
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
         if self.host.turn(f"delete {filename}") and _exists(filename):
             _unlink(filename)
             if syncdir and self.host.turn(f"sync the directory of {filename}"):
@@ -59,7 +59,7 @@ class File(apsw.VFSFile):
         return self.files.host.turn(f"{call} {self.path}", changes=changes, yielding=yielding)
 
     def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
-        small = len(data) < SECTOR  # numbers and check sums in a journal: nobody can tell them from the page beside them
+        small = len(data) < SECTOR  # numbers and check sums that go with a page of a journal
         if self.files.host.is_alive if small else self._turn(f"write {len(data)} bytes at {offset} of"):
             super().xWrite(data, offset)
 
@@ -103,8 +103,8 @@ class Rows:
 class Connection:
     """The part of ``sqlite3.Connection`` that a ledger uses."""
 
-    def __init__(self, host: Host, path: str | Path, *, unsafe: bool = False) -> None:
-        self._host, self._unsafe = host, unsafe
+    def __init__(self, host: Host, path: str | Path, *, synchronous: str = "") -> None:
+        self._host, self._synchronous = host, synchronous
         with self._translated():
             self._connection = apsw.Connection(str(path), vfs=_NAME)
 
@@ -113,8 +113,8 @@ class Connection:
         return self._connection.in_transaction
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> Rows:
-        if self._unsafe and statement.startswith("PRAGMA synchronous"):
-            statement = "PRAGMA synchronous = OFF"
+        if self._synchronous and statement.startswith("PRAGMA synchronous"):
+            statement = f"PRAGMA synchronous = {self._synchronous}"
         with self._translated():
             return Rows(list(self._connection.execute(statement, tuple(values))))
 
@@ -141,8 +141,7 @@ class Connection:
             elif isinstance(error, apsw.ConstraintError):
                 kind = sqlite3.IntegrityError
             translated = kind(str(error))
-            translated.sqlite_errorcode = error.extendedresult
+            translated.sqlite_errorcode = error.extendedresult  # type: ignore[attr-defined]
             raise translated from None
         if not self._host.is_alive:
             raise Killed
-

@@ -1,4 +1,4 @@
-"""A custodian's days: releases that race, are killed and replayed, second names, containers, backups; and what must hold.
+"""A custodian's days: releases that race and are killed, second names, containers, backups; and what must hold.
 
 What must hold, of every opening that succeeds:
 
@@ -36,9 +36,9 @@ from tests.simulation.host import Host, Process
 from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_bundles, spent_in
 from tests.simulation.sqlite_files import Files
 
-TROUBLES = frozenset({"kills", "outages", "namespaces", "names", "restores"})
-"""What a custodian may meet: processes that are killed, losses of power, containers that share a directory, two names of
-one ledger, backups that are put back."""
+TROUBLES = frozenset({"kills", "outages", "directories", "namespaces", "names", "restores"})
+"""What a custodian may meet: processes that are killed, losses of power, a ledger whose directory is new, containers
+that share a directory, two names of one ledger, backups that are put back."""
 LABELS = ("a", "b", "c", "d")
 UNKNOWN, REFUSED, TAKEN = 5, 6, 8
 """The exit codes of an account that is not there, a ledger that is refused, and a place where something is already."""
@@ -59,7 +59,8 @@ class World:
         for name in ("host", "container", "out"):
             (root / name).mkdir()
         self.disk.sync_all()
-        self.root, self.first, self.second = root, root / "host" / "ledger.sqlite", ""
+        directory = root / "host" / "new" if "directories" in self.troubles else root / "host"
+        self.root, self.first, self.second = root, directory / "ledger.sqlite", ""
         self.known, self.bundles = Known(), dict[str, Draft]()
         self.backups: list[tuple[Path, State]] = []
         self.seen: list[Sighting] = []
@@ -84,7 +85,7 @@ class World:
             for process in processes:
                 process.namespace = self.rng.randrange(1 + ("namespaces" in self.troubles))
                 process.fatal = self.rng.randint(1, 60) if chance() < hazard else 0
-            outage = self.rng.randint(1, 100) if "outages" in self.troubles and chance() < 0.4 else 0
+            outage = self.rng.randint(1, 100) if self.troubles & {"outages", "directories"} and chance() < 0.4 else 0
             self._run(processes, outage, chosen[1] if chosen and self.restore else None)
             if chance() < 0.3:
                 self._look(choose(self._views()))
@@ -119,7 +120,8 @@ class World:
                 self.wrong += self.known.add(seen)
         self.seen.clear()
         allowed = {None, 0, TAKEN, *((REFUSED, UNKNOWN) if self.second or restoring else ())}
-        self.wrong += [f"{each.name} ends with {each.code} {each.trace}" for each in processes if each.code not in allowed]
+        ended = [each for each in processes if each.code not in allowed]
+        self.wrong += [f"{each.name} ends with {each.code} {each.trace}" for each in ended]
 
     def _forget(self, state: State) -> None:
         self.known, self.restored = self.known.within(state), True
@@ -230,7 +232,7 @@ class World:
                 self.disk.sync(self.first.parent)
 
     def _mount(self) -> None:
-        """Show the ledger's file in a container; a mount is not on the disk, and is made again after a loss of power."""
+        """Show the ledger's file in a container, also again after a loss of power: a mount is not on the disk."""
         Path(self.second).unlink(missing_ok=True)
         Path(self.second).hardlink_to(self.first)
         self.calls.mounts = {self.second: Path(self.second)}
