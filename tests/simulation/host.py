@@ -53,7 +53,7 @@ class Process:
 
     name: str
     view: str
-    work: Callable[[], None]
+    work: Callable[[], object]
     namespace: int = 0
     pid: int = 0
     fatal: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 from dpbayes_cli.ledger.state import ReleaseRecord, State
 from dpbayes_cli.ledger.storage import Transaction
@@ -18,6 +19,7 @@ class Draft:
 
     text: bytes
     created: str = "2026-01-02T03:04:05Z"
+    inference: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(samples_file="none"), compare=False)
 
     def files(self) -> dict[str, bytes]:
         return {"release.json": self.text, "report.md": b"# " + self.text}

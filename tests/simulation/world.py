@@ -23,8 +23,8 @@ from typing import Any, cast
 import pytest
 
 import dpbayes_cli.bundle.place as bundle_place
-from dpbayes_cli.bundle.read import file_digest
 from dpbayes_cli.bundle.write import write_new
+from dpbayes_cli.canonical import digest
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.state import State
@@ -36,15 +36,15 @@ from tests.simulation.host import Host, Process
 from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_bundles, spent_in
 from tests.simulation.sqlite_files import Files
 
-TROUBLES = frozenset({"kills", "outages", "directories", "namespaces", "names", "restores"})
-"""What a custodian may meet: processes that are killed, losses of power, a ledger whose directory is new, containers
-that share a directory, two names of one ledger, backups that are put back."""
+TROUBLES = frozenset({"kills", "outages", "anchors", "directories", "namespaces", "names", "restores"})
+"""What a custodian may meet: processes that are killed, losses of power, an anchor that has seen the ledger, a directory
+of the ledger that is new, containers that share a directory, two names of one ledger, backups that are put back."""
 LABELS = ("a", "b", "c", "d")
 UNKNOWN, REFUSED, TAKEN = 5, 6, 8
 """The exit codes of an account that is not there, a ledger that is refused, and a place where something is already."""
 
 Restore = Callable[[Ledger, Path], None]
-Command = tuple[str, Callable[[Path], None]]
+Command = tuple[str, Callable[[Path], object]]
 
 
 class World:
@@ -56,7 +56,7 @@ class World:
         self.calls, self.files = Calls(self.host, self.disk, blind), Files(self.host, self.disk)
         self.troubles = {each for each in sorted(troubles) if len(troubles) == 1 or self.rng.random() < 0.5}
         self.restore = restore
-        for name in ("host", "container", "out"):
+        for name in ("host", "container", "out", "elsewhere"):
             (root / name).mkdir()
         self.disk.sync_all()
         directory = root / "host" / "new" if "directories" in self.troubles else root / "host"
@@ -74,6 +74,8 @@ class World:
         second = choose(("link", "mount")) if "names" in self.troubles else ""
         hazard = choose((0.3, 0.6, 0.8)) if self.troubles - {"outages"} else 0.0
         same = chance() < 0.5
+        if "anchors" in self.troubles and "restores" not in self.troubles:
+            self._one(("anchor", lambda path: self._ledger(path).anchor(self.root / "elsewhere" / "anchor", "")), {0})
         for _ in range(self.rng.randint(2, 7)):
             self._change_names(second)
             labels = [choose(LABELS)] * 3 if same else [choose(LABELS) for _ in range(3)]
@@ -85,7 +87,7 @@ class World:
             for process in processes:
                 process.namespace = self.rng.randrange(1 + ("namespaces" in self.troubles))
                 process.fatal = self.rng.randint(1, 60) if chance() < hazard else 0
-            outage = self.rng.randint(1, 100) if self.troubles & {"outages", "directories"} and chance() < 0.4 else 0
+            outage = self.rng.randint(1, 100) if self.troubles & {"outages", "directories", "anchors"} and chance() < 0.4 else 0
             self._run(processes, outage, chosen[1] if chosen and self.restore else None)
             if chance() < 0.3:
                 self._look(choose(self._views()))
@@ -253,7 +255,7 @@ def _render(draft: Any, _: Any, directory: Path) -> dict[str, str]:
     """Write a bundle of two files, in place of samples and a report that take longer than all else."""
     for name, content in draft.files().items():
         write_new(directory / name, content)
-    return {path.name: str(file_digest(path)) for path in sorted(directory.iterdir())}
+    return {name: digest("file", content) for name, content in draft.files().items()}
 
 
 def run(
