@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
+from dpbayes_cli.ledger.charging import release_id_of
 from dpbayes_cli.ledger.state import ReleaseRecord, State
 from dpbayes_cli.ledger.storage import Transaction
 
@@ -97,6 +98,16 @@ def damaged_bundles(bundles: dict[str, Draft], place: Path) -> list[str]:
         for name, content in draft.files().items()
         for path in [place / label / name]
         if not path.is_file() or path.read_bytes() != content
+    ]
+
+
+def unsealed_bundles(transaction: Transaction, place: Path) -> list[str]:
+    """Return which bundles show another draw than the sealed one, or one that is not sealed."""
+    shown = {path.parent.name: path.read_bytes() for path in sorted(place.glob("[!.]*/release.json"))}
+    return [
+        f"the bundle of release {label} shows a draw that is not sealed"
+        for label, draw in shown.items()
+        if transaction.payload(release_id_of("clinic", label)) != draw
     ]
 
 

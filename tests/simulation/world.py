@@ -4,7 +4,7 @@ What must hold, of every opening that succeeds:
 
 - what a command reported as published is in the ledger, and its bundle is on disk with the same bytes;
 - a release is charged once, and what is spent never becomes less;
-- a draw that was sealed is never another;
+- a draw that was sealed is never another, and no bundle shows a draw that is not sealed;
 - nothing is wrong with the file, the chain or the payloads;
 - no command ends with an internal error, and the ledger refuses itself only while it has a second name.
 
@@ -33,7 +33,7 @@ from tests.ledger.kept_books import charge
 from tests.simulation.calls import Blindness, Calls
 from tests.simulation.disk import Disk
 from tests.simulation.host import Host, Process
-from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_bundles, spent_in
+from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_bundles, spent_in, unsealed_bundles
 from tests.simulation.sqlite_files import Files
 
 TROUBLES = frozenset({"kills", "outages", "anchors", "directories", "namespaces", "names", "restores"})
@@ -87,7 +87,11 @@ class World:
             for process in processes:
                 process.namespace = self.rng.randrange(1 + ("namespaces" in self.troubles))
                 process.fatal = self.rng.randint(1, 60) if chance() < hazard else 0
-            outage = self.rng.randint(1, 100) if self.troubles & {"outages", "directories", "anchors"} and chance() < 0.4 else 0
+            outage = (
+                self.rng.randint(1, 100)
+                if self.troubles & {"outages", "directories", "anchors"} and chance() < 0.4
+                else 0
+            )
             self._run(processes, outage, chosen[1] if chosen and self.restore else None)
             if chance() < 0.3:
                 self._look(choose(self._views()))
@@ -147,6 +151,8 @@ class World:
             findings, state = ledger.findings()
             with ledger.storage.reading() as transaction:
                 found.extend(findings + self.known.compare(transaction, state))
+                if not self.restored:
+                    found.extend(unsealed_bundles(transaction, self.root / "out"))
 
         self._one(("look", work), {0, REFUSED} if self.second else {0}, view)
         self.wrong += [f"by the name {view}: {each}" for each in found]
