@@ -86,13 +86,13 @@ def _seal_again(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED = {
-    "a second name that nobody sees": Planted("names", 0, Blindness(links=True)),
-    "a backup that is copied beside a journal": Planted("restores", 0),
-    "partial directories that nobody holds": Planted("namespaces", 0, Blindness(locks=True)),
-    "SQLite that syncs nothing": Planted("outages", 0, Blindness(synchronous="OFF")),
-    "SQLite that does not sync the names of journals": Planted("outages", 0, Blindness(synchronous="FULL")),
+    "a second name that nobody sees": Planted("names", 29, Blindness(links=True)),
+    "a backup that is copied beside a journal": Planted("restores", 30),
+    "partial directories that nobody holds": Planted("namespaces", 11, Blindness(locks=True)),
+    "SQLite that syncs nothing": Planted("outages", 5, Blindness(synchronous="OFF")),
+    "SQLite that does not sync the names of journals": Planted("outages", 7, Blindness(synchronous="FULL")),
     "a bundle whose names are not synced": Planted("outages", 0, Blindness(syncs="/out")),
-    "a draw that is overwritten": Planted("kills", 0, plant=_seal_again),
+    "a draw that is overwritten": Planted("kills", 2, plant=_seal_again),
 }
 
 

@@ -37,8 +37,8 @@ from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_b
 from tests.simulation.sqlite_files import Files
 
 TROUBLES = frozenset({"kills", "outages", "anchors", "directories", "namespaces", "names", "restores"})
-"""What a custodian may meet: processes that are killed, losses of power, an anchor that has seen the ledger, a directory
-of the ledger that is new, containers that share a directory, two names of one ledger, backups that are put back."""
+"""What a custodian may meet: processes that are killed, losses of power, an anchor that has seen the ledger, a ledger
+whose directory is new, containers that share a directory, two names of one ledger, backups that are put back."""
 LABELS = ("a", "b", "c", "d")
 UNKNOWN, REFUSED, TAKEN = 5, 6, 8
 """The exit codes of an account that is not there, a ledger that is refused, and a place where something is already."""
@@ -54,7 +54,7 @@ class World:
         self.rng = Random(seed)
         self.host, self.disk = Host(self.rng), Disk(root)
         self.calls, self.files = Calls(self.host, self.disk, blind), Files(self.host, self.disk)
-        self.troubles = {each for each in sorted(troubles) if len(troubles) == 1 or self.rng.random() < 0.5}
+        self.troubles = {each for each in sorted(troubles) if troubles != TROUBLES or self.rng.random() < 0.5}
         self.restore = restore
         for name in ("host", "container", "out", "elsewhere"):
             (root / name).mkdir()
@@ -87,11 +87,8 @@ class World:
             for process in processes:
                 process.namespace = self.rng.randrange(1 + ("namespaces" in self.troubles))
                 process.fatal = self.rng.randint(1, 60) if chance() < hazard else 0
-            outage = (
-                self.rng.randint(1, 100)
-                if self.troubles & {"outages", "directories", "anchors"} and chance() < 0.4
-                else 0
-            )
+            dark = self.troubles & {"outages", "directories", "anchors"} and chance() < 0.4
+            outage = self.rng.randint(1, 100) if dark else 0
             self._run(processes, outage, chosen[1] if chosen and self.restore else None)
             if chance() < 0.3:
                 self._look(choose(self._views()))
@@ -271,7 +268,11 @@ def run(
     blind: Blindness | None = None,
     restore: Restore | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Live through one seed in an empty directory; return what is wrong, and all that happened."""
+    """Live through one seed in an empty directory, with these troubles, or by lot with some where these are all.
+
+    Returns:
+        What is wrong, and all that happened.
+    """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
     world = World(seed, root, troubles, blind or Blindness(), restore)
