@@ -342,6 +342,18 @@ MUTANTS = {
         "            if stored is not None:\n                return payload\n",
         "tests/ledger/test_ledger.py::test_the_first_payload_wins_and_the_loser_gets_it_back",
     ),
+    "a commit that a loss of power brings back": (
+        "ledger/sqlite.py",
+        'connection.execute("PRAGMA synchronous = EXTRA")',
+        'connection.execute("PRAGMA synchronous = FULL")',
+        "tests/simulation/test_simulation.py::test_nothing_is_lost",
+    ),
+    "a bundle that a loss of power takes away": (
+        "bundle/write.py",
+        "_rename_without_replacing(partial, target)\n        _sync(target.absolute().parent, None)",
+        "_rename_without_replacing(partial, target)",
+        "tests/simulation/test_simulation.py::test_nothing_is_lost",
+    ),
     "the lock taken after the snapshot": (
         "ledger/postgres.py",
         'connection.execute("LOCK TABLE meta IN EXCLUSIVE MODE")\n                self._check_schema(connection)\n',

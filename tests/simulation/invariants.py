@@ -1,0 +1,119 @@
+"""What every opening of a ledger must find, from what commands have reported before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+
+from dpbayes_cli.ledger.charging import release_id_of
+from dpbayes_cli.ledger.state import ReleaseRecord, State
+from dpbayes_cli.ledger.storage import Transaction
+
+PRICE = Decimal("0.1")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """As much of a release document as putting a bundle in its place needs."""
+
+    text: bytes
+    created: str = "2026-01-02T03:04:05Z"
+    inference: SimpleNamespace = field(default_factory=lambda: SimpleNamespace(samples_file="none"), compare=False)
+
+    def files(self) -> dict[str, bytes]:
+        return {"release.json": self.text, "report.md": b"# " + self.text}
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What a command saw of a release, and did not see change.
+
+    Attributes:
+        since: the number of events when the call began that reported it.
+        label: the release, as the user names it.
+        key: its id.
+        draw: what was sealed.
+        files: the digests of its bundle; None where it is not published yet.
+        spent: what all accounts had spent then.
+    """
+
+    since: int
+    label: str
+    key: str
+    draw: bytes
+    files: dict[str, str] | None = None
+    spent: Decimal = Decimal(0)
+
+
+@dataclass
+class Known:
+    """What the ledger must hold: what is spent, the draws, and the digests of what is published, by release."""
+
+    spent: Decimal = Decimal(0)
+    draws: dict[str, bytes] = field(default_factory=dict)
+    published: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def within(self, state: State) -> Known:
+        """Return what of this is in a state, as in that of a backup."""
+        records = releases_of(state)
+        return Known(
+            spent_in(state),
+            {key: draw for key, draw in self.draws.items() if key in records and records[key].sealed},
+            {key: files for key, files in self.published.items() if key in records and records[key].published},
+        )
+
+    def add(self, seen: Sighting) -> list[str]:
+        """Take in what a command saw; return what contradicts it."""
+        self.spent = max(self.spent, seen.spent)
+        wrong = self.draws.setdefault(seen.key, seen.draw) != seen.draw
+        if seen.files is not None:
+            wrong |= self.published.setdefault(seen.key, seen.files) != seen.files
+        return [f"release {seen.label} was reported with other bytes than before"] if wrong else []
+
+    def compare(self, transaction: Transaction, state: State) -> list[str]:
+        """Return what a ledger lacks."""
+        records, spent = releases_of(state), spent_in(state)
+        wrong = []
+        if spent < self.spent:
+            wrong.append(f"spent was {self.spent} and is {spent}")
+        self.spent = spent
+        if spent != PRICE * len(records):
+            wrong.append(f"{len(records)} releases are charged {spent}")
+        for key, files in self.published.items():
+            if key not in records or records[key].published != files:
+                wrong.append(f"release {key} was reported as published, and is not")
+        for key, draw in self.draws.items():
+            if transaction.payload(key) != draw:
+                wrong.append(f"the draw of release {key} changed after it was sealed")
+        return wrong
+
+
+def damaged_bundles(bundles: dict[str, Draft], place: Path) -> list[str]:
+    """Return which files of published bundles are not there as they were."""
+    return [
+        f"release {label} is published, but {name} is missing or another"
+        for label, draft in bundles.items()
+        for name, content in draft.files().items()
+        for path in [place / label / name]
+        if not path.is_file() or path.read_bytes() != content
+    ]
+
+
+def unsealed_bundles(transaction: Transaction, place: Path) -> list[str]:
+    """Return which bundles show another draw than the sealed one, or one that is not sealed."""
+    shown = {path.parent.name: path.read_bytes() for path in sorted(place.glob("[!.]*/release.json"))}
+    return [
+        f"the bundle of release {label} shows a draw that is not sealed"
+        for label, draw in shown.items()
+        if transaction.payload(release_id_of("clinic", label)) != draw
+    ]
+
+
+def releases_of(state: State) -> dict[str, ReleaseRecord]:
+    return {key: record for account in state.accounts.values() for key, record in account.releases.items()}
+
+
+def spent_in(state: State) -> Decimal:
+    return sum((account.spent["epsilon"] for account in state.accounts.values()), Decimal(0))

@@ -1,0 +1,111 @@
+"""Seeds of the simulator: nothing is lost in any of them, and what is planted is found.
+
+``DPBAYES_SEEDS=FIRST:COUNT`` runs others than the slow test's. A failure names its seed, and prints what happened.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbayes_cli.ledger.ledger import Ledger
+from tests.simulation.calls import Blindness
+from tests.simulation.world import TROUBLES, Restore, run
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="names what is open by /proc")
+FAST, BLOCK = 50, 500
+FIRST, COUNT = map(int, os.environ.get("DPBAYES_SEEDS", "1000:5000").split(":"))
+STANDS: tuple[frozenset[str], ...] = (frozenset({"kills"}), frozenset({"outages"}))
+"""The troubles that this version stands, of which a seed has one set; when all are mended: ``(TROUBLES,)``."""
+RESTORE: Restore | None = None
+"""How a backup is put back, as in ``lambda ledger, backup: restore(ledger, backup, "lost")``; None: by ``cp``."""
+
+
+def failure(
+    seeds: Iterable[int], place: Path, troubles: tuple[frozenset[str], ...], **world: Any
+) -> tuple[int, str] | None:
+    """Return the first seed in which something is wrong, and what; None where there is none."""
+    for seed in seeds:
+        met = troubles[seed % len(troubles)]
+        wrong, events = run(seed, place, met, **world)
+        if wrong:
+            told = [event for event in events if event.startswith("--")] + ["...", *events[-60:]]
+            return seed, "\n".join([f"seed {seed} with {sorted(met)}, {world}", *wrong, *told]).replace(f"{place}/", "")
+    return None
+
+
+def test_nothing_is_lost(tmp_path: Path) -> None:
+    found = failure(range(FAST), tmp_path / "root", STANDS, restore=RESTORE)
+    assert found is None, found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BLOCK))
+def test_nothing_is_lost_in_many_seeds(first: int, tmp_path: Path) -> None:
+    seeds = range(first, min(first + BLOCK, FIRST + COUNT))
+    found = failure(seeds, tmp_path / "root", STANDS, restore=RESTORE)
+    assert found is None, found[1]
+
+
+def test_a_seed_tells_one_history(tmp_path: Path) -> None:
+    first, second = (run(7, tmp_path / "root", troubles=TROUBLES) for _ in range(2))
+    assert first == second
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bug that the simulator must find.
+
+    Attributes:
+        trouble: what brings it to light.
+        seed: the first to be tried; of version 0 the first that finds it.
+        blind: the checks that do not see.
+        plant: changes the code.
+    """
+
+    trouble: str
+    seed: int
+    blind: Blindness = field(default_factory=Blindness)
+    plant: Callable[[pytest.MonkeyPatch], None] = lambda _: None
+
+
+def _seal_again(patch: pytest.MonkeyPatch) -> None:
+    """Let the last draw win."""
+    seal = Ledger.seal
+
+    def overwrite(self: Ledger, release: Any, account: str, payload: bytes) -> bytes:
+        if seal(self, release, account, payload) != payload:
+            with self.storage.writing() as transaction:
+                rows: Any = transaction
+                rows._connection.execute("DELETE FROM payloads WHERE release_id = ?", (release.release_id,))
+                transaction.put_payload(release.release_id, payload)
+        return payload
+
+    patch.setattr(Ledger, "seal", overwrite)
+
+
+PLANTED = {
+    "a second name that nobody sees": Planted("names", 29, Blindness(links=True)),
+    "a backup that is copied beside a journal": Planted("restores", 30),
+    "partial directories that nobody holds": Planted("namespaces", 11, Blindness(locks=True)),
+    "SQLite that syncs nothing": Planted("outages", 5, Blindness(synchronous="OFF")),
+    "SQLite that does not sync the names of journals": Planted("outages", 7, Blindness(synchronous="FULL")),
+    "a bundle whose names are not synced": Planted("outages", 0, Blindness(syncs="/out")),
+    "a draw that is overwritten": Planted("kills", 2, plant=_seal_again),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted = PLANTED[name]
+    planted.plant(monkeypatch)
+    seeds = range(planted.seed, planted.seed + 200)
+    found = failure(seeds, tmp_path / "root", (frozenset({planted.trouble}),), blind=planted.blind)
+    assert found is not None
+    print(f"{name}: seed {found[0]}")

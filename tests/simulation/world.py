@@ -1,0 +1,286 @@
+"""A custodian's days: releases that race and are killed, second names, containers, backups; and what must hold.
+
+What must hold, of every opening that succeeds:
+
+- what a command reported as published is in the ledger, and its bundle is on disk with the same bytes;
+- a release is charged once, and what is spent never becomes less;
+- a draw that was sealed is never another, and no bundle shows a draw that is not sealed;
+- nothing is wrong with the file, the chain or the payloads;
+- no command ends with an internal error, and the ledger refuses itself only while it has a second name.
+
+A restored backup takes all of this back to what was in it, and no further.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+import dpbayes_cli.bundle.place as bundle_place
+from dpbayes_cli.bundle.write import write_new
+from dpbayes_cli.canonical import digest
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.state import State
+from dpbayes_cli.ledger.upkeep import back_up
+from tests.ledger.kept_books import charge
+from tests.simulation.calls import Blindness, Calls
+from tests.simulation.disk import Disk
+from tests.simulation.host import Host, Process
+from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_bundles, spent_in, unsealed_bundles
+from tests.simulation.sqlite_files import Files
+
+TROUBLES = frozenset({"kills", "outages", "anchors", "directories", "namespaces", "names", "restores"})
+"""What a custodian may meet: processes that are killed, losses of power, an anchor that has seen the ledger, a ledger
+whose directory is new, containers that share a directory, two names of one ledger, backups that are put back."""
+LABELS = ("a", "b", "c", "d")
+UNKNOWN, REFUSED, TAKEN = 5, 6, 8
+"""The exit codes of an account that is not there, a ledger that is refused, and a place where something is already."""
+
+Restore = Callable[[Ledger, Path], None]
+Command = tuple[str, Callable[[Path], object]]
+
+
+class World:
+    """What happens from one seed."""
+
+    def __init__(self, seed: int, root: Path, troubles: frozenset[str], blind: Blindness, restore: Restore | None):
+        self.rng = Random(seed)
+        self.host, self.disk = Host(self.rng), Disk(root)
+        self.calls, self.files = Calls(self.host, self.disk, blind), Files(self.host, self.disk)
+        self.troubles = {each for each in sorted(troubles) if troubles != TROUBLES or self.rng.random() < 0.5}
+        self.restore = restore
+        for name in ("host", "container", "out", "elsewhere"):
+            (root / name).mkdir()
+        self.disk.sync_all()
+        directory = root / "host" / "new" if "directories" in self.troubles else root / "host"
+        self.root, self.first, self.second = root, directory / "ledger.sqlite", ""
+        self.known, self.bundles = Known(), dict[str, Draft]()
+        self.backups: list[tuple[Path, State]] = []
+        self.seen: list[Sighting] = []
+        self.asked: set[str] = set()
+        self.started, self.since, self.restored = 0, 0, False
+        self.wrong: list[str] = []
+
+    def live(self) -> None:
+        """Live through a few days, and look at everything then."""
+        choose, chance = self.rng.choice, self.rng.random
+        second = choose(("link", "mount")) if "names" in self.troubles else ""
+        hazard = choose((0.3, 0.6, 0.8)) if self.troubles - {"outages"} else 0.0
+        same = chance() < 0.5
+        if "anchors" in self.troubles and "restores" not in self.troubles:
+            self._one(("anchor", lambda path: self._ledger(path).anchor(self.root / "elsewhere" / "anchor", "")), {0})
+        for _ in range(self.rng.randint(2, 7)):
+            self._change_names(second)
+            labels = [choose(LABELS)] * 3 if same else [choose(LABELS) for _ in range(3)]
+            commands = [self._release(label) for label in labels[: choose((1, 1, 1, 2, 3))]]
+            commands += [self._backup()] if chance() < (0.5 if "restores" in self.troubles else 0.1) else []
+            chosen = self._backup_to_restore() if "restores" in self.troubles else None
+            commands += [self._restore(self.restore, chosen[0])] if chosen and self.restore else []
+            processes = [self._process(command, choose(self._views())) for command in commands]
+            for process in processes:
+                process.namespace = self.rng.randrange(1 + ("namespaces" in self.troubles))
+                process.fatal = self.rng.randint(1, 60) if chance() < hazard else 0
+            dark = self.troubles & {"outages", "directories", "anchors"} and chance() < 0.4
+            outage = self.rng.randint(1, 100) if dark else 0
+            self._run(processes, outage, chosen[1] if chosen and self.restore else None)
+            if chance() < 0.3:
+                self._look(choose(self._views()))
+            if self.wrong:
+                return
+        for view in self.rng.sample(self._views(), len(self._views())):
+            self._look(view)
+        self._drop_second_name()
+        for label in sorted(self.asked):
+            self._one(self._release(label), {0, TAKEN} if self.restored else {0})
+        self._look(str(self.first))
+
+    def _run(self, processes: list[Process], outage: int = 0, restoring: State | None = None) -> None:
+        """Run processes, take in what they saw, and judge how they ended.
+
+        Args:
+            processes: what runs at one time.
+            outage: the change before which the power goes, 0: never.
+            restoring: the state of the backup that the last process restores.
+        """
+        if self.host.run(processes, outage):
+            self.disk.lose_power(self.rng)
+            if self.calls.mounts:
+                self._mount()
+        if restoring and processes[-1].code in {0, None}:
+            self.since = self.since if processes[-1].code == 0 else len(self.host.events)
+            self._forget(restoring)
+        for seen in self.seen:
+            if seen.files is not None:
+                self.bundles.setdefault(seen.label, Draft(seen.draw))
+            if seen.since >= self.since:
+                self.wrong += self.known.add(seen)
+        self.seen.clear()
+        allowed = {None, 0, TAKEN, *((REFUSED, UNKNOWN) if self.second or restoring else ())}
+        ended = [each for each in processes if each.code not in allowed]
+        self.wrong += [f"{each.name} ends with {each.code} {each.trace}" for each in ended]
+
+    def _forget(self, state: State) -> None:
+        self.known, self.restored = self.known.within(state), True
+
+    def _one(self, command: Command, expected: set[int], view: str = "") -> None:
+        """Run one command, undisturbed."""
+        process = self._process(command, view or str(self.first))
+        self._run([process])
+        if process.code not in expected:
+            self.wrong.append(f"{process.name} ends with {process.code}")
+
+    def _look(self, view: str) -> None:
+        """Open the ledger as the next command would, and compare it with what is known."""
+        found: list[str] = []
+
+        def work(path: Path) -> None:
+            ledger = self._ledger(path)
+            if not ledger.storage.exists:
+                found.extend(["the ledger is gone"] if self.known.spent else [])
+                return
+            findings, state = ledger.findings()
+            with ledger.storage.reading() as transaction:
+                found.extend(findings + self.known.compare(transaction, state))
+                if not self.restored:
+                    found.extend(unsealed_bundles(transaction, self.root / "out"))
+
+        self._one(("look", work), {0, REFUSED} if self.second else {0}, view)
+        self.wrong += [f"by the name {view}: {each}" for each in found]
+        self.wrong += damaged_bundles(self.bundles, self.root / "out")
+
+    def _process(self, command: Command, view: str) -> Process:
+        name, work = command
+        self.started += 1
+        return Process(f"{self.started}: {name}", view, lambda: work(Path(view)))
+
+    def _ledger(self, path: Path) -> Ledger:
+        return Ledger(SqliteStorage(path), lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+
+    # What is run
+
+    def _release(self, label: str) -> Command:
+        self.asked.add(label)
+        draw = self.rng.randbytes(self.rng.choice((50, 3000, 9000)))
+
+        def work(path: Path) -> None:
+            ledger, asked, target = self._ledger(path), charge(label, str(PRICE)), self.root / "out" / label
+            known = ledger.preview(asked).known
+            bundle_place.check_place(target, sealed=known is not None and known.stage != "reserved")
+            since = len(self.host.events)
+            reserved = ledger.reserve(asked)
+            record, since = reserved.release, since if reserved.payload else len(self.host.events)
+            sealed = reserved.payload or ledger.seal(record, "clinic", draw)
+            self.seen.append(Sighting(since, label, record.release_id, sealed))
+            draft = Draft(sealed)
+            files = bundle_place.place_bundle(cast(Any, draft), None, target, record.published, lambda _: None)
+            since = len(self.host.events)
+            _, state = ledger.publish(record, "clinic", files, reserved.document or draft.text)
+            self.seen.append(Sighting(since, label, record.release_id, sealed, files, spent_in(state)))
+
+        return f"release {label}", work
+
+    def _backup(self) -> Command:
+        target = self.root / "out" / f"backup {self.started}"
+
+        def work(path: Path) -> None:
+            if path.exists():
+                self.backups.append((target, back_up(self._ledger(path), target)))
+
+        return target.name, work
+
+    def _backup_to_restore(self) -> tuple[Path, State] | None:
+        """Choose a backup that is to be restored, rather after a crash than without one; or copy it into place."""
+        crashed = self.first.with_name(f"{self.first.name}-journal").exists()
+        if not self.backups or self.rng.random() > (0.8 if crashed else 0.1):
+            return None
+        self._drop_second_name()
+        backup, state = self.rng.choice(self.backups)
+        if self.restore is None:  # as was documented once: nothing else runs meanwhile
+            self._say(f"{backup.name} is copied over the ledger")
+            shutil.copyfile(backup, self.first)
+            self.disk.sync_all()
+            self._forget(state)
+        return backup, state
+
+    def _restore(self, restore: Restore, backup: Path) -> Command:
+        def work(path: Path) -> None:
+            restore(self._ledger(path), backup)
+            self.since = len(self.host.events)
+
+        return f"restore of {backup.name}", work
+
+    # What the ledger is called
+
+    def _views(self) -> list[str]:
+        return [str(self.first), *([self.second] if self.second else [])]
+
+    def _change_names(self, kind: str) -> None:
+        """Give the ledger a second name, or take it away."""
+        if self.second:
+            if self.rng.random() < 0.2:
+                self._drop_second_name()
+        elif kind and self.first.exists() and self.rng.random() < 0.6:
+            self._say(f"the ledger gets a second name: {kind}")
+            if kind == "mount":
+                self.second = str(self.root / "container" / "ledger.sqlite")
+                self._mount()
+            else:
+                self.second = str(self.first.with_name("second.sqlite"))
+                Path(self.second).hardlink_to(self.first)
+                self.disk.sync(self.first.parent)
+
+    def _mount(self) -> None:
+        """Show the ledger's file in a container, also again after a loss of power: a mount is not on the disk."""
+        Path(self.second).unlink(missing_ok=True)
+        Path(self.second).hardlink_to(self.first)
+        self.calls.mounts = {self.second: Path(self.second)}
+
+    def _drop_second_name(self) -> None:
+        if self.second:
+            self._say("the second name is removed")
+            Path(self.second).unlink(missing_ok=True)
+            self.disk.sync(Path(self.second).parent)
+            self.second = ""
+            self.calls.mounts = {}
+
+    def _say(self, text: str) -> None:
+        self.host.events.append(f"-- {text}")
+
+
+def _render(draft: Any, _: Any, directory: Path) -> dict[str, str]:
+    """Write a bundle of two files, in place of samples and a report that take longer than all else."""
+    for name, content in draft.files().items():
+        write_new(directory / name, content)
+    return {name: digest("file", content) for name, content in draft.files().items()}
+
+
+def run(
+    seed: int,
+    root: Path,
+    troubles: frozenset[str] = TROUBLES,
+    blind: Blindness | None = None,
+    restore: Restore | None = None,
+) -> tuple[list[str], list[str]]:
+    """Live through one seed in an empty directory, with these troubles, or by lot with some where these are all.
+
+    Returns:
+        What is wrong, and all that happened.
+    """
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    world = World(seed, root, troubles, blind or Blindness(), restore)
+    with pytest.MonkeyPatch.context() as patch:
+        world.calls.install(patch)
+        patch.setattr(bundle_place, "render", _render)
+        try:
+            world.live()
+        finally:
+            world.files.unregister()
+    return world.wrong, world.host.events
