@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import UnsetType
 
+from dpbayes_cli.atomic_file import sync
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import (
@@ -130,3 +131,7 @@ def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument)
                 f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
                 hint="choose another --out: the release is written there again, without a charge",
             )
+    try:
+        sync(target.absolute().parent)  # whoever wrote it may have been killed before its name was on disk
+    except OSError as error:
+        raise OutputError(f"cannot sync the directory of {str(target)!r}: {error.strerror}") from None

@@ -24,7 +24,8 @@ _PAUSE = 0.02
 _TAIL = 4096
 """Bytes that are read from the end; some fifty lines."""
 _MARK = re.compile(r"(0|[1-9][0-9]{0,17}) ([0-9a-f]{64})", re.ASCII)
-_TORN = re.compile(r"[0-9]{0,18}( [0-9a-f]{0,63})?", re.ASCII)
+_TORN = re.compile(r"[0-9a-f \0]{0,84}", re.ASCII)
+"""A loss of power keeps or loses each sector of a line by itself."""
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
+from dpbayes_cli.atomic_file import sync
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.mounts import is_mount_point, network_of, read_table
 
@@ -20,6 +20,19 @@ def file_identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def make_directories(directory: Path) -> None:
+    """Make a directory and those that it is in, for their owner alone; their names are on disk when this returns.
+
+    Raises:
+        OSError: one cannot be made.
+    """
+    if directory.is_dir():
+        return
+    make_directories(directory.parent)
+    directory.mkdir(mode=0o700, exist_ok=True)
+    sync(directory.parent)
 
 
 def check_local(path: Path) -> None:
@@ -67,9 +80,3 @@ def _links(path: Path) -> int:
         return path.stat().st_nlink
     except OSError:
         return 1
-
-
-def restoring_mark(path: Path) -> Path:
-    """Return the file that is there while a backup is put in a ledger's place."""
-    real = Path(os.path.realpath(path))
-    return real.with_name(f"{real.name}.restoring")

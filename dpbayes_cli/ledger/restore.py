@@ -79,7 +79,7 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     for entry in entries:
         chain.take(entry)
     with ledger.storage.replacing(f"replaced-{ledger.time.replace(':', '')}") as replacement:
-        left = replacement.left or Leftover()
+        left = replacement.left
         carried, rest = _take_over(chain, left, ledger.location)
         was_read = left.is_walkable and (carried > 0 or _has(left, head))
         complete = not rest and (was_read or _salvaged_to(chain, ledger.location) > 0)

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-from dpbayes_cli.atomic_file import new_file
+from dpbayes_cli.atomic_file import new_file, sync
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, restoring_mark
+from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, make_directories
 from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of
-from dpbayes_cli.ledger.sqlite_replacement import Replacement, replacing
+from dpbayes_cli.ledger.sqlite_replacement import Replacement, is_replaced_now, replacing, wait_for_replacement
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import INDEX, SqliteTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction
@@ -67,6 +67,9 @@ class SqliteStorage(Storage):
             raise LedgerError(f"cannot look for the ledger {self.location!r}: {error.strerror}") from None
         if not stat.S_ISREG(status.st_mode):
             raise LedgerError(f"{self.location!r} is not a regular file")
+        if not status.st_size and not self._anywhere:
+            wait_for_replacement(self._path)
+            status = self._path.stat()
         if not status.st_size:
             raise LedgerError(
                 f"the ledger {self.location!r} is empty: it was truncated",
@@ -190,23 +193,19 @@ class SqliteStorage(Storage):
         raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some away")
 
     def _check_place(self) -> None:
-        """Refuse a place where a journal may not be seen by all, or where a restore was cut off."""
+        """Refuse a place where a journal may not be seen by all; wait while a backup is put there."""
         if self._anywhere:
             return
         check_local(self._path)
         check_one_name(self._path)
-        if restoring_mark(self._path).exists():
-            raise LedgerError(
-                f"a restore of the ledger {self.location!r} was cut off",
-                hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
-            )
+        wait_for_replacement(self._path)
 
     def _create(self) -> None:
         """Create the ledger whole, beside its place and for its owner alone, and link it there."""
         if self.exists:
             return
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directories(self._path.parent)
             with suppress(FileExistsError), new_file(self._path) as partial:  # where another process was first
                 begin_ledger(partial)
         except OSError as error:
@@ -230,14 +229,33 @@ class SqliteStorage(Storage):
                     connection = opened.enter_context(closing(connect(self._path)))
                     if begin:
                         _persist(connection, begin)
-                        self._check_schema(connection)
-                except sqlite3.OperationalError as error:
-                    if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                        connection.execute("PRAGMA schema_version").fetchone()  # a reader has its lock from here on
+                except sqlite3.DatabaseError as error:
+                    busy = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
+                    if not self._was_replaced(before) and (not busy or time.monotonic() > deadline):
                         raise
                     continue
-                if file_identity(self._path) == before:  # else a backup was restored meanwhile
-                    yield connection, left
-                    return
+                if self._was_replaced(before):
+                    continue
+                if begin:
+                    self._check_schema(connection)
+                    if not self._anywhere:
+                        sync(self._path.parent)  # a commit that is seen must not be undone by a loss of power
+                yield connection, left
+                return
+
+    def _was_replaced(self, before: tuple[int, int] | None) -> bool:
+        """Return whether another file has the name now, or another content is being put there; wait until it is.
+
+        Raises:
+            LedgerError: that was cut off.
+        """
+        if self._anywhere:
+            return False
+        if is_replaced_now(self._path):
+            wait_for_replacement(self._path)
+            return True
+        return file_identity(self._path) != before
 
     def _left_journal(self) -> bool:
         """Return whether a crash left a journal that SQLite will play back.

@@ -1,14 +1,17 @@
-"""Put another file in the place of a ledger: whoever works with it waits, and nothing that was there is lost.
+"""Put another content in the place of a ledger: whoever works with it waits, and nothing that was there is lost.
 
-The file that is there is locked against all readers and writers and read as it lies, without its journal being played
-back. A mark stands beside it from before the first change of names until after the last: a replacement that is cut off
-leaves a ledger that is refused until the same command is given again.
+The file stays the same file: if its name went to another one, a process that still has the old one open would take the
+new one's journal for its own. What was there is copied aside, the file is emptied, and SQLite writes the new content
+in one transaction. A mark stands beside it from before the first change until after the last. Its lock is held
+meanwhile, for which others wait; a mark that nobody holds tells of a replacement that was cut off, and no command goes
+on before the same one is given again.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
-import secrets
+import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -17,20 +20,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from dpbayes_cli.atomic_file import sync
+from dpbayes_cli.atomic_file import held_directory, rename_without_replacing, sync
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.ledger_file import file_identity, restoring_mark
+from dpbayes_cli.ledger.ledger_file import file_identity
 from dpbayes_cli.ledger.sqlite_journal import journal_of, lock_out
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 
 _PATIENCE = 120.0
+_PAUSE = 0.05
 
 
 @dataclass
 class Leftover:
-    """What can be read of the file that is to be replaced.
+    """What can be read of the ledger that is to be replaced.
 
     Attributes:
         entries: every entry that can be read, verified or not.
@@ -52,48 +56,63 @@ class Leftover:
 
 @dataclass
 class Replacement:
-    """A file that is to take the place of a ledger.
+    """A ledger that is to take the place of another.
 
     Attributes:
         ledger: the place.
-        partial: the file, empty at first.
-        left: what is left of the file that is there; None if there is none.
-        suffix: what is added to the names of the file and the journal that were there, which are kept.
+        partial: a file for the new ledger, empty at first.
+        left: what is left of what is there.
+        suffix: what is added to the names of the copies of what was there.
+        lock: holds the file that is there against all others; closed by ``place``.
     """
 
     ledger: Path
     partial: Path
-    left: Leftover | None
+    left: Leftover
     suffix: str
+    lock: int | None
 
     def place(self) -> None:
-        """Set the old file and its journal aside, and give the new one the name.
+        """Keep a copy of what is there, and write the new ledger in its place.
 
         Raises:
-            OSError: a name cannot be changed; the same replacement, made again, goes on from there.
+            OSError: a file cannot be written; the same replacement, made again, goes on from there.
         """
-        mark, journal = restoring_mark(self.ledger), journal_of(self.ledger)
         sync(self.partial)
-        os.close(os.open(mark, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
+        mark, journal = restoring_mark(self.ledger), journal_of(self.ledger)
+        if not mark.read_text():
+            mark.write_text(self._keep_aside(journal))
+            sync(mark)
+            sync(self.ledger.parent)
+        journal.unlink(missing_ok=True)
+        if self.lock is None:
+            rename_without_replacing(self.partial, self.ledger)  # what has appeared meanwhile stays
+            return
+        os.ftruncate(self.lock, 0)
+        os.fsync(self.lock)
         sync(self.ledger.parent)
-        if self.left is not None:
-            os.link(self.ledger, _free_name(self.ledger, self.suffix))
-        if os.path.lexists(journal):
-            journal.rename(_free_name(journal, self.suffix))
+        os.close(self.lock)
+        self.lock = None
+        with closing(sqlite3.connect(self.partial)) as new, closing(sqlite3.connect(self.ledger)) as place:
+            place.execute("PRAGMA synchronous = EXTRA")
+            new.backup(place)
+
+    def _keep_aside(self, journal: Path) -> str:
+        """Copy what is there, and return the name of the ledger's copy; of no file if there was no ledger."""
+        aside = _free_name(self.ledger, self.suffix)
+        for path in (self.ledger, journal):
+            if path.exists():
+                copy = _free_name(path, self.suffix)
+                os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
+                shutil.copyfile(path, copy)
+                sync(copy)
         sync(self.ledger.parent)
-        if self.left is not None:
-            self.partial.replace(self.ledger)
-        else:
-            os.link(self.partial, self.ledger)  # nothing that has appeared meanwhile is replaced
-            self.partial.unlink()
-        sync(self.ledger.parent)
-        mark.unlink()
-        sync(self.ledger.parent)
+        return aside.name
 
 
 @contextmanager
 def replacing(ledger: Path, suffix: str) -> Iterator[Replacement]:
-    """Hold a ledger against all others while a file is made that takes its place.
+    """Hold a ledger against all others while another one is made that takes its place.
 
     Args:
         ledger: the file, which may be missing or damaged.
@@ -103,40 +122,112 @@ def replacing(ledger: Path, suffix: str) -> Iterator[Replacement]:
         LedgerError: others hold it for long, or a file cannot be written.
     """
     real = Path(os.path.realpath(ledger))
-    partial = real.with_name(f".{real.name}.{secrets.token_hex(4)}.restored")
     try:
         with ExitStack() as held:
-            exists = _locked(real, held)
+            mark = held.enter_context(_marked(real))
+            partial = held.enter_context(held_directory(real)) / "file"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-            held.callback(partial.unlink, missing_ok=True)
-            yield Replacement(real, partial, _left(real, held) if exists else None, suffix)
+            kept = mark.read_text()
+            replacement = Replacement(real, partial, Leftover(), suffix, _locked(real))
+            held.callback(_close, replacement)
+            replacement.left = _left(real.with_name(kept) if kept else real, held)
+            yield replacement
+    except sqlite3.Error as error:
+        raise LedgerError(f"cannot replace the ledger {str(ledger)!r}: {error}") from None
     except OSError as error:
         raise LedgerError(f"cannot replace the ledger {str(ledger)!r}: {error.strerror}") from None
 
 
-def _locked(ledger: Path, held: ExitStack) -> bool:
-    """Lock the file that has the name; return whether there is one."""
+def restoring_mark(ledger: Path) -> Path:
+    """Return the file that is there while a ledger is replaced; it names the copy of what was there."""
+    real = Path(os.path.realpath(ledger))
+    return real.with_name(f"{real.name}.restoring")
+
+
+def wait_for_replacement(ledger: Path) -> None:
+    """Wait while a ledger is replaced.
+
+    Raises:
+        LedgerError: it lasts long, or was cut off.
+    """
     deadline = time.monotonic() + _PATIENCE
-    while (before := file_identity(ledger)) is not None:
-        with suppress(FileNotFoundError):
-            try:
-                descriptor = lock_out(ledger)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise LedgerError(f"another process holds the ledger {str(ledger)!r}") from None
-                time.sleep(0.05)
-                continue
-            if file_identity(ledger) == before:
-                held.callback(os.close, descriptor)
-                return True
+    while True:
+        try:
+            descriptor = os.open(restoring_mark(ledger), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LedgerError(f"the ledger {str(ledger)!r} cannot be used: {error.strerror}") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if is_replaced_now(ledger):
+                raise LedgerError(
+                    f"a restore of the ledger {str(ledger)!r} was cut off",
+                    hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
+                )
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise LedgerError(f"a restore of the ledger {str(ledger)!r} is at work for long") from None
+        finally:
             os.close(descriptor)
-    return False
+        time.sleep(_PAUSE)
 
 
-def _left(ledger: Path, held: ExitStack) -> Leftover:
-    """Read the file as it lies; the lock keeps all others out."""
+def is_replaced_now(ledger: Path) -> bool:
+    """Return whether a replacement has begun to change something, and has not ended: then its mark is not empty."""
     try:
-        place = f"file:{quote(str(ledger))}?mode=ro&immutable=1"
+        return restoring_mark(ledger).stat().st_size > 0
+    except OSError:
+        return False
+
+
+@contextmanager
+def _marked(ledger: Path) -> Iterator[Path]:
+    """Hold the mark of a replacement; remove it if nothing was changed, or if all is done."""
+    mark = restoring_mark(ledger)
+    descriptor = os.open(mark, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if file_identity(mark) is None:
+            raise LedgerError("another restore has just ended", hint="see what it did: dpbayes budget history")
+        begun = mark.read_text()
+        try:
+            yield mark
+        except BaseException:
+            if not begun and not mark.read_text():
+                mark.unlink()
+            raise
+        sync(ledger.parent)
+        mark.unlink()
+        sync(ledger.parent)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(ledger: Path) -> int | None:
+    """Lock the file that has the name against all readers and writers; None if there is none."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return lock_out(ledger)
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise LedgerError(f"another process holds the ledger {str(ledger)!r}") from None
+            time.sleep(_PAUSE)
+
+
+def _close(replacement: Replacement) -> None:
+    if replacement.lock is not None:
+        os.close(replacement.lock)
+
+
+def _left(path: Path, held: ExitStack) -> Leftover:
+    """Read a file as it lies, without playing its journal back; nobody changes it."""
+    try:
+        place = f"file:{quote(str(path))}?mode=ro&immutable=1"
         connection = held.enter_context(closing(sqlite3.connect(place, uri=True, isolation_level=None)))
         entries, _ = readable_entries(connection)
     except (sqlite3.Error, UnicodeDecodeError):
