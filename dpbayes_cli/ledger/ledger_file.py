@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
-from dpbayes_cli.atomic_file import sync
+from dpbayes_cli.atomic_file import remove_dead, sync
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.mounts import is_mount_point, network_of, read_table
-
-_CREATION = 2.0
-"""Seconds for which a new ledger may have two names, while it gets its own."""
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -65,14 +61,13 @@ def check_one_name(path: Path) -> None:
             f"the ledger {str(path)!r} is mounted as a single file, beside which no journal is seen",
             hint="mount the directory that it is in",
         )
-    deadline = time.monotonic() + _CREATION
-    while (links := _links(path)) > 1:
-        if time.monotonic() > deadline:
-            raise LedgerError(
-                f"the ledger {str(path)!r} has {links} names (hard links): after a crash its users would lose charges",
-                hint=f"keep one name and remove the others: find DIRECTORY -samefile {path}",
-            )
-        time.sleep(0.05)
+    if _links(path) > 1:
+        remove_dead(path.parent)  # where a file system cannot rename without replacing, a killed creator leaves one
+    if (links := _links(path)) > 1:
+        raise LedgerError(
+            f"the ledger {str(path)!r} has {links} names (hard links): after a crash its users would lose charges",
+            hint=f"keep one name and remove the others: find DIRECTORY -samefile {path}",
+        )
 
 
 def _links(path: Path) -> int:

@@ -147,6 +147,7 @@ class SqliteStorage(Storage):
     def replacing(self, suffix: str) -> AbstractContextManager[Replacement]:
         """See ``Storage.replacing``."""
         check_local(self._path)
+        check_one_name(self._path)
         return replacing(self._path, suffix)
 
     @property

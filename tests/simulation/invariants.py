@@ -8,7 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from dpbayes_cli.ledger.charging import release_id_of
-from dpbayes_cli.ledger.state import ReleaseRecord, State
+from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Transaction
 
 PRICE = Decimal("0.1")

@@ -106,7 +106,8 @@ class Connection:
     def __init__(self, host: Host, path: str | Path, *, synchronous: str = "") -> None:
         self._host, self._synchronous = host, synchronous
         with self._translated():
-            self._connection = apsw.Connection(str(path), vfs=_NAME)
+            flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+            self._connection = apsw.Connection(str(path), flags, vfs=_NAME)
 
     @property
     def in_transaction(self) -> bool:
@@ -117,6 +118,10 @@ class Connection:
             statement = f"PRAGMA synchronous = {self._synchronous}"
         with self._translated():
             return Rows(list(self._connection.execute(statement, tuple(values))))
+
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        with self._translated():
+            self._connection.executemany(statement, [tuple(row) for row in rows])
 
     def backup(self, target: Connection) -> None:
         with self._translated(), target._connection.backup("main", self._connection, "main") as backup:

@@ -8,7 +8,8 @@ What must hold, of every opening that succeeds:
 - nothing is wrong with the file, the chain or the payloads;
 - no command ends with an internal error, and the ledger refuses itself only while it has a second name.
 
-A restored backup takes all of this back to what was in it, and no further.
+A backup that was restored takes nothing of this back; one that was copied over the ledger, as was documented once,
+does.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class World:
         self.backups: list[tuple[Path, State]] = []
         self.seen: list[Sighting] = []
         self.asked: set[str] = set()
-        self.started, self.since, self.restored = 0, 0, False
+        self.started, self.restored = 0, False
         self.wrong: list[str] = []
 
     def live(self) -> None:
@@ -89,7 +90,9 @@ class World:
                 process.fatal = self.rng.randint(1, 60) if chance() < hazard else 0
             dark = self.troubles & {"outages", "directories", "anchors"} and chance() < 0.4
             outage = self.rng.randint(1, 100) if dark else 0
-            self._run(processes, outage, chosen[1] if chosen and self.restore else None)
+            self._run(processes, outage, restoring=bool(chosen and self.restore))
+            if chosen and self.restore and processes[-1].code is None:  # it was cut off: a human gives it again
+                self._one(self._restore(self.restore, chosen[0]), {0})
             if chance() < 0.3:
                 self._look(choose(self._views()))
             if self.wrong:
@@ -101,26 +104,22 @@ class World:
             self._one(self._release(label), {0, TAKEN} if self.restored else {0})
         self._look(str(self.first))
 
-    def _run(self, processes: list[Process], outage: int = 0, restoring: State | None = None) -> None:
+    def _run(self, processes: list[Process], outage: int = 0, *, restoring: bool = False) -> None:
         """Run processes, take in what they saw, and judge how they ended.
 
         Args:
             processes: what runs at one time.
             outage: the change before which the power goes, 0: never.
-            restoring: the state of the backup that the last process restores.
+            restoring: whether the last process restores a backup.
         """
         if self.host.run(processes, outage):
             self.disk.lose_power(self.rng)
             if self.calls.mounts:
                 self._mount()
-        if restoring and processes[-1].code in {0, None}:
-            self.since = self.since if processes[-1].code == 0 else len(self.host.events)
-            self._forget(restoring)
         for seen in self.seen:
             if seen.files is not None:
                 self.bundles.setdefault(seen.label, Draft(seen.draw))
-            if seen.since >= self.since:
-                self.wrong += self.known.add(seen)
+            self.wrong += self.known.add(seen)
         self.seen.clear()
         allowed = {None, 0, TAKEN, *((REFUSED, UNKNOWN) if self.second or restoring else ())}
         ended = [each for each in processes if each.code not in allowed]
@@ -212,7 +211,6 @@ class World:
     def _restore(self, restore: Restore, backup: Path) -> Command:
         def work(path: Path) -> None:
             restore(self._ledger(path), backup)
-            self.since = len(self.host.events)
 
         return f"restore of {backup.name}", work
 
