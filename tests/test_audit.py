@@ -11,7 +11,6 @@ import pytest
 
 from dpbayes_cli.audit import attack
 from dpbayes_cli.audit.attack import Audit, audit
-from dpbayes_cli.audit.checks import goodness_of_fit
 from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pearson, scores_of
 from dpbayes_cli.contracts import Chain
 from dpbayes_cli.convex_loss import ConvexLossModel
