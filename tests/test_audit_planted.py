@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,11 @@ from tests.conftest import ROOT
 COIN = ("--model", "beta-bernoulli", "--success", "1", "--failure", "0", "--on-invalid", "impute:0")
 SHARES = ("--model", "dirichlet-categorical", "--categories", "a,b,c")
 NUMBERS = ("--model", "normal", "--lower", "0", "--upper", "10", "--eps", "1")
-HIDDEN = {
+BOUNDS = (
+    *("--model", "normal", "--mechanism", "laplace", "--eps", "0.5"),
+    *("--bounds-epsilon", "0.4", "--bounds-low", "0", "--bounds-high", "150"),
+)
+HIDDEN: dict[str, Any] = {
     "model": "hmm",
     "mechanism": "gibbs",
     "domain": {
@@ -29,7 +34,7 @@ HIDDEN = {
     },
     "privacy": {"epsilon": "1"},
 }
-SLOPES = {
+SLOPES: dict[str, Any] = {
     "model": "logistic-regression",
     "mechanism": "gibbs-posterior",
     "domain": {
@@ -40,6 +45,8 @@ SLOPES = {
     "privacy": {"epsilon": "1", "delta": "1e-6"},
 }
 
+_HALVES = "_DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK)"
+_LEFT = "    left = np.arange(len(totals))\n"
 _CELL = "            point = secrets.randbelow(total)\n"
 _WORDS = "np.frombuffer(os.urandom(8 * len(left)), dtype=np.uint64)"
 _NORMALS = "np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64)"
@@ -47,7 +54,7 @@ _FIXED = "np.random.default_rng(7).integers(0, 1 << 63, math.prod(shape)).astype
 _CLAMP = "least(greatest({nearest}, 0), {column.steps})"
 
 Change = tuple[str, str]
-Case = tuple[str, list[Change], tuple[str, ...] | dict[str, object], str]
+Case = tuple[str, list[Change], tuple[str, ...] | dict[str, Any], str]
 PLANTED: dict[str, Case] = {
     "a cell that is drawn by the same generator at every release, ops": (
         "privacy/grid.py",
@@ -112,9 +119,8 @@ PLANTED: dict[str, Case] = {
     ),
     "private bounds that cost twice what is charged": (
         "private_quantile.py",
-        [("_DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK)", "_DOWN.subtract(self.epsilon, SLACK)")],
-        ("--model", "normal", "--mechanism", "laplace", "--eps", "0.5", "--bounds-epsilon", "0.4")
-        + ("--bounds-low", "0", "--bounds-high", "150"),
+        [(_HALVES, "_DOWN.subtract(self.epsilon, SLACK)")],
+        BOUNDS,
         "log ratios of the choices' laws",
     ),
     "Langevin noise of a fixed seed": (
@@ -126,7 +132,7 @@ PLANTED: dict[str, Case] = {
     "states of a Gibbs chain by a fixed seed": (
         "privacy/choices.py",
         [
-            ("    left = np.arange(len(totals))\n", "    left = np.arange(len(totals))\n    rng = np.random.default_rng(7)\n"),
+            (_LEFT, _LEFT + "    rng = np.random.default_rng(7)\n"),
             (_WORDS, "rng.integers(0, 1 << 63, len(left)).astype(np.uint64)"),
         ],
         HIDDEN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.audit.checks import Check, Exact
 from dpbayes_cli.audit.datasets import DataSets, Pair
-from dpbayes_cli.audit.draws import answers
+from dpbayes_cli.audit.draws import answers, drawn_at_once
 from dpbayes_cli.audit.events import Bound, best_event, bound, scores_of
 from dpbayes_cli.audit.forced import can_be_dictated
 from dpbayes_cli.audit.langevin_checks import Coupled
@@ -27,20 +28,19 @@ if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
     from dpbayes_cli.privacy.guarantee import Guarantee
 
-N_RECORDS, N_RECORDS_OF_BOUNDS = 8, 40
-"""Few records: the one that differs weighs the most among few. Quantiles need some on either side."""
+N_RECORDS, _MOST_RECORDS = 8, 400
+"""Few records: the one that differs weighs the most among few. Quantiles need some on either side: see ``_few``."""
 SECONDS, SECONDS_THOROUGH = 40.0, 600.0
 PROCESSES = 2
 FALSE_ALARM = 1e-6
 _DRAWS, _DRAWS_THOROUGH = 20_000, 200_000
 _FEWEST_DRAWS = 200
-_PILOT = 20
 _DATA_SETS, _DATA_SETS_THOROUGH = 240, 2000
 _MOST_NUMBERS = 10_000_000
 _MOST_PAIRS = 3
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
-_EXACT, _REPEATED = 0.4, 0.15
-"""Shares of the time; what is left is for attacks."""
+_EXACT, _REPEATED, _LAST = 0.4, 0.15, 0.97
+"""Shares of the time: until when laws are compared, for how long draws are repeated, and when all ends."""
 DOES_NOT_PROVE = (
     "Passing does not prove the guarantee: a lower bound below the claim is what a mechanism shows that loses less "
     "than it may, and also one that was attacked clumsily. The proofs are in the docstrings of the code.",
@@ -137,6 +137,14 @@ class Clock:
         return self.passed < share
 
 
+def _few(bounds: PrivateBounds | None) -> int:
+    """Return a number of records of which two lie beyond each quantile that is drawn."""
+    if bounds is None:
+        return N_RECORDS
+    tails = [1 - bounds.upper, *([] if bounds.lower is None else [bounds.lower])]
+    return max(N_RECORDS, min(_MOST_RECORDS, math.ceil(2 / min(tails))))
+
+
 def _all_read(sets: DataSets) -> Iterator[Check]:
     for record in sets.unreadable:
         yield Check(f"reading of the made-up record {record}", False, "stops", "any record is read")
@@ -148,7 +156,7 @@ def audit(
     draws: int | None = None,
     *,
     thorough: bool = False,
-    processes: int = PROCESSES,
+    processes: int | None = None,
     progress: Progress = lambda _share, _what: None,
 ) -> Audit:
     """Audit the mechanism that a spec names, with data that are made up; nothing is charged.
@@ -158,17 +166,19 @@ def audit(
         n_records: of the data sets; None: a few, where the spec states no number.
         draws: of each data set; None: as many as the time allows.
         thorough: whether to take ten times as long, and look at more data sets.
-        processes: how many fresh processes draw too.
+        processes: how many fresh processes draw too; None: ``PROCESSES``.
         progress: told how much of the time has passed.
 
     Raises:
         SpecError: the question has no price, or no data set of so few records.
     """
-    n = n_records or spec.records or (N_RECORDS if spec.private_bounds is None else N_RECORDS_OF_BOUNDS)
+    n = n_records or spec.records or _few(spec.private_bounds)
     clock = Clock(SECONDS_THOROUGH if thorough else SECONDS, progress)
     question = priced_question(spec, n)
     with tempfile.TemporaryDirectory() as directory:
-        return _Attack(question, n, clock, thorough, processes).run(Path(directory), draws)
+        return _Attack(question, n, clock, thorough, PROCESSES if processes is None else processes).run(
+            Path(directory), draws
+        )
 
 
 @dataclass
@@ -183,7 +193,8 @@ class _Attack:
     def run(self, directory: Path, draws: int | None) -> Audit:
         guarantee = self.question.plan.guarantee
         self.clock.before(1.0, "reading made-up records")
-        sets = DataSets(self.question, self.n_records, directory, _DATA_SETS_THOROUGH if self.thorough else _DATA_SETS)
+        most = _DATA_SETS_THOROUGH if self.thorough else _DATA_SETS
+        sets = DataSets(self.question, self.n_records, directory, most)
         first = sets.star(sets.bases()[0])
         if sets.n_kinds < 2 and first.removed is None:
             raise SpecError("all records count alike: there are no neighbors to attack with", where="domain")
@@ -213,7 +224,11 @@ class _Attack:
         """Compare the laws of all neighbors, or of as many as there is time for."""
         question, done = self.question, 0
         known = can_be_dictated(question)
-        exact = Exact(question, 4 if self.thorough else 2) if known else Coupled(question)
+        bounds = isinstance(question.plan.steps[0].law, PrivateBounds)
+        paths = 4 if self.thorough else 1 if bounds else 2
+        exact = Exact(question, paths) if known else Coupled(question)
+        if isinstance(exact, Exact):
+            exact.look_at_statistics(sets.alone)
         for base in sets.bases():
             for _ in exact.look(sets.star(base)):
                 if not self.clock.before(_EXACT, "comparing the laws of neighbors") and exact.n_pairs:
@@ -224,10 +239,10 @@ class _Attack:
             break
         if done < sets.all_bases:
             self.missed.append(
-                f"neighbors that share other records: of {sets.all_bases:,} choices of the {self.n_records - 1} records "
-                f"that neighbors share, {done:,} were made"
+                f"neighbors that share other records: of {sets.all_bases:,} choices of the {self.n_records - 1} "
+                f"records that neighbors share, {done:,} were made"
             )
-        if isinstance(question.plan.steps[0].law, PrivateBounds):
+        if bounds:
             self.missed.append("statistics between other bounds than those that were dictated, or drawn")
         return exact, done
 
@@ -244,36 +259,36 @@ class _Attack:
         yield from compared(known, samples)
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[Claim]:
-        for i, pair in enumerate(pairs):
-            share = self.clock.passed + (0.97 - self.clock.passed) / (len(pairs) - i)
-            n = draws or self._affordable(pair, (share - self.clock.passed) * self.clock.seconds)
-            if n < _FEWEST_DRAWS:
-                self.missed.append(f"releases from outside, for want of time: {pair.described}")
-                continue
-            if draws is None and n < self._most_draws:
-                self.missed.append(f"what shows only in more than {n:,} releases: {pair.described}")
-            yield from self._claims(pair, n, len(pairs))
-
-    @property
-    def _most_draws(self) -> int:
-        return _DRAWS_THOROUGH if self.thorough else _DRAWS
-
-    def _affordable(self, pair: Pair, seconds: float) -> int:
-        """Return how many releases there is time and memory for."""
-        question, answer = self.question, self.question.plan.answer
-        start = time.monotonic()
-        answers(question, pair.one, _PILOT)
-        first = time.monotonic() - start
-        answers(question, pair.one, 5 * _PILOT)
-        each = max(1e-7, (time.monotonic() - start - 2 * first) / (4 * _PILOT))
+        answer = self.question.plan.answer
         wide = max(1, len(answer.statistic.names) + answer.n_states) * max(1, answer.draws)
-        left = max(0.0, seconds - 6 * first) - 2 * max(0.0, first - _PILOT * each)
-        return int(min(self._most_draws, _MOST_NUMBERS // wide, left / (2.2 * each)))
+        most = min(_DRAWS_THOROUGH if self.thorough else _DRAWS, _MOST_NUMBERS // wide) if draws is None else draws
+        for i, pair in enumerate(pairs):
+            left = math.inf if draws else (_LAST - self.clock.passed) / (len(pairs) - i)
+            one, other = self._drawn(pair, most, self.clock.passed + left)
+            if len(one) < most:
+                self.missed.append(f"what shows only in more than {len(one):,} releases: {pair.described}")
+            if len(one) >= _FEWEST_DRAWS:
+                yield from self._claims(pair, one, other, len(pairs))
 
-    def _claims(self, pair: Pair, draws: int, n_pairs: int) -> Iterator[Claim]:
-        one, other = (self._drawn(evidence, draws) for evidence in (pair.one, pair.other))
+    def _drawn(self, pair: Pair, most: int, share: float) -> tuple[Floats, Floats]:
+        """Release both data sets, in turn, until a share of the time has passed."""
+        import numpy as np
+
+        found: tuple[list[Floats], list[Floats]] = ([], [])
+        n, size = 0, drawn_at_once(self.question)
+        while n < most and (self.clock.before(share, "releasing neighbors from outside") or not n):
+            size = min(size, most - n)
+            start = time.monotonic()
+            for rows, evidence in zip(found, (pair.one, pair.other), strict=True):
+                rows.append(answers(self.question, evidence, size))
+            n += size
+            if time.monotonic() - start < 1.0:
+                size *= 2
+        return np.concatenate(found[0]), np.concatenate(found[1])
+
+    def _claims(self, pair: Pair, one: Floats, other: Floats, n_pairs: int) -> Iterator[Claim]:
         one, other = scores_of(one, other)
-        guarantee, half = self.question.plan.guarantee, draws // 2
+        guarantee, half = self.question.plan.guarantee, len(one) // 2
         stated = [(delta, guarantee.statement(max(Decimal(delta), guarantee.delta))) for delta in _DELTAS]
         known = [statement for _, statement in stated if statement.epsilon.is_finite()]
         claims = list({float(statement.delta): statement for statement in known}.values())
@@ -285,12 +300,3 @@ class _Attack:
             event = best_event(one[:half], other[:half], epsilon=epsilon)
             least = bound(event, one[half:], other[half:], delta, n_bounds).delta_at(epsilon, n_bounds)
             yield Claim(epsilon, proved, least, pair.described)
-
-    def _drawn(self, evidence: Statistics, draws: int) -> Floats:
-        import numpy as np
-
-        found, each = [], max(1, draws // 20)
-        for start in range(0, draws, each):
-            self.clock.before(1.0, "releasing neighbors from outside")
-            found.append(answers(self.question, evidence, min(each, draws - start)))
-        return np.concatenate(found)

@@ -119,6 +119,12 @@ class Exact:
                     self._compare(one, other, pair)
             yield
 
+    def look_at_statistics(self, star: Star) -> None:
+        """Compare the statistics alone of a star's data sets with their sensitivities."""
+        for last in range(len(star.sets)):
+            for pair in star.pairs(last):
+                self._sensitivity(self.question.plan.steps[0].statistic, pair)
+
     def _run(self, evidence: Statistics) -> tuple[Run, ...]:
         key = identity(evidence)
         if key not in self._runs:
@@ -153,6 +159,9 @@ class Exact:
         score = max(loss.up, loss.down, loss.spread / 2.0)
         if self._most is None or score > self._most[0]:
             self._most = score, pair
+        for i, change in enumerate(_changes(pair.one, pair.other)):
+            if change > self._moving.get(i, (0, pair))[0]:
+                self._moving[i] = change, pair
 
     def _differs(self, name: str, how: str, pair: Pair) -> None:
         self._broken.setdefault(name, Check(name, False, f"{how} ({pair.described})", "the same for all data sets"))
@@ -171,9 +180,6 @@ class Exact:
             of_part.take(sum(own), part.sensitivity_l1, pair)
             of_part = self._worst.setdefault("squared L2 sensitivity of one part", Worst())
             of_part.take(sum(c * c for c in own), part.sensitivity_l2_squared, pair)
-        for i, change in enumerate(changes):
-            if change > self._moving.get(i, (0, pair))[0]:
-                self._moving[i] = change, pair
 
     def checks(self) -> Iterator[Check]:
         """Yield what was found."""

@@ -31,7 +31,7 @@ _OF_ONE_COLUMN = ("x", "value")
 _MOST_KINDS = 64
 _MOST_DATA_SETS = 240
 _MOST_LEVELS = 6
-_RARE = (1, 2, 4)
+_RARE = (2, 1, 4)
 """How many of the other records differ from the rest, in stars that are chosen among too many."""
 _FAR = ("-1000000000000", "1000000000000")
 
@@ -99,12 +99,19 @@ class DataSets:
     def __post_init__(self) -> None:
         """Read every kind of record alone; those that count alike are one kind from here on."""
         alike: dict[object, list[Cells]] = {}
+        single: dict[object, Statistics] = {}
         for cells in _kinds(self.question):
             try:
-                alike.setdefault(identity(self._read([cells])), []).append(cells)
+                evidence = self._read([cells])
             except SourceError:
                 self.unreadable.append(_named(cells))
+                continue
+            alike.setdefault(identity(evidence), []).append(cells)
+            single.setdefault(identity(evidence), evidence)
         self.kinds = list(alike.values())
+        named = zip((_named(kind[0]) for kind in self.kinds), single.values(), strict=True)
+        removal = self.question.spec.policy.neighbors is Neighbors.ADD_REMOVE
+        self.alone = Star("no others", tuple(named), self._read([]) if removal else None)
 
     @property
     def n_kinds(self) -> int:
@@ -123,14 +130,14 @@ class DataSets:
         if self.all_bases <= most or math.comb(self.n_kinds + self.n_records - 1, self.n_records) <= self.most:
             return list(itertools.combinations_with_replacement(kinds, size))
         alike = [(kind,) * size for kind in kinds]
-        rare = [j for j in (*_RARE, size // 2) if 0 < j < size]
-        mixed = (
+        mixed = [
             tuple(sorted((a,) * (size - j) + (b,) * j))
-            for distance in range(1, self.n_kinds)
-            for j in dict.fromkeys(rare)
-            for a, b in ((i, (i + distance) % self.n_kinds) for i in kinds)
-        )
-        return [*alike[: most // 2], *itertools.islice(dict.fromkeys(mixed), most - min(len(alike), most // 2))]
+            for j in dict.fromkeys((*_RARE, size // 2))
+            if 0 < j < size
+            for a, b in itertools.permutations(kinds, 2)
+        ]
+        turns = itertools.chain.from_iterable(itertools.zip_longest(alike, mixed))
+        return list(itertools.islice(dict.fromkeys(base for base in turns if base is not None), most))
 
     def star(self, base: Key) -> Star:
         """Read the data sets of a star, each once."""

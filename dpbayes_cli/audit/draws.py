@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 _AT_ONCE = 25_000
 
 
+def drawn_at_once(question: Question) -> int:
+    """Return how many releases are asked for first: of samplers many, for one call computes their law once."""
+    return 2000 if _batched(question) else 16
+
+
+def _batched(question: Question) -> bool:
+    law = question.plan.answer.law
+    return isinstance(law, Sampler | Langevin) and not isinstance(law, Chain)
+
+
 def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
     """Return what so many releases of the same evidence let out, shape (n_draws, n_numbers).
 
@@ -27,7 +37,7 @@ def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
     import numpy as np
 
     answer = question.plan.answer
-    if isinstance(answer.law, Sampler | Langevin) and not isinstance(answer.law, Chain):
+    if _batched(question):
         found: list[list[float]] = []
         while len(found) < n_draws:
             size = min(_AT_ONCE, n_draws - len(found)) * answer.draws

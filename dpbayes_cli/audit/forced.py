@@ -169,10 +169,10 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
         return weights
 
     places: list[tuple[Any, str, Any]] = [
-        (CellWeights, "draw", lambda weights, size: found.cells(weights, size)),
-        (SimplexLattice, "draw", lambda lattice, size: found.points(lattice, size)),
-        (DiscreteLaplace, "release", lambda law, values: found.noise(law, values)),
-        (DiscreteGaussian, "release", lambda law, values: found.noise(law, values)),
+        (CellWeights, "draw", _method(found.cells)),
+        (SimplexLattice, "draw", _method(found.points)),
+        (DiscreteLaplace, "release", _method(found.noise)),
+        (DiscreteGaussian, "release", _method(found.noise)),
         (latent_chain, "choices", found.states),
         (barker_walk, "chosen", found.step),
         (map_mechanism, "permute_and_flip", found.flip),
@@ -187,6 +187,11 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, stand_in)
         yield found
+
+
+def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that a class hands its instance to."""
+    return lambda *arguments: function(*arguments)  # noqa: PLW0108 - a bound method is handed none
 
 
 def numbers(released: Payload | Draws) -> list[float]:

@@ -115,7 +115,7 @@ def noise_streams(law: Langevin, evidence: Statistics) -> list[Stream]:
 
     matrix, shrinks = _matrix(evidence), 1.0 - law.step * law.tau
     one, free = replace(law, steps=1), replace(law, rho=0.0)
-    start = one.draw(matrix, 1, lambda shape: np.zeros(shape))[0]
+    start = one.draw(matrix, 1, np.zeros)[0]
     variance = 2.0 * law.step * sum(shrinks ** (2 * t) for t in range(law.steps))
     return [
         _normal_stream("noise of one Langevin step", one, matrix, start, math.sqrt(2.0 * law.step)),

@@ -133,7 +133,7 @@ def compared(known: Sequence[Stream], samples: Sequence[Sample]) -> Iterator[Che
     same = [sum(a == b for a, b in zip(each[::2], each[1::2], strict=False)) for each in releases]
     pairs = sum(len(each) // 2 for each in releases)
     collision = clopper_pearson(sum(same), pairs, 1000)[1] if pairs else 1.0
-    if min(map(len, releases)) >= _FEWEST_RELEASES:
+    if min(map(len, releases), default=0) >= _FEWEST_RELEASES:
         yield from _again(WHOLE, releases, collision)
 
 
@@ -152,7 +152,8 @@ def _again(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check
 def _law(stream: Stream, rows: Floats) -> float:
     """Return a p-value: by binomial tails, at every threshold of every place; exact but for the union of all."""
     counts = (rows[:, :, None] <= stream.thresholds[None]).sum(axis=0)
-    return min(1.0, float(_tails(counts, len(rows), stream.below).min()) * counts.size)
+    tails = _tails(counts, len(rows), stream.below)
+    return min(1.0, float(tails.min()) * tails.size)
 
 
 def _apart(stream: Stream, rows: Floats) -> float:
