@@ -44,7 +44,7 @@ _EXACT, _REPEATED, _LAST = 0.4, 0.15, 0.97
 DOES_NOT_PROVE = (
     "Passing does not prove the guarantee: a lower bound below the claim is what a mechanism shows that loses less "
     "than it may, and also one that was attacked clumsily. The proofs are in the docstrings of the code.",
-    "Attacked were data sets of a few records, not all; losses that need more draws than these to "
+    "Attacked were data sets of a few records, read by the embedded engine; losses that need more draws than these to "
     "show, such as a delta of 1e-6, do not show where the laws of the draws are not known exactly.",
     "Time, memory and what a machine's other users see are not looked at.",
 )
