@@ -96,6 +96,7 @@ class Exact:
     _broken: dict[str, Check] = field(default_factory=dict)
     _orders: dict[float, Worst] = field(default_factory=lambda: {order: Worst() for order in RENYI_ORDERS})
     _most: tuple[float, Pair] | None = None
+    _first: Pair | None = None
 
     def __post_init__(self) -> None:
         guarantee = self.question.plan.guarantee
@@ -114,6 +115,7 @@ class Exact:
             self._run(evidence)
             for pair in star.pairs(last):
                 self.n_pairs += 1
+                self._first = self._first or pair
                 self._sensitivity(statistic, pair)
                 for one, other in zip(self._run(pair.one), self._run(pair.other), strict=True):
                     self._compare(one, other, pair)
@@ -130,6 +132,8 @@ class Exact:
         if key not in self._runs:
             try:
                 found = tuple(run(self.question, evidence, path, self._memory) for path in range(self.paths))
+                if not self._runs and run(self.question, evidence, 0, self._memory).released != found[0].released:
+                    raise UnknownDrawError("what is released differs from run to run")
             except UnknownDrawError as unknown:
                 self.missed.add(f"the exact law of a release: {unknown}")
                 found = ()
@@ -198,7 +202,7 @@ class Exact:
 
     def to_attack(self, most: int) -> list[Pair]:
         """Return the pair that loses the most, then pairs that move what those before do not."""
-        found = [] if self._most is None else [self._most[1]]
+        found = [pair for pair in (self._first if self._most is None else self._most[1],) if pair is not None]
         moved: set[int] = set().union(*(_moved(pair) for pair in found))
         while len(found) < most:
             left = [pair for i, (_, pair) in self._moving.items() if i not in moved]
