@@ -18,7 +18,7 @@ from dpbayes_cli.audit.attack import Audit, audit
 from dpbayes_cli.audit.checks import Check
 from dpbayes_cli.audit.datasets import DataSets
 from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pearson, scores_of
-from dpbayes_cli.audit.laws import RENYI_ORDERS, Choices, Noise
+from dpbayes_cli.audit.laws import RENYI_ORDERS, Choices, Noise, lost
 from dpbayes_cli.audit.repeats import Sample, compared, priced_question
 from dpbayes_cli.contracts import Draws, Plan
 from dpbayes_cli.convex_loss import ConvexLossModel
@@ -200,16 +200,20 @@ def test_noise_that_comes_again_shows_in_one_process(law: DiscreteLaplace | Disc
 
 
 def test_a_loss_is_that_of_both_directions() -> None:
-    """Two laws on two outcomes, in closed form, and twice as much of two draws."""
+    """Two laws on two outcomes, in closed form, and two draws: what is lost adds up in each direction of its own."""
     p, q = np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]])
     one, other = (Choices("a coin", np.log(masses), None) for masses in (p, q))
-    for mine, theirs in ((one, other), (other, one)):
-        loss = mine.loss(theirs)
-        assert max(loss.up, loss.down) == pytest.approx(np.log(5.0))
-        assert loss.spread == pytest.approx(np.log(9.0))
-        at_two = max(np.log((p**2 / q).sum()), np.log((q**2 / p).sum()))
-        assert loss.renyi[RENYI_ORDERS.index(2.0)] == pytest.approx(at_two)
+    loss = one.loss(other)
+    assert (loss.up, loss.down) == (pytest.approx(np.log(5.0)), pytest.approx(np.log(1.8)))
+    assert loss.spread == pytest.approx(np.log(9.0))
+    at_two = [np.log((p**2 / q).sum()), np.log((q**2 / p).sum())]
+    two = RENYI_ORDERS.index(2.0)
+    assert loss.renyi[:, two] == pytest.approx(at_two)
+    there_and_back = lost([one, other], [other, one])
+    assert there_and_back is not None
+    assert there_and_back.renyi[:, two] == pytest.approx([sum(at_two)] * 2)
     assert replace(one, times=2).loss(replace(other, times=2)).spread == pytest.approx(2.0 * np.log(9.0))
+    assert lost([one], [one, one]) is None
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(3.0), DiscreteGaussian(3.0), DiscreteGaussian(5000.0)])
@@ -219,7 +223,7 @@ def test_the_loss_of_noise_is_that_of_its_law(law: DiscreteLaplace | DiscreteGau
         assert loss.up == loss.down == pytest.approx(1.0)
     else:
         low = [order for order in RENYI_ORDERS if order <= 32]  # larger ones look farther out than masses are known
-        assert loss.renyi[: len(low)] == pytest.approx(np.array(low) * 5.0 / (2.0 * law.scale**2), rel=1e-6)
+        assert loss.renyi[0, : len(low)] == pytest.approx(np.array(low) * 5.0 / (2.0 * law.scale**2), rel=1e-6)
 
 
 def test_all_neighbors_of_a_small_domain_are_enumerated(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ class Exact:
             max(loss.up, loss.down), self._epsilon, pair
         )
         worst.setdefault(_ALL_BUT_FLIPS, Worst()).take(loss.spread, self._spread, pair)
-        renyi = [0.0] * len(RENYI_ORDERS) if isinstance(loss.renyi, float) else loss.renyi
+        renyi = [0.0] * len(RENYI_ORDERS) if isinstance(loss.renyi, float) else loss.renyi.max(axis=0)
         for order, measured, allowed in zip(RENYI_ORDERS, renyi, self._renyi, strict=True):
             self._orders[order].take(float(measured), allowed, pair)
         score = max(loss.up, loss.down, loss.spread / 2.0)

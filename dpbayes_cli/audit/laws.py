@@ -29,7 +29,7 @@ class Loss:
     Attributes:
         up, down: the largest log ratio of an outcome's probabilities, and of its inverse.
         spread: by how much log ratios of choices vary over the outcomes.
-        renyi: Renyi divergences at ``RENYI_ORDERS``, the larger of both directions; infinite where they are not known.
+        renyi: Renyi divergences at ``RENYI_ORDERS`` of the one from the other and back, shape (2, n_orders).
     """
 
     up: float = 0.0
@@ -94,9 +94,9 @@ class Choices:
         ratios = np.where(np.isfinite(ratios), ratios, 0.0)
         high, low = ratios.max(axis=1).sum() * self.times, ratios.min(axis=1).sum() * self.times
         if not self.whole:
-            return Loss(0.0, 0.0, float(high - low), np.full(len(RENYI_ORDERS), -math.inf))
+            return Loss(0.0, 0.0, float(high - low), np.full((2, len(RENYI_ORDERS)), -math.inf))
         ways = ((self.logs, ratios), (other.logs, -ratios))
-        renyi = np.maximum(*(_divergences(logs, each) for logs, each in ways)) * self.times
+        renyi = np.array([_divergences(logs, each) for logs, each in ways]) * self.times
         return Loss(float(high), float(-low), float(high - low), renyi)
 
     def stream(self) -> Stream | None:
@@ -209,4 +209,5 @@ def _shifted(law: DiscreteLaplace | DiscreteGaussian, distance: int) -> Loss:
     middles = support + step // 2
     ratios: Floats = law.log_pmf(middles) - law.log_pmf(middles - distance)
     inside = masses > 0.0
-    return Loss(largest, largest, 0.0, _divergences(logs[inside][None, :], ratios[inside][None, :]))
+    renyi = _divergences(logs[inside][None, :], ratios[inside][None, :])
+    return Loss(largest, largest, 0.0, np.array([renyi, renyi]))  # noise is symmetric
