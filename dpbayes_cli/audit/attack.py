@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from multiprocessing import TimeoutError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ _FEWEST_DRAWS = 200
 _DATA_SETS, _DATA_SETS_THOROUGH = 240, 2000
 _MOST_NUMBERS = 10_000_000
 _MOST_PAIRS = 3
+_PATIENCE = 3.0
+"""How much longer than it was given a fresh process is waited for; where it died, for good."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT, _REPEATED, _LAST = 0.4, 0.15, 0.97
 """Shares of the time: until when laws are compared, for how long draws are repeated, and when all ends."""
@@ -250,8 +253,10 @@ class _Attack:
         self.clock.before(1.0, "drawing again and again")
         known = streams(self.question, evidence)
         samples = [draw_again(self.question, evidence, seconds / (1 + self.processes))]
-        for each in waiting:
-            samples.append(each.get())
+        try:
+            samples += [each.get(_PATIENCE * seconds) for each in waiting]
+        except TimeoutError:
+            waiting = []
         if not known:
             self.missed.append("draws against their law, which is not known")
         if not waiting:

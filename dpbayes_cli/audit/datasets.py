@@ -134,7 +134,7 @@ class DataSets:
             tuple(sorted((a,) * (size - j) + (b,) * j))
             for j in dict.fromkeys((*_RARE, size // 2))
             if 0 < j < size
-            for a, b in itertools.permutations(kinds, 2)
+            for a, b in itertools.permutations(reversed(kinds), 2)
         ]
         turns = itertools.chain.from_iterable(itertools.zip_longest(alike, mixed))
         return list(itertools.islice(dict.fromkeys(base for base in turns if base is not None), most))
