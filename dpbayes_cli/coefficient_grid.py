@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -29,6 +29,7 @@ MOST_POINTS = 1 << 17
 _FINEST = 256
 _COARSEST = 6
 """Grid steps from the middle of the support to its corners; with fewer a grid says next to nothing about a slope."""
+_COARSE_ENOUGH = 12
 _LARGEST_LOG = 1e13
 
 
@@ -181,10 +182,9 @@ class LinePosterior(Sampler):
         points = self.coefficients()
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
-    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float:
-        """Return the range over the lattice."""
-        ratios = [float(a - b) for a, b in zip(self.exact_logs(values), self.exact_logs(others), strict=True)]
-        return max(ratios) - min(ratios)
+    def coarser(self) -> LinePosterior:
+        """Return the law on a lattice of at most so many steps; temperature and price do not rest on their number."""
+        return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSE_ENOUGH)))
 
     def coefficients(self) -> Floats:
         """Return intercept and slopes of all points in the units of the file, shape (n_points, n_features + 1)."""

@@ -163,12 +163,9 @@ class Sampler(ABC):
         """Return whether a draw, as it is released, can be one of this law whatever the data; None: not known."""
         return None
 
-    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
-        """Return by how much the log ratio of the laws of two data sets varies over the outcomes, for audits.
-
-        None: it is not bounded, or not known. In floats, from what is sampled, and not from what is charged.
-        """
-        return None
+    def coarser(self) -> Sampler:
+        """Return the same law on a cover of fewer points where there are very many, for audits; at the same price."""
+        return self
 
 
 class Chain(ABC):

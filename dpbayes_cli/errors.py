@@ -115,8 +115,10 @@ class Interrupted(DpbayesError):  # noqa: N818 - the field calls it so
         signal: the number of the signal.
     """
 
-    def __init__(self, signal: int) -> None:
-        super().__init__("interrupted", hint="run the same command again to finish a release that had begun")
+    def __init__(
+        self, signal: int, hint: str = "run the same command again to finish a release that had begun"
+    ) -> None:
+        super().__init__("interrupted", hint=hint)
         self.signal = signal
 
 

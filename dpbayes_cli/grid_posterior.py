@@ -129,11 +129,6 @@ class GridPosterior(Sampler):
         """Return whether a draw is one number of the support."""
         return len(draw) == 1 and self.support[0] <= draw[0] <= self.support[1]
 
-    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float:
-        """Return the range over the cells."""
-        ratios = self.logs(values) - self.logs(others)
-        return float(ratios.max() - ratios.min())
-
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the law on the cells."""
         import numpy as np

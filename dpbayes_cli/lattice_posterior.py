@@ -130,14 +130,6 @@ class LatticePosterior(Sampler):
         inside = all(cover.least <= k <= cover.most for k in counts) and sum(counts) == cover.resolution
         return inside and [k / cover.resolution for k in counts] == list(draw)
 
-    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
-        """Return the range over the lattice, where at most one share gains and one loses."""
-        powers = [float(a - b) for a, b in zip(self.exponents(values), self.exponents(others), strict=True)]
-        moved = [power for power in powers if power]
-        if len(moved) > 2 or (len(moved) == 2 and moved[0] * moved[1] > 0.0):
-            return None
-        return sum(map(abs, moved)) * math.log(self.cover.most / self.cover.least)
-
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return those of the first share under the law on the lattice."""
         import numpy as np

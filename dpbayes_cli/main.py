@@ -157,7 +157,7 @@ def _guarded(action: Callable[[], Any]) -> int:
             result = action()
             return result if isinstance(result, int) else 0
         except Interrupted as error:
-            return _interrupted(error.signal)
+            return _interrupted(error)
         except DpbayesError as error:
             _tell(error)
             _trace(error)
@@ -170,14 +170,14 @@ def _guarded(action: Callable[[], Any]) -> int:
             output.talk(shown.getvalue().removesuffix("\n"))
             return error.exit_code
         except (KeyboardInterrupt, click.Abort):
-            return _interrupted(signal.SIGINT)
+            return _interrupted(Interrupted(signal.SIGINT))
         except BrokenPipeError:
             return _BROKEN_PIPE
         except SystemExit as leaving:  # Click leaves so after a completion
             return leaving.code if isinstance(leaving.code, int) else 0
         except Exception as error:  # noqa: BLE001 - the last resort: no text that could hold a cell leaves
             if _SIGNALS:
-                return _interrupted(_SIGNALS[0])
+                return _interrupted(Interrupted(_SIGNALS[0]))
             if isinstance(error, OSError) and error.errno:
                 output.talk(f"Error: the operating system failed: {os.strerror(error.errno)}")
                 output.talk("Hint: run the same command again to finish a release that had begun")
@@ -190,9 +190,9 @@ def _guarded(action: Callable[[], Any]) -> int:
         return _BROKEN_PIPE
 
 
-def _interrupted(number: int) -> int:
-    _tell(Interrupted(number))
-    return 128 + number
+def _interrupted(error: Interrupted) -> int:
+    _tell(error)
+    return 128 + error.signal
 
 
 def _tell(error: DpbayesError) -> None:

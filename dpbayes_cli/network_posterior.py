@@ -72,13 +72,6 @@ class NetworkSampler(Sampler):
                 first += width
         return None if None in found else all(found)
 
-    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
-        """Return the sum of the rows' ranges: rows are independent."""
-        pairs = zip(self._rows(values), self._rows(others), strict=True)
-        found = [law.log_ratio_range(counts, other) for (law, counts), (_, other) in pairs]
-        known = [each for each in found if each is not None]
-        return sum(known) if len(known) == len(found) else None
-
     def _rows(self, values: Sequence[int]) -> Iterator[tuple[Sampler, Sequence[int]]]:
         """Yield the law and the counts of each row."""
         first = 0

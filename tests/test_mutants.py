@@ -30,10 +30,34 @@ MUTANTS = {
         "tests/test_audit.py::test_probabilities_lie_within_their_bounds",
     ),
     "draws that nobody compares with their law": (
+        "audit/repeats.py",
+        "p = min(_law(stream, np.concatenate(rows)), *(_apart(stream, each) for each in rows))",
+        "p = 1.0",
+        "tests/test_audit.py::test_draws_follow_their_law_and_do_not_come_again",
+    ),
+    "processes that nobody compares": (
+        "audit/repeats.py",
+        "same = rows[i][:n] == rows[j][:n]",
+        "same = False",
+        "tests/test_audit.py::test_draws_follow_their_law_and_do_not_come_again",
+    ),
+    "a loss of one direction": (
+        "audit/laws.py",
+        "ways = ((self.logs, ratios), (other.logs, -ratios))",
+        "ways = ((self.logs, ratios), (self.logs, ratios))",
+        "tests/test_audit.py::test_a_loss_is_that_of_both_directions",
+    ),
+    "made-up records that are never out of bounds": (
+        "audit/datasets.py",
+        'return [*inside, *near, *_FAR, "", "no number"]',
+        'return [*inside, "", "no number"]',
+        "tests/test_audit.py::test_numbers_that_no_clamp_holds_are_seen",
+    ),
+    "what gets out beside the draws": (
         "audit/checks.py",
-        "    yield from _moments(law, pairs[0])",
-        "    yield from ()",
-        "tests/test_audit.py::test_draws_of_another_law_than_is_said_are_seen",
+        "if one.released != other.released:",
+        "if False:",
+        "tests/test_audit.py::test_a_record_that_noise_does_not_hide_is_seen",
     ),
     "a number of draws that is believed": (
         "verification.py",
@@ -42,9 +66,9 @@ MUTANTS = {
         "tests/test_verification.py::test_a_changed_draw_is_found",
     ),
     "a gradient that nobody looks at": (
-        "audit/checks.py",
-        "        yield from _gradient(question, answer, law, pairs)",
-        "        return",
+        "audit/langevin_checks.py",
+        "apart = float(np.linalg.norm(one[0] - other[0], axis=0).max())",
+        "apart = 0.0",
         "tests/test_audit.py::test_a_gradient_that_is_too_long_is_seen",
     ),
     "a claim that always holds": (

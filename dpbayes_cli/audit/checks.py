@@ -1,34 +1,29 @@
-"""The parts of a mechanism, each looked at by itself: what black boxes do not show, such as a doubled temperature."""
+"""What is looked at exactly: sensitivities, and the laws of all draws of neighbors against what is claimed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.audit.neighbours import Pair
-from dpbayes_cli.capabilities import OneParameterFamily
-from dpbayes_cli.contracts import Model, Sampler, Step
-from dpbayes_cli.design import DesignMatrix
-from dpbayes_cli.langevin import Gradient, Langevin
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dpbayes_cli.privacy.noisy_descent import descent_mu
-from dpbayes_cli.privacy.part_noise import PartNoise
-from dpbayes_cli.question import Question
+from dpbayes_cli.audit.datasets import identity
+from dpbayes_cli.audit.forced import Run, UnknownDrawError, run
+from dpbayes_cli.audit.laws import RENYI_ORDERS, Loss, lost
+from dpbayes_cli.privacy.composition import Composition
+from dpbayes_cli.privacy.kinds import BoundedRange
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.audit.datasets import Pair, Star
+    from dpbayes_cli.privacy.guarantee import Guarantee
+    from dpbayes_cli.question import Question
+    from dpbayes_cli.statistic import Statistic, Statistics
 
-_SMALLEST_P = 1e-9
 _ROUNDING = 1.0 + 1e-9
-_POINTS = 64
-_DRAWN = 4000
-_WIDER = 1.25
-_WIDE = 1e4
-_REACH = 60.0
+_ORDER_ROUNDING = 1e-11
+"""What floats err by in a Renyi divergence, times the order: the logarithms of masses err by 1e-14."""
+_ALL_BUT_FLIPS = "range of the log ratios of the choices' laws"
 
 
 @dataclass(frozen=True)
@@ -47,190 +42,191 @@ class Check:
     allowed: str
 
 
-def white_box(question: Question, pairs: Sequence[Pair], n_draws: int) -> Iterator[Check]:
-    """Look at the sensitivity, the noise, the temperature, the gradient: whatever the plan has.
+def at_most(name: str, measured: float, allowed: float, where: str = "") -> Check:
+    """Return the check of a number that must not exceed another."""
+    return Check(name, measured <= allowed, f"{measured:.6g}{where}", f"at most {allowed:.6g}")
 
-    Args:
+
+@dataclass
+class Worst:
+    """The largest number of a kind that was found, relative to what is allowed.
+
+    Attributes:
+        measured, allowed: of the pair for which their quotient is largest.
+        pair: that pair; None: nothing was found.
+    """
+
+    measured: float = -math.inf
+    allowed: float = math.inf
+    pair: Pair | None = None
+
+    def take(self, measured: float, allowed: float, pair: Pair) -> None:
+        """Take another one."""
+        before = -math.inf if self.pair is None else self.measured / max(self.allowed, 1e-300)
+        if math.isfinite(allowed) and measured / max(allowed, 1e-300) > before:
+            self.measured, self.allowed, self.pair = measured, allowed, pair
+
+    def check(self, name: str) -> Iterator[Check]:
+        """Yield the check, where something was found."""
+        if self.pair is not None:
+            found = self.measured > self.allowed
+            yield at_most(name, self.measured, self.allowed, f" ({self.pair.described})" if found else "")
+
+
+@dataclass
+class Exact:
+    """The laws of all draws of every two neighbors, compared with the guarantee; see ``forced``.
+
+    Attributes:
         question: what is asked.
-        pairs: neighbouring data sets.
-        n_draws: of the noise.
+        paths: how many sequences of dictated outcomes.
+        n_pairs: how many pairs were compared so far.
+        missed: what could not be looked at.
+        pairs: those that move the most, and those that move a component of the statistic that the others do not.
     """
-    answer = question.plan.answer
-    if len(question.plan.steps) > 1:  # what a second step reads depends on what the first one drew
-        return
-    if answer.statistic.sensitivity_l1:
-        yield from _sensitivity(answer, pairs)
-    law = answer.law
-    if isinstance(law, Langevin):
-        yield from _gradient(question, answer, law, pairs)
-    elif isinstance(law, Sampler):
-        yield from _temperature(question.model, answer, law, pairs)
-    elif isinstance(law, DiscreteLaplace | DiscreteGaussian | PartNoise):
-        yield from _noise(answer, law, n_draws)
 
+    question: Question
+    paths: int = 1
+    n_pairs: int = 0
+    missed: set[str] = field(default_factory=set)
+    _runs: dict[Any, tuple[Run, ...]] = field(default_factory=dict)
+    _memory: dict[Any, Any] = field(default_factory=dict)
+    _worst: dict[str, Worst] = field(default_factory=dict)
+    _moving: dict[int, tuple[int, Pair]] = field(default_factory=dict)
+    _broken: dict[str, Check] = field(default_factory=dict)
+    _orders: dict[float, Worst] = field(default_factory=lambda: {order: Worst() for order in RENYI_ORDERS})
+    _most: tuple[float, Pair] | None = None
+    _first: Pair | None = None
 
-def _sensitivity(step: Step, pairs: Sequence[Pair]) -> Iterator[Check]:
-    """Compare how far neighbours are apart, as the engine counts them, with what is claimed; the witness attains it."""
-    changes = [[abs(a - b) for a, b in zip(pair.one.values, pair.other.values, strict=True)] for pair in pairs]
-    most, squared = max(map(sum, changes)), max(sum(c * c for c in change) for change in changes)
-    claimed, claimed_l2 = step.statistic.sensitivity_l1, step.statistic.sensitivity_l2_squared
-    yield Check("L1 sensitivity", most == claimed, f"{most}", f"{claimed}, attained")
-    yield Check("squared L2 sensitivity", squared == claimed_l2, f"{squared}", f"{claimed_l2}, attained")
+    def __post_init__(self) -> None:
+        guarantee = self.question.plan.guarantee
+        pure = guarantee.delta == 0
+        self._epsilon = float(guarantee.epsilon) * _ROUNDING if pure else math.inf
+        self._spread = _of_choices(guarantee) * _ROUNDING
+        orders = [float(guarantee.rdp(Decimal(repr(order)))) if pure else math.inf for order in RENYI_ORDERS]
+        self._renyi = [
+            value * (1.0 + 1e-9) + _ORDER_ROUNDING * o for o, value in zip(RENYI_ORDERS, orders, strict=True)
+        ]
 
+    def look(self, star: Star) -> Iterator[None]:
+        """Compare all pairs of a star; yields after each data set that was compared with those before it."""
+        statistic = self.question.plan.steps[0].statistic
+        for last, (_, evidence) in enumerate(star.sets):
+            self._run(evidence)
+            for pair in star.pairs(last):
+                self.n_pairs += 1
+                self._first = self._first or pair
+                self._sensitivity(statistic, pair)
+                for one, other in zip(self._run(pair.one), self._run(pair.other), strict=True):
+                    self._compare(one, other, pair)
+            yield
 
-def _noise(step: Step, law: DiscreteLaplace | DiscreteGaussian | PartNoise, n_draws: int) -> Iterator[Check]:
-    """Compare draws of the noise with the law that is published, and that law with the price."""
-    statistic = step.statistic
-    laws = law.laws if isinstance(law, PartNoise) else (law,)
-    if isinstance(law, PartNoise):
-        changes = [(part.sensitivity_l1, part.sensitivity_l2_squared) for part in statistic.parts]
-    else:
-        changes = [(statistic.sensitivity_l1, statistic.sensitivity_l2_squared)]
-    for one in dict.fromkeys(laws):
-        p = goodness_of_fit(one, n_draws)
-        yield Check(
-            f"draws of {one.kind} noise of scale {one.scale:.6g}", p > _SMALLEST_P, f"p = {p:.2g}", "a p above 1e-9"
+    def look_at_statistics(self, star: Star) -> None:
+        """Compare the statistics alone of a star's data sets with their sensitivities."""
+        for last in range(len(star.sets)):
+            for pair in star.pairs(last):
+                self._sensitivity(self.question.plan.steps[0].statistic, pair)
+
+    def _run(self, evidence: Statistics) -> tuple[Run, ...]:
+        key = identity(evidence)
+        if key not in self._runs:
+            try:
+                found = tuple(run(self.question, evidence, path, self._memory) for path in range(self.paths))
+                if not self._runs and run(self.question, evidence, 0, self._memory).released != found[0].released:
+                    raise UnknownDrawError("what is released differs from run to run")
+            except UnknownDrawError as unknown:
+                self.missed.add(f"the exact law of a release: {unknown}")
+                found = ()
+            self._runs[key] = found
+        return self._runs[key]
+
+    def _compare(self, one: Run, other: Run, pair: Pair) -> None:
+        loss = lost(one.elements, other.elements)
+        if loss is None:
+            self._differs("order and number of the draws", "differ between neighbors", pair)
+            return
+        if one.released != other.released:
+            self._differs("what is released where all outcomes are dictated", "differs between neighbors", pair)
+        if any(not getattr(element, "whole", True) for element in one.elements):
+            self.missed.add("exact laws on lattices of more than 65,536 points: log ratios at their corners alone")
+        self._take(loss, pair)
+
+    def _take(self, loss: Loss, pair: Pair) -> None:
+        worst = self._worst
+        worst.setdefault("largest log ratio of the exact laws", Worst()).take(
+            max(loss.up, loss.down), self._epsilon, pair
         )
-    if law.kind == DiscreteLaplace.kind:
-        spent, allowed = sum(c / one.scale for one, (c, _) in zip(laws, changes, strict=True)), step.guarantee.epsilon
-    else:
-        spent = sum(c / (2.0 * one.scale**2) for one, (_, c) in zip(laws, changes, strict=True))
-        allowed = step.guarantee.rho
-    yield _at_most("price of the noise: of the sensitivity at this scale", spent, float(allowed) * _ROUNDING)
+        worst.setdefault(_ALL_BUT_FLIPS, Worst()).take(loss.spread, self._spread, pair)
+        renyi = [0.0] * len(RENYI_ORDERS) if isinstance(loss.renyi, float) else loss.renyi.max(axis=0)
+        for order, measured, allowed in zip(RENYI_ORDERS, renyi, self._renyi, strict=True):
+            self._orders[order].take(float(measured), allowed, pair)
+        score = max(loss.up, loss.down, loss.spread / 2.0)
+        if self._most is None or score > self._most[0]:
+            self._most = score, pair
+        for i, change in enumerate(_changes(pair.one, pair.other)):
+            if change > self._moving.get(i, (0, pair))[0]:
+                self._moving[i] = change, pair
+
+    def _differs(self, name: str, how: str, pair: Pair) -> None:
+        self._broken.setdefault(name, Check(name, False, f"{how} ({pair.described})", "the same for all data sets"))
+
+    def _sensitivity(self, statistic: Statistic, pair: Pair) -> None:
+        if not statistic.sensitivity_l1:
+            return
+        changes = _changes(pair.one, pair.other)
+        self._worst.setdefault("L1 sensitivity", Worst()).take(sum(changes), statistic.sensitivity_l1, pair)
+        squares = self._worst.setdefault("squared L2 sensitivity", Worst())
+        squares.take(sum(c * c for c in changes), statistic.sensitivity_l2_squared, pair)
+        first = 0
+        for part in statistic.parts:
+            own, first = changes[first : first + part.size], first + part.size
+            of_part = self._worst.setdefault("L1 sensitivity of one part", Worst())
+            of_part.take(sum(own), part.sensitivity_l1, pair)
+            of_part = self._worst.setdefault("squared L2 sensitivity of one part", Worst())
+            of_part.take(sum(c * c for c in own), part.sensitivity_l2_squared, pair)
+
+    def checks(self) -> Iterator[Check]:
+        """Yield what was found."""
+        for name, worst in self._worst.items():
+            yield from worst.check(name)
+        known = [order for order in RENYI_ORDERS if self._orders[order].pair is not None]
+        if known:
+            order = max(known, key=lambda o: self._orders[o].measured / max(self._orders[o].allowed, 1e-300))
+            yield from self._orders[order].check(
+                f"Renyi divergence of the exact laws, {len(known)} orders; nearest to its claim at {order:g}"
+            )
+        yield from self._broken.values()
+        if not self._broken and self._most is not None:
+            same = "what is released where all outcomes are dictated"
+            yield Check(same, True, "the same", "the same for all data sets")
+
+    def to_attack(self, most: int) -> list[Pair]:
+        """Return the pair that loses the most, then pairs that move what those before do not."""
+        found = [pair for pair in (self._first if self._most is None else self._most[1],) if pair is not None]
+        moved: set[int] = set().union(*(_moved(pair) for pair in found))
+        while len(found) < most:
+            left = [pair for i, (_, pair) in self._moving.items() if i not in moved]
+            if not left:
+                break
+            found.append(max(left, key=lambda pair: len(_moved(pair) - moved)))
+            moved |= _moved(found[-1])
+        return found
 
 
-def goodness_of_fit(law: DiscreteLaplace | DiscreteGaussian, n_draws: int) -> float:
-    """Return the p-value of a chi-squared test of draws, as a release makes them, against the published law."""
-    import numpy as np
-    from scipy.special import gammaincc
-
-    drawn = np.asarray(law.release([0] * n_draws), dtype=np.int64)
-    step = max(1, math.floor(law.scale / _WIDE))  # a wide law is as good as constant over one step
-    reach = math.ceil(_REACH * law.scale / step) + 2
-    support = np.arange(-reach, reach + 1) * step
-    masses = np.exp(law.log_pmf(support))
-    edges = np.unique(np.quantile(drawn, np.linspace(0.02, 0.98, 49)).astype(np.int64) // step * step)
-    cells = np.searchsorted(edges, support, side="right")
-    expected = np.bincount(cells, weights=masses, minlength=len(edges) + 1) * n_draws / masses.sum()
-    observed = np.bincount(np.searchsorted(edges, drawn // step * step, side="right"), minlength=len(edges) + 1)
-    statistic = float(((observed - expected) ** 2 / np.maximum(expected, 1.0)).sum())
-    return float(gammaincc(len(edges) / 2.0, statistic / 2.0))
+def _changes(one: Statistics, other: Statistics) -> list[int]:
+    """Return by how much each component moves; of histograms each code."""
+    if one.histogram or other.histogram:
+        codes = sorted(one.histogram.keys() | other.histogram.keys())
+        return [abs(one.histogram.get(code, 0) - other.histogram.get(code, 0)) for code in codes]
+    return [abs(a - b) for a, b in zip(one.values, other.values, strict=True)]
 
 
-def _temperature(model: Model, step: Step, law: Sampler, pairs: Sequence[Pair]) -> Iterator[Check]:
-    """Compare draws with the law that they are said to have, and such laws of neighbours with the price of a draw."""
-    yield from _moments(law, pairs[0])
-    ranges = [law.log_ratio_range(pair.one.values, pair.other.values) for pair in pairs]
-    if known := [each for each in ranges if each is not None]:
-        allowed = float(step.guarantee.epsilon) / step.draws
-        yield _at_most("range of the log ratio of two laws, a draw", max(known), allowed * _ROUNDING)
-        return
-    last = step.guarantee.order_max
-    order = Decimal(2) if last > 2 else (1 + last) / 2
-    found = [_divergence(model, law, pair, float(order)) for pair in pairs]
-    allowed = float(step.guarantee.rdp(order)) / step.draws * (1.0 + 1e-6)
-    name = f"Renyi divergence of the first parameters' laws at order {float(order):.4g}, a draw"
-    measured, slack = max(found)
-    yield _at_most(name, measured, allowed + slack)
+def _moved(pair: Pair) -> set[int]:
+    return {i for i, change in enumerate(_changes(pair.one, pair.other)) if change}
 
 
-def _moments(law: Sampler, pair: Pair) -> Iterator[Check]:
-    """Compare mean and width of draws with those of the law; false-fail rate below 1e-9 for laws near normal ones."""
-    import numpy as np
-
-    mean, sd = law.moments(pair.one.values)
-    drawn = np.array([draw[0] for draw in law.draw(pair.one.values, _DRAWN)])
-    away = abs(float(drawn.mean()) - mean) / max(sd, 1e-300)
-    yield _at_most("mean of draws, from that of their law in its widths", away, 7.0 / math.sqrt(_DRAWN))
-    ratio = float(drawn.std()) / max(sd, 1e-300)
-    ok = 1.0 / _WIDER <= ratio <= _WIDER
-    yield Check("width of draws, by that of their law", ok, f"{ratio:.4g}", f"{1.0 / _WIDER:.3g} to {_WIDER:.3g}")
-
-
-def _divergence(model: Model, law: Sampler, pair: Pair, order: float) -> tuple[float, float]:
-    """Return the Renyi divergence of two conjugate laws, from the moments of what is sampled, and what floats err by.
-
-    Of each row of a network's tables that of the first share, which rows being independent add up: a lower bound.
-    """
-    rows = zip(*(law.moments_by_row(each.values) for each in (pair.one, pair.other)), strict=True)
-    found = [_of_moments(model, one, other, order) for one, other in rows if one != other]
-    return sum(value for value, _ in found), sum(slack for _, slack in found)
-
-
-def _of_moments(
-    model: Model, one: tuple[float, float], other: tuple[float, float], order: float
-) -> tuple[float, float]:
-    low, high = model.parameter_range if isinstance(model, OneParameterFamily) else (0.0, 1.0)
-    if not math.isfinite(low):  # normal laws, of one width: the partition functions would cancel
-        return order * (one[0] - other[0]) ** 2 / (2.0 * one[1] ** 2), 1e-9
-    partition = _log_beta if math.isfinite(high) else _log_gamma
-    natural = _of_beta if math.isfinite(high) else _of_gamma
-    p, q = natural(*one), natural(*other)
-    mixed = (order * p[0] + (1.0 - order) * q[0], order * p[1] + (1.0 - order) * q[1])
-    if min(mixed) <= 0.0:
-        return math.inf, 0.0
-    terms = [partition(mixed) / (order - 1.0), -order * partition(p) / (order - 1.0), partition(q)]
-    size = sum(map(abs, (*p, *q))) * max(1.0, math.log(max(*p, *q)))
-    return max(0.0, math.fsum(terms)), 1e-13 * size / (order - 1.0)
-
-
-def _of_beta(mean: float, sd: float) -> tuple[float, float]:
-    size = mean * (1.0 - mean) / sd**2 - 1.0
-    return mean * size, (1.0 - mean) * size
-
-
-def _of_gamma(mean: float, sd: float) -> tuple[float, float]:
-    return (mean / sd) ** 2, mean / sd**2
-
-
-def _log_beta(eta: tuple[float, float]) -> float:
-    return math.lgamma(eta[0]) + math.lgamma(eta[1]) - math.lgamma(eta[0] + eta[1])
-
-
-def _log_gamma(eta: tuple[float, float]) -> float:
-    return math.lgamma(eta[0]) - eta[0] * math.log(eta[1])
-
-
-def _gradient(question: Question, step: Step, law: Langevin, pairs: Sequence[Pair]) -> Iterator[Check]:
-    """Compare gradients of neighbours, and curvatures, with what the chain is priced at."""
-    import numpy as np
-
-    largest = steepest = 0.0
-    with ExitStack() as stack:
-        for pair in pairs:
-            matrices = [m for m in (pair.one.design, pair.other.design) if isinstance(m, DesignMatrix)]
-            rows = [_rows(matrix) for matrix in matrices]
-            points = _points(np.concatenate(rows), law.width)
-            one, other = (Gradient(matrix, law.loss, stack, points.shape[1])(points) for matrix in matrices)
-            largest = max(largest, law.rho * float(np.linalg.norm(one - other, axis=0).max()))
-            steepest = max(steepest, *(float(np.linalg.eigvalsh(x.T @ x)[-1]) for x in rows if len(x)))
-    planned = question.plan.parameters
-    yield _at_most("difference of neighbours' gradients", largest, float(planned["sensitivity"]) * (1.0 + 1e-6))
-    smoothness = float(planned["smoothness"])
-    measured = law.rho * law.loss.curvature_bound * steepest + law.tau
-    yield _at_most("largest curvature", measured, smoothness * (1.0 + 1e-6))
-    mu = descent_mu(largest, law.step, law.steps, law.tau, smoothness) * math.sqrt(step.draws)
-    yield _at_most("mu of the chain at that difference", mu, float(step.guarantee.mu) * (1.0 + 1e-6))
-
-
-def _rows(matrix: DesignMatrix) -> Floats:
-    """Return all rows of a small design, dense."""
-    import numpy as np
-
-    dense = [x.toarray() if hasattr(x, "toarray") else x for x, _ in matrix.blocks]
-    return np.concatenate([np.asarray(x, dtype=np.float64) for x in dense]) if dense else np.empty((0, 1))
-
-
-def _points(rows: Floats, width: int) -> Floats:
-    """Return points far out along the rows, where losses are as steep as they get, and some at random."""
-    import numpy as np
-
-    found = np.random.default_rng(0).normal(size=(width, _POINTS))
-    for i, row in enumerate(np.unique(rows, axis=0)[: _POINTS // 8]):
-        ends = [length / max(float(row @ row), 1e-12) for length in (30.0, -30.0, 1e4, -1e4)]
-        found[:, 4 * i : 4 * i + 4] = np.outer(row, ends)
-    return found
-
-
-def _at_most(name: str, measured: float, allowed: float) -> Check:
-    return Check(name, measured <= allowed, f"{measured:.6g}", f"at most {allowed:.6g}")
+def _of_choices(guarantee: Guarantee) -> float:
+    """Return the sum of the ranges that are claimed for choices; infinite where none are."""
+    parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
+    ranges = [float(part.epsilon) for part in parts if isinstance(part, BoundedRange)]
+    return sum(ranges) if ranges else math.inf

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.audit.forced import numbers
 from dpbayes_cli.contracts import Chain, Draws, Payload, Sampler
 from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.question import Question
@@ -12,11 +13,19 @@ from dpbayes_cli.release import privatized
 from dpbayes_cli.statistic import Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dpbayes_cli.numeric import Floats
 
 _AT_ONCE = 25_000
+
+
+def drawn_at_once(question: Question) -> int:
+    """Return how many releases are asked for first: of samplers many, for one call computes their law once."""
+    return 2000 if _batched(question) else 16
+
+
+def _batched(question: Question) -> bool:
+    law = question.plan.answer.law
+    return isinstance(law, Sampler | Langevin) and not isinstance(law, Chain)
 
 
 def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
@@ -28,7 +37,7 @@ def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
     import numpy as np
 
     answer = question.plan.answer
-    if isinstance(answer.law, Sampler | Langevin) and not isinstance(answer.law, Chain):
+    if _batched(question):
         found: list[list[float]] = []
         while len(found) < n_draws:
             size = min(_AT_ONCE, n_draws - len(found)) * answer.draws
@@ -36,22 +45,10 @@ def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
             drawn = np.asarray(_numbers(privatized(replace(question, plan=many), evidence)), dtype=np.float64)
             found += drawn.reshape(size // answer.draws, -1).tolist()
         return np.asarray(found)
-    return np.asarray([_row(privatized(question, evidence)) for _ in range(n_draws)], dtype=np.float64)
+    return np.asarray([numbers(privatized(question, evidence)) for _ in range(n_draws)], dtype=np.float64)
 
 
 def _numbers(released: Payload | Draws) -> list[tuple[float, ...]]:
     if isinstance(released, Payload):
         raise TypeError("a sampler draws")
     return list(released.values)
-
-
-def _row(released: Payload | Draws) -> list[float]:
-    """Return all numbers that one release lets out."""
-    if isinstance(released, Payload):
-        return [*map(float, released.values), *(released.bounds or ())]
-    weight = [] if released.log_weight is None else [released.log_weight]
-    return [*_flat(released.values), *_flat(released.states), *weight]
-
-
-def _flat(rows: tuple[tuple[float, ...], ...] | tuple[tuple[int, ...], ...]) -> Iterator[float]:
-    return (float(value) for row in rows for value in row)

@@ -100,10 +100,6 @@ class GridEstimate(ModeEstimate):
         low, high = self.law.support
         return self.point(round((draw[0] - low) / (high - low) * self.law.n_cells - 0.5)) == tuple(draw)
 
-    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
-        """Return that of the scores, which is what either choice is charged for."""
-        return self.law.log_ratio_range(values, others)
-
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the law on the middles of the cells."""
         if self.selection == "exponential":
@@ -154,10 +150,6 @@ class SharesEstimate(ModeEstimate):
     def possible(self, draw: Sequence[float]) -> bool:
         """Return whether an estimate is a point of the lattice."""
         return self.law.possible(draw)
-
-    def log_ratio_range(self, values: Sequence[int], others: Sequence[int]) -> float | None:
-        """Return that of the scores, which is what either choice is charged for."""
-        return self.law.log_ratio_range(values, others)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the first share."""

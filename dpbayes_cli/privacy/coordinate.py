@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.errors import SpecError
-from dpbayes_cli.privacy.grid import EXACT, WINDOW, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.grid import EXACT, WINDOW, CellWeights, cell_weights, uniform_fraction
 
 if TYPE_CHECKING:
     from dpbayes_cli.numeric import Floats
@@ -129,15 +129,23 @@ class Lattice:
 
     def draw(self, law: CoordinateLaw, size: int) -> list[float]:
         """Draw y exactly on the lattice, and spread each draw uniformly over its cell."""
+        first = self._first
+        return [self.spacing * (first + cell + uniform_fraction() - 0.5) for cell in self.weights(law).draw(size)]
+
+    def weights(self, law: CoordinateLaw) -> CellWeights:
+        """Return the integer weights of the lattice's points."""
         import numpy as np
 
-        first, last = math.floor(self.low / self.spacing), math.ceil(self.high / self.spacing)
+        first, last = self._first, math.ceil(self.high / self.spacing)
         step = Decimal(self.spacing)
-        weights = cell_weights(
+        return cell_weights(
             law.floats(self.spacing * np.arange(first, last + 1, dtype=np.float64)),
             lambda cell: law.exact(EXACT.multiply(step, Decimal(first + cell))),
         )
-        return [self.spacing * (first + cell + uniform_fraction() - 0.5) for cell in weights.draw(size)]
+
+    @property
+    def _first(self) -> int:
+        return math.floor(self.low / self.spacing)
 
 
 def spacing_for(smallest_sd: float, largest: float = 1.0 / 16.0) -> float:

@@ -1,0 +1,164 @@
+"""Langevin chains: gradients of neighbors, chains that are coupled by their noise, and the noise itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.audit.checks import Check, at_most
+from dpbayes_cli.audit.laws import Stream
+from dpbayes_cli.contracts import expect
+from dpbayes_cli.design import DesignMatrix
+from dpbayes_cli.langevin import Gradient, Langevin
+from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
+from dpbayes_cli.privacy.renyi import gaussian_delta
+
+if TYPE_CHECKING:
+    from dpbayes_cli.audit.datasets import Pair, Star
+    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.question import Question
+    from dpbayes_cli.statistic import Statistics
+
+_POINTS = 64
+_COUPLED = 4
+_ROUNDING = 1.0 + 1e-6
+_EPSILONS = ("0.01", "0.1", "0.5", "1", "2", "4")
+_THRESHOLDS = 25
+
+
+@dataclass
+class Coupled:
+    """What neighbors' gradients and chains differ by at most, over all pairs so far.
+
+    Attributes:
+        question: what is asked.
+        n_pairs: how many pairs were compared so far.
+    """
+
+    question: Question
+    n_pairs: int = 0
+    _gradient: float = 0.0
+    _curvature: float = 0.0
+    _apart: float = 0.0
+    _most: Pair | None = None
+
+    @property
+    def law(self) -> Langevin:
+        """The chain."""
+        return expect(self.question.plan.answer.law, Langevin)
+
+    def look(self, star: Star) -> Iterator[None]:
+        """Compare all pairs of a star; yields after each data set that was compared with those before it."""
+        import numpy as np
+
+        whole = [evidence for _, evidence in star.sets] + ([] if star.removed is None else [star.removed])
+        points = _points(np.concatenate([_rows(_matrix(evidence)) for evidence in whole]), self.law.width)
+        found = {}
+        if star.removed is not None:
+            found[id(star.removed)] = self._moves(star.removed, points)
+        for last, (_, evidence) in enumerate(star.sets):
+            found[id(evidence)] = self._moves(evidence, points)
+            for pair in star.pairs(last):
+                self.n_pairs += 1
+                one, other = found[id(pair.one)], found[id(pair.other)]
+                apart = float(np.linalg.norm(one[0] - other[0], axis=0).max())
+                if self._most is None or apart > self._gradient:
+                    self._gradient, self._most = apart, pair
+                self._apart = max(self._apart, float(np.linalg.norm(one[1] - other[1], axis=1).max()))
+            yield
+
+    def _moves(self, evidence: Statistics, points: Floats) -> tuple[Floats, Floats]:
+        """Return the gradients at points, and the ends of chains whose noise is the same for all data."""
+        import numpy as np
+
+        law, matrix, rng = self.law, _matrix(evidence), np.random.default_rng(0)
+        with ExitStack() as stack:
+            gradient = Gradient(matrix, law.loss, stack, points.shape[1])(points)
+        rows = _rows(matrix)
+        if len(rows):
+            steepest = float(np.linalg.eigvalsh(rows.T @ rows)[-1])
+            self._curvature = max(self._curvature, law.rho * law.loss.curvature_bound * steepest + law.tau)
+        return law.rho * gradient, law.draw(matrix, _COUPLED, lambda shape: rng.normal(size=shape))
+
+    def checks(self) -> Iterator[Check]:
+        """Yield what was found."""
+        planned, law, answer = self.question.plan.parameters, self.law, self.question.plan.answer
+        claimed, smoothness = float(planned["sensitivity"]), float(planned["smoothness"])
+        yield at_most("difference of neighbors' gradients", self._gradient, claimed * _ROUNDING)
+        yield at_most("largest curvature", self._curvature, smoothness * _ROUNDING)
+        gap = contraction_gap(law.step, law.tau, smoothness)
+        reached = -math.expm1(law.steps * math.log1p(-gap)) if gap < 1.0 else 1.0
+        rounded = 2.0 * law.grid * math.sqrt(law.width)
+        allowed = law.step * claimed * reached / gap * _ROUNDING + rounded
+        yield at_most("distance of neighbors' chains with the same noise", self._apart, allowed)
+        mu = descent_mu(self._gradient, law.step, law.steps, law.tau, smoothness) * math.sqrt(answer.draws)
+        guarantee = self.question.plan.guarantee
+        for epsilon in _EPSILONS:
+            delta = gaussian_delta(mu, float(epsilon))
+            allowed = float(guarantee.delta_at(Decimal(epsilon)))
+            if delta > allowed * _ROUNDING + 1e-15:
+                yield at_most(f"delta at epsilon {epsilon} of the chain at that difference", delta, allowed)
+        yield at_most("mu of the chain at that difference", mu, float(planned["mu"]) * _ROUNDING)
+
+    def to_attack(self, most: int) -> list[Pair]:
+        """Return the pair whose gradients differ most."""
+        return [] if self._most is None else [self._most]
+
+
+def noise_streams(law: Langevin, evidence: Statistics) -> list[Stream]:
+    """Return what can be drawn of a chain whose exact law is known: one step of it, and all steps without data."""
+    import numpy as np
+
+    matrix, shrinks = _matrix(evidence), 1.0 - law.step * law.tau
+    one, free = replace(law, steps=1), replace(law, rho=0.0)
+    start = one.draw(matrix, 1, np.zeros)[0]
+    variance = 2.0 * law.step * sum(shrinks ** (2 * t) for t in range(law.steps))
+    return [
+        _normal_stream("noise of one Langevin step", one, matrix, start, math.sqrt(2.0 * law.step)),
+        _normal_stream("noise of all Langevin steps", free, matrix, np.zeros(law.width), math.sqrt(variance)),
+    ]
+
+
+def _normal_stream(name: str, law: Langevin, matrix: DesignMatrix, mean: Floats, sd: float) -> Stream:
+    import numpy as np
+    from scipy.special import ndtr, ndtri
+
+    quantiles = ndtri(np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1])
+    points = (np.floor((mean[:, None] + sd * quantiles) / law.grid) + 0.5) * law.grid  # between released numbers
+
+    def again() -> Sequence[float]:
+        found: list[float] = law.draw(matrix, 1)[0].tolist()
+        return found
+
+    return Stream(name, again, points, ndtr((points - mean[:, None]) / sd))
+
+
+def _matrix(evidence: Statistics) -> DesignMatrix:
+    return expect(evidence.design, DesignMatrix)
+
+
+def _rows(matrix: DesignMatrix) -> Floats:
+    """Return all rows of a small design, dense."""
+    import numpy as np
+
+    dense = [x.toarray() if hasattr(x, "toarray") else x for x, _ in matrix.blocks]
+    return (
+        np.concatenate([np.asarray(x, dtype=np.float64) for x in dense])
+        if dense
+        else np.empty((0, matrix.rows.design.width))
+    )
+
+
+def _points(rows: Floats, width: int) -> Floats:
+    """Return points far out along the rows, where losses are as steep as they get, and some at random."""
+    import numpy as np
+
+    found = np.random.default_rng(0).normal(size=(width, _POINTS))
+    for i, row in enumerate(np.unique(rows, axis=0)[: _POINTS // 8]):
+        ends = [length / max(float(row @ row), 1e-12) for length in (30.0, -30.0, 1e4, -1e4)]
+        found[:, 4 * i : 4 * i + 4] = np.outer(row, ends)
+    return found

@@ -1,0 +1,213 @@
+"""Draws of a release as laws: what one loses between neighbors, and whether drawing again follows it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.privacy.renyi import ORDERS
+
+if TYPE_CHECKING:
+    from dpbayes_cli.numeric import Floats, Integers
+
+_WIDE = 200.0
+"""Points a scale at which a wide law is looked at: its Renyi divergences err by a part of 1e-5."""
+_REACH = 60.0
+_THRESHOLDS = 25
+_MOST_COMPONENTS = 32
+RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What the laws of draws lose between two data sets, all draws together.
+
+    Attributes:
+        up, down: the largest log ratio of an outcome's probabilities, and of its inverse.
+        spread: by how much log ratios of choices vary over the outcomes.
+        renyi: Renyi divergences at ``RENYI_ORDERS`` of the one from the other and back, shape (2, n_orders).
+    """
+
+    up: float = 0.0
+    down: float = 0.0
+    spread: float = 0.0
+    renyi: Any = 0.0
+
+    def __add__(self, other: Loss) -> Loss:
+        """Return the loss of both."""
+        mine = (self.up + other.up, self.down + other.down, self.spread + other.spread, self.renyi + other.renyi)
+        return Loss(*mine)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Numbers that can be drawn again and again, independently, and what is known about their law.
+
+    Attributes:
+        name: what is drawn.
+        again: draws one row, by the code that draws for users.
+        thresholds: for each place of a row numbers, shape (n_places, n_thresholds).
+        below: the probabilities of numbers up to these, in the same shape.
+    """
+
+    name: str
+    again: Callable[[], Sequence[float]]
+    thresholds: Floats
+    below: Floats
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Independent choices of one among the same number of outcomes.
+
+    Attributes:
+        name: what is chosen.
+        logs: log probabilities, shape (n_places, n_outcomes).
+        again: draws once more, one index a place; None: indices are not known.
+        times: how many draws of this law there are.
+        whole: whether these are all outcomes; else only log ratios' ranges are known.
+    """
+
+    name: str
+    logs: Floats
+    again: Callable[[], Sequence[int]] | None
+    times: int = 1
+    whole: bool = True
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What must not depend on the data."""
+        return (self.name, *self.logs.shape, self.times)
+
+    def loss(self, other: Choices) -> Loss:
+        """Return what is lost to another data set's choices."""
+        import numpy as np
+
+        if self.logs is other.logs or np.array_equal(self.logs, other.logs):
+            return Loss()
+        with np.errstate(invalid="ignore"):
+            ratios = self.logs - other.logs
+        ratios = np.where(np.isfinite(ratios), ratios, 0.0)
+        high, low = ratios.max(axis=1).sum() * self.times, ratios.min(axis=1).sum() * self.times
+        if not self.whole:
+            return Loss(0.0, 0.0, float(high - low), np.full((2, len(RENYI_ORDERS)), -math.inf))
+        ways = ((self.logs, ratios), (other.logs, -ratios))
+        renyi = np.array([_divergences(logs, each) for logs, each in ways]) * self.times
+        return Loss(float(high), float(-low), float(high - low), renyi)
+
+    def stream(self) -> Stream | None:
+        """Return the choice as something that can be drawn again."""
+        import numpy as np
+
+        if self.again is None:
+            return None
+        below = np.cumsum(np.exp(self.logs[:_MOST_COMPONENTS]), axis=1)
+        shares = np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1]
+        places = np.array([np.searchsorted(row, shares) for row in below]).clip(0, below.shape[1] - 1)
+        return Stream(self.name, self.again, places, np.take_along_axis(below, places, axis=1))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Independent noise on integers.
+
+    Attributes:
+        law: of each.
+        values: what it is added to.
+    """
+
+    law: DiscreteLaplace | DiscreteGaussian
+    values: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What must not depend on the data."""
+        return self.law, len(self.values)
+
+    def loss(self, other: Noise) -> Loss:
+        """Return what is lost to another data set's numbers with the same noise."""
+        away = [abs(a - b) for a, b in zip(self.values, other.values, strict=True) if a != b]
+        return sum((_shifted(self.law, distance) for distance in away), Loss())
+
+    def stream(self) -> Stream:
+        """Return the noise as something that can be drawn again."""
+        import numpy as np
+
+        support, masses, step = _support(self.law)
+        sums = np.cumsum(masses)
+        shares = np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1]
+        places = np.unique(np.searchsorted(sums, shares))
+        n = min(len(self.values), _MOST_COMPONENTS)
+        chosen = [*range(n - 1), len(self.values) - 1]
+        values = np.array(self.values, dtype=object)
+
+        def again() -> Sequence[float]:
+            noise = np.array(self.law.release(self.values), dtype=object) - values
+            return [float(noise[i]) for i in chosen]
+
+        name = f"{self.law.kind} noise of scale {self.law.scale:.6g}"
+        rows = (support[places] + step - 1, sums[places])
+        return Stream(name, again, *(np.tile(row.astype(np.float64), (n, 1)) for row in rows))
+
+
+Element = Choices | Noise
+
+
+def lost(one: Sequence[Element], other: Sequence[Element]) -> Loss | None:
+    """Return what draws lose between two data sets; None: they are not the same draws in the same order."""
+    if [element.shape for element in one] != [element.shape for element in other]:
+        return None
+    pairs = zip(one, other, strict=True)  # of one shape, hence of one kind
+    return sum((mine.loss(theirs) for mine, theirs in pairs), Loss())  # type: ignore[arg-type]
+
+
+def normalized(logs: Floats) -> Floats:
+    """Return log weights as log probabilities, row by row."""
+    import numpy as np
+
+    largest = logs.max(axis=1, keepdims=True)
+    return np.asarray(logs - largest - np.log(np.exp(logs - largest).sum(axis=1, keepdims=True)))
+
+
+def _divergences(logs: Floats, ratios: Floats) -> Floats:
+    """Return the Renyi divergences of laws, summed over places, from log probabilities and log ratios."""
+    import numpy as np
+
+    orders = np.array(RENYI_ORDERS)
+    terms = logs + (orders - 1.0)[:, None, None] * ratios
+    largest = np.maximum(terms.max(axis=2), -1e300)
+    sums = largest + np.log(np.exp(terms - largest[:, :, None]).sum(axis=2))
+    return np.asarray(np.maximum(sums.sum(axis=1) / (orders - 1.0), 0.0))
+
+
+@lru_cache(maxsize=256)
+def _support(law: DiscreteLaplace | DiscreteGaussian) -> tuple[Integers, Floats, int]:
+    """Return integers on which a law's mass lies, their masses, and their distance: a wide law is smooth over it."""
+    import numpy as np
+
+    step = max(1, math.floor(law.scale / _WIDE))
+    reach = math.ceil(_REACH * law.scale / step) + 2
+    support = np.arange(-reach, reach + 1) * step
+    masses = np.exp(law.log_pmf(support + step // 2))
+    return support, masses / masses.sum(), step
+
+
+@lru_cache(maxsize=4096)
+def _shifted(law: DiscreteLaplace | DiscreteGaussian, distance: int) -> Loss:
+    """Return what noise loses on one number that moves so far, from its exact probabilities."""
+    import numpy as np
+
+    support, masses, step = _support(law)
+    ends = np.array([-distance, 0, distance, 2 * distance])
+    largest = float((law.log_pmf(ends) - law.log_pmf(ends - distance)).max())
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses)
+    middles = support + step // 2
+    ratios: Floats = law.log_pmf(middles) - law.log_pmf(middles - distance)
+    inside = masses > 0.0
+    renyi = _divergences(logs[inside][None, :], ratios[inside][None, :])
+    return Loss(largest, largest, 0.0, np.array([renyi, renyi]))  # noise is symmetric
