@@ -24,8 +24,8 @@ _PAUSE = 0.02
 _TAIL = 4096
 """Bytes that are read from the end; some fifty lines."""
 _MARK = re.compile(r"(0|[1-9][0-9]{0,17}) ([0-9a-f]{64})", re.ASCII)
-_TORN = re.compile(r"[0-9a-f \0]{0,84}", re.ASCII)
-"""A loss of power keeps or loses each sector of a line by itself."""
+_TORN = re.compile(r"[0-9]{0,18}( [0-9a-f]{0,63})?|\0+[0-9a-f ]{0,83}", re.ASCII)
+"""A loss of power may keep the beginning of a line, or, where it crosses into another sector, its end."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _parsed(path: Path, content: bytes, *, whole: bool) -> list[Mark]:
         match = _MARK.fullmatch(text)
         if match:
             marks.append(Mark(int(match[1]), match[2]))
-        elif not _TORN.fullmatch(text):
+        elif not (_TORN.fullmatch(text) or _TORN.fullmatch(line.rstrip("\0"))):
             raise LedgerError(
                 f"{str(path)!r} is not an anchor, or it is damaged",
                 hint="look at it; if it is beyond repair, move it away and begin a new one: "

@@ -241,9 +241,20 @@ class SqliteStorage(Storage):
                 if begin:
                     self._check_schema(connection)
                     if not self._anywhere:
-                        sync(self._path.parent)  # a commit that is seen must not be undone by a loss of power
+                        self._sync_names()
                 yield connection, left
                 return
+
+    def _sync_names(self) -> None:
+        """Bring the removal of the last journal to the disk: a commit that is seen must outlive a loss of power.
+
+        Raises:
+            LedgerError: it cannot be.
+        """
+        try:
+            sync(self._path.parent)
+        except OSError as error:
+            raise LedgerError(f"the directory of {self.location!r} cannot be synced: {error.strerror}") from None
 
     def _was_replaced(self, before: tuple[int, int] | None) -> bool:
         """Return whether another file has the name now, or another content is being put there; wait until it is.

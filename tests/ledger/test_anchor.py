@@ -279,14 +279,19 @@ def test_a_lost_anchor_begins_anew_only_by_a_human(ledger: Ledger, file: Path) -
 def test_a_charge_whose_mark_fails_stands_and_is_marked_later(
     name: str, ledger: Ledger, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
+    real = getattr(os, name)
+
+    def full(descriptor: int, *arguments: object) -> object:
+        if os.path.samestat(os.fstat(descriptor), file.stat()):
+            raise OSError(28, "No space left on device")
+        return real(descriptor, *arguments)
 
     before = file.read_bytes()
     with monkeypatch.context() as patched:
         patched.setattr(os, name, full)
         with pytest.raises(LedgerError, match="No space left"):
             ledger.reserve(charge("b"))
+    assert len(released(ledger)) == 2, "the charge stands"
     ledger.reserve(charge("b"))
     assert ledger.state().accounts["clinic"].releases.keys() == set(released(ledger))
     assert len(released(ledger)) == 2
