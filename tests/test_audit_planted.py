@@ -49,8 +49,8 @@ _HALVES = "_DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK
 _LEFT = "    left = np.arange(len(totals))\n"
 _CELL = "            point = secrets.randbelow(total)\n"
 _WORDS = "np.frombuffer(os.urandom(8 * len(left)), dtype=np.uint64)"
-_NORMALS = "np.frombuffer(os.urandom(8 * math.prod(shape)), dtype=np.uint64)"
-_FIXED = "np.random.default_rng(7).integers(0, 1 << 63, math.prod(shape)).astype(np.uint64) * np.uint64(2)"
+_NORMALS = "np.frombuffer(os.urandom(16 * size), dtype=np.uint64)"
+_FIXED = "np.random.default_rng(7).integers(0, 1 << 63, 2 * size).astype(np.uint64) * np.uint64(2)"
 _CLAMP = "least(greatest({nearest}, 0), {column.steps})"
 
 Change = tuple[str, str]
@@ -140,7 +140,7 @@ PLANTED: dict[str, Case] = {
     ),
     "noise of a Langevin step halved": (
         "langevin.py",
-        [("noise = math.sqrt(2.0 * self.step)", "noise = 0.5 * math.sqrt(2.0 * self.step)")],
+        [("scale = self.arithmetic.noise / lattice", "scale = 0.5 * self.arithmetic.noise / lattice")],
         SLOPES,
         "draws of noise of one Langevin step",
     ),

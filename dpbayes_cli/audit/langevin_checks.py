@@ -113,13 +113,13 @@ def noise_streams(law: Langevin, evidence: Statistics) -> list[Stream]:
     """Return what can be drawn of a chain whose exact law is known: one step of it, and all steps without data."""
     import numpy as np
 
-    matrix, shrinks = _matrix(evidence), 1.0 - law.step * law.tau
-    one, free = replace(law, steps=1), replace(law, rho=0.0)
+    matrix, shrinks, noise = _matrix(evidence), 1.0 - law.step * law.tau, law.arithmetic.noise
+    one, no_data = replace(law, steps=1), DesignMatrix(matrix.rows, matrix.expected)
     start = one.draw(matrix, 1, np.zeros)[0]
-    variance = 2.0 * law.step * sum(shrinks ** (2 * t) for t in range(law.steps))
+    sd = noise * math.sqrt(sum(shrinks ** (2 * t) for t in range(law.steps)))
     return [
-        _normal_stream("noise of one Langevin step", one, matrix, start, math.sqrt(2.0 * law.step)),
-        _normal_stream("noise of all Langevin steps", free, matrix, np.zeros(law.width), math.sqrt(variance)),
+        _normal_stream("noise of one Langevin step", one, matrix, start, noise),
+        _normal_stream("noise of all Langevin steps", law, no_data, np.zeros(law.width), sd),
     ]
 
 

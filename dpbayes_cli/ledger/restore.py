@@ -106,7 +106,7 @@ def _take_over(chain: Chain, left: Leftover, location: str) -> tuple[int, list[E
     Raises:
         LedgerError: the file that is there begins otherwise.
     """
-    if left.entries and left.entries[0].sequence == 1 and left.entries[0].hash != chain.entries[0].hash:
+    if left.entries and left.entries[0] != chain.entries[0] and Chain({}, State(keys={})).take(left.entries[0]):
         raise LedgerError(
             f"the backup is of another ledger than {location!r}",
             hint="name a backup of this ledger; to use another ledger, name it with --ledger",

@@ -224,6 +224,8 @@ class SqliteStorage(Storage):
         """
         deadline = time.monotonic() + _PATIENCE
         while True:
+            if not self._anywhere:
+                wait_for_replacement(self._path)  # without a connection, for which that would wait
             before, left = file_identity(self._path), self._left_journal()
             with ExitStack() as opened:
                 try:
@@ -257,17 +259,8 @@ class SqliteStorage(Storage):
             raise LedgerError(f"the directory of {self.location!r} cannot be synced: {error.strerror}") from None
 
     def _was_replaced(self, before: tuple[int, int] | None) -> bool:
-        """Return whether another file has the name now, or another content is being put there; wait until it is.
-
-        Raises:
-            LedgerError: that was cut off.
-        """
-        if self._anywhere:
-            return False
-        if is_replaced_now(self._path):
-            wait_for_replacement(self._path)
-            return True
-        return file_identity(self._path) != before
+        """Return whether another file has the name now, or another content is being put there."""
+        return not self._anywhere and (is_replaced_now(self._path) or file_identity(self._path) != before)
 
     def _left_journal(self) -> bool:
         """Return whether a crash left a journal that SQLite will play back.

@@ -10,15 +10,18 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+import time
 from functools import cache
 from pathlib import Path
 
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 _HEADER = struct.Struct(">8sIIIII")
-_COUNTER = slice(24, 28)
+_COUNTER, _PAGES = slice(24, 28), slice(28, 32)
+"""Where page 1 keeps the number of commits, and that of pages."""
 _RESERVED = 0x40000001
 """The byte of the file that a writer holds locked for as long as its journal is alive."""
 _FIRST_LOCK, _LOCKS = 0x40000000, 512
+_PAUSE = 0.05
 _LARGEST_SECTOR, _LARGEST_PAGE = 1 << 16, 1 << 16
 
 
@@ -55,27 +58,35 @@ def belongs(path: Path) -> bool:
         if first is None:
             return True  # SQLite removes what is no journal
         kept = _kept_counter(journal.fileno(), os.fstat(journal.fileno()).st_size)
-        if kept is None:  # no page was written after it, and playing it back only cuts the file to its size
-            return os.fstat(file).st_size == first[1] * first[3]
-        counted = int.from_bytes(os.pread(file, 100, 0)[_COUNTER], "big")
+        head = os.pread(file, 100, 0)
+        if kept is None:  # no ledger's, whose transactions begin with page 1; which thus tells the size before
+            return int.from_bytes(head[_PAGES], "big") == first[1]
+        counted = int.from_bytes(head[_COUNTER], "big")
         return counted in (kept, (kept + 1) % (1 << 32))
 
 
-def lock_out(path: Path) -> int:
+def lock_out(path: Path, patience: float) -> int:
     """Lock a file against every reader and writer of SQLite; return the descriptor that holds the lock until closed.
 
+    Args:
+        path: the file.
+        patience: seconds to wait for those who are at work with it.
+
     Raises:
-        BlockingIOError: someone is at work with it.
+        BlockingIOError: they are at work for longer.
         OSError: it cannot be opened or locked.
     """
+    deadline = time.monotonic() + patience
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        lock = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _FIRST_LOCK, _LOCKS, 0)
-        fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    lock = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _FIRST_LOCK, _LOCKS, 0)
+    while True:
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
+            return descriptor
+        except BlockingIOError:  # not closed: that would give up the locks of other threads
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE)
 
 
 @cache

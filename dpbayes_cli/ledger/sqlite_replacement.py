@@ -207,16 +207,12 @@ def _marked(ledger: Path) -> Iterator[Path]:
 
 def _locked(ledger: Path) -> int | None:
     """Lock the file that has the name against all readers and writers; None if there is none."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return lock_out(ledger)
-        except FileNotFoundError:
-            return None
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise LedgerError(f"another process holds the ledger {str(ledger)!r}") from None
-            time.sleep(_PAUSE)
+    try:
+        return lock_out(ledger, _PATIENCE)
+    except FileNotFoundError:
+        return None
+    except BlockingIOError:
+        raise LedgerError(f"another process holds the ledger {str(ledger)!r}") from None
 
 
 def _close(replacement: Replacement) -> None:

@@ -29,6 +29,7 @@ class SqliteTransaction(Transaction):
     def __init__(self, connection: sqlite3.Connection, *, is_suspect: bool = False) -> None:
         self._connection = connection
         self._is_suspect = is_suspect
+        self._has_written = False
         row = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'terms'").fetchone()
         self._indexed = row is not None
 
@@ -76,9 +77,17 @@ class SqliteTransaction(Transaction):
 
     def append(self, entry: Entry) -> None:
         """See ``Transaction.append``."""
+        self._begin_with_page_1()
         self._connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.sequence, entry.body, entry.hash))
         if self._indexed:
             self._index(entry)
+
+    def _begin_with_page_1(self) -> None:
+        """Write page 1 before any other, so that a journal always tells which file it belongs to."""
+        if not self._has_written:
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            self._connection.execute(f"PRAGMA user_version = {int(version)}")
+            self._has_written = True
 
     def _index(self, entry: Entry) -> None:
         rows = [(term, entry.sequence) for term in terms_of(entry.fields)]
@@ -86,6 +95,7 @@ class SqliteTransaction(Transaction):
 
     def put_payload(self, key: str, payload: bytes) -> None:
         """See ``Transaction.put_payload``."""
+        self._begin_with_page_1()
         self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (key, packed(payload)))
 
     def payload(self, key: str) -> bytes | None:

@@ -280,6 +280,24 @@ def test_what_allowed_a_lost_charge_may_be_lost_with_it(row: int, ledger_path: P
         new.reserve(charge("next", "0.7"))
 
 
+def test_a_salvage_keeps_the_tightest_total_and_limit(ledger_path: Path, tmp_path: Path, dpbayes: Cli) -> None:
+    ledger = open_book(ledger_path)
+    finish(ledger, "a", "0.5")
+    ledger.change("clinic", lambda account: amendment(account, {"epsilon": Decimal("0.75")}, "less"))
+    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.6")}, ""))
+    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.2")}, ""))
+    changed(ledger_path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 4")
+    saved = salvage(ledger, tmp_path / "new")
+    assert [text for text in saved.tightened if "'clinic' is epsilon 0.75" in text]
+    new = open_book(tmp_path / "new")
+    adopted = dpbayes("budget", "adopt", "--reason", "looked at", "--ledger", tmp_path / "new")
+    assert "changed: the total of account 'clinic' is epsilon 0.75, and not epsilon 3" in adopted.err
+    account = new.state().accounts["clinic"]
+    assert account.budget.total == {"epsilon": Decimal("0.75")}
+    assert account.limit_budgets["ada"].total == {"epsilon": Decimal("0.2")}
+    assert account.remaining == {"epsilon": Decimal(0)}, "half is charged again, since its end is lost"
+
+
 @pytest.mark.parametrize(
     "damage",
     [

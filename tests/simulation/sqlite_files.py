@@ -126,7 +126,11 @@ class Connection:
     def backup(self, target: Connection) -> None:
         with self._translated(), target._connection.backup("main", self._connection, "main") as backup:
             while not backup.done:
-                backup.step()
+                try:
+                    backup.step()
+                except (apsw.BusyError, apsw.LockedError):  # ``sqlite3`` waits and tries again
+                    if not self._host.turn("wait to copy", changes=False, yielding=True):
+                        raise
 
     def close(self) -> None:
         with self._translated():

@@ -197,10 +197,11 @@ class World:
     def _backup_to_restore(self) -> tuple[Path, State] | None:
         """Choose a backup that is to be restored, rather after a crash than without one; or copy it into place."""
         crashed = self.first.with_name(f"{self.first.name}-journal").exists()
-        if not self.backups or self.rng.random() > (0.8 if crashed else 0.1):
+        backups = [backup for backup in self.backups if backup[1].last]
+        if not backups or self.rng.random() > (0.8 if crashed else 0.1):
             return None
         self._drop_second_name()
-        backup, state = self.rng.choice(self.backups)
+        backup, state = self.rng.choice(backups)
         if self.restore is None:  # as was documented once: nothing else runs meanwhile
             self._say(f"{backup.name} is copied over the ledger")
             shutil.copyfile(backup, self.first)

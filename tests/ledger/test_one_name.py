@@ -1,0 +1,152 @@
+"""A ledger file has one name, and a journal that a crash left is played back only into the file that it belongs to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli import mounts
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger import ledger_file
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash
+from dpbayes_cli.ledger.upkeep import back_up
+from tests.conftest import Cli
+from tests.ledger.books import charge, walk
+
+KILLED = """
+import os, signal, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("PRAGMA cache_spill = ON")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("PRAGMA user_version = 1")
+connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2)")
+connection.execute("INSERT INTO payloads VALUES ('big', ?)", (bytes(400_000),))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+"""A transaction that is cut off after pages of it were written."""
+
+
+def opened(path: Path) -> Ledger:
+    return Ledger(SqliteStorage(path))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger with three releases."""
+    for number in range(3):
+        walk(opened(tmp_path / "ledger.sqlite"), charge("0.1", label=f"n{number}"))
+    return tmp_path / "ledger.sqlite"
+
+
+def crash(path: Path) -> None:
+    """Leave a transaction half written, and its journal."""
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert is_left_by_a_crash(path)
+
+
+def test_a_ledger_with_two_names_is_refused_by_both(path: Path, dpbayes: Cli, coin: Path) -> None:
+    second = path.with_name("second.sqlite")
+    second.hardlink_to(path)
+    for name in (path, second):
+        with pytest.raises(LedgerError, match="2 names"):
+            opened(name).reserve(charge("0.1", label="next"))
+        with pytest.raises(LedgerError, match="2 names"):
+            opened(name).state()
+        done = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "0.1", "--ledger", name)
+        assert (done.code, "keep one name" in done.err) == (6, True)
+    second.unlink()
+    walk(opened(path), charge("0.1", label="next"))
+
+
+def test_a_link_to_the_ledger_is_the_same_name(path: Path) -> None:
+    path.with_name("link").symlink_to(path)
+    walk(opened(path.with_name("link")), charge("0.1", label="next"))
+    crash(path)
+    assert is_left_by_a_crash(path.with_name("link"))
+    assert opened(path.with_name("link")).findings()[0] == []
+
+
+def test_a_file_that_is_mounted_by_itself_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = f"7 1 8:1 /x {str(path).replace(' ', chr(92) + '040')} rw - ext4 /dev/sda1 rw\n"
+    monkeypatch.setattr(ledger_file, "read_table", lambda: mounts.read_table() + row)
+    with pytest.raises(LedgerError, match="mounted as a single file") as refused:
+        opened(path).state()
+    assert refused.value.hint == "mount the directory that it is in"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may mount")
+def test_a_real_mount_of_one_file_is_refused(path: Path, tmp_path: Path) -> None:
+    place = tmp_path / "container.sqlite"
+    place.touch()
+    script = f"mount --bind {path} {place} && {sys.executable} -m dpbayes_cli budget show --ledger {place}"
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
+    if "mounted as a single file" not in done.stderr and done.returncode in {1, 32}:
+        pytest.skip(f"no mounts here: {done.stderr}")
+    assert (done.returncode, "mounted as a single file" in done.stderr) == (6, True)
+
+
+def test_a_journal_that_does_not_keep_page_1_is_judged_by_the_size_of_the_file(path: Path, tmp_path: Path) -> None:
+    back_up(opened(path), tmp_path / "backup")
+    for number in range(3, 20):
+        walk(opened(path), charge("0.1", label=f"n{number}"))
+    script = KILLED.replace('connection.execute("PRAGMA user_version = 1")\n', "")
+    subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert belongs(path)
+    shutil.copyfile(tmp_path / "backup", path)
+    assert not belongs(path)
+
+
+def test_what_a_crash_left_is_undone_and_all_is_verified(path: Path) -> None:
+    before = opened(path).entries()
+    crash(path)
+    assert belongs(path)
+    with SqliteStorage(path).writing() as transaction:
+        assert transaction.is_suspect
+        assert transaction.entries() == before
+    assert opened(path).findings()[0] == []
+
+
+def test_after_a_crash_pages_are_checked_before_the_first_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    crash(path)
+    monkeypatch.setattr("dpbayes_cli.ledger.sqlite._damage", lambda _: ["the file is damaged: page 3"])
+    with pytest.raises(LedgerError, match="after a crash, the file is damaged: page 3"):
+        opened(path).reserve(charge("0.1", label="next"))
+
+
+def test_a_journal_of_another_file_is_not_played_back(path: Path, tmp_path: Path) -> None:
+    """A backup that is copied over a ledger beside its leftover journal."""
+    back_up(opened(path), tmp_path / "backup")
+    for number in range(3, 6):
+        walk(opened(path), charge("0.1", label=f"n{number}"))
+    crash(path)
+    shutil.copyfile(tmp_path / "backup", path)
+    content = path.read_bytes()
+    for use in (opened(path).state, lambda: opened(path).reserve(charge("0.1", label="next"))):
+        with pytest.raises(LedgerError, match="a journal that does not belong to it"):
+            use()
+    assert path.read_bytes() == content
+
+
+def test_a_writer_that_is_alive_is_waited_for(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("INSERT INTO payloads VALUES ('x', x'00')")
+        assert path.with_name("ledger.sqlite-journal").exists()
+        assert not is_left_by_a_crash(path)
+        started = time.monotonic()
+        assert len(opened(path).entries()) == 10
+        assert time.monotonic() - started < 5
+        other.execute("ROLLBACK")

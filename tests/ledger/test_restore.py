@@ -1,0 +1,232 @@
+"""``budget restore``: whatever happened to the ledger, nothing that was spent comes back."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpbayes_cli.errors import BudgetError, LedgerError
+from dpbayes_cli.ledger import checkpoint
+from dpbayes_cli.ledger.budgets import PureBudget
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.restore import restore
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.upkeep import back_up, salvage
+from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.conftest import Cli
+from tests.ledger.books import amend, charge, walk
+from tests.ledger.test_one_name import crash
+
+TENTH = Decimal("0.1")
+
+
+def opened(path: Path) -> Ledger:
+    return Ledger(SqliteStorage(path))
+
+
+def spent(path: Path) -> Decimal:
+    return opened(path).state().accounts["clinic"].spent["epsilon"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A ledger with four releases and an amendment, of which the backup beside it knows two."""
+    path = tmp_path / "ledger.sqlite"
+    for number in range(4):
+        walk(opened(path), charge("0.1", label=f"n{number}"))
+        if number == 1:
+            back_up(opened(path), tmp_path / "backup")
+            amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "less")
+    return path
+
+
+def test_what_was_charged_after_the_backup_stays_charged(path: Path, tmp_path: Path) -> None:
+    before = opened(path).entries()
+    done = restore(opened(path), tmp_path / "backup", "it looked wrong")
+    assert (done.carried, done.complete, done.lost) == (7, True, [])
+    assert opened(path).entries()[:-1] == before
+    assert opened(path).findings()[0] == []
+    account = opened(path).state().accounts["clinic"]
+    assert (account.spent["epsilon"], account.remaining["epsilon"]) == (4 * TENTH, Decimal("1.6"))
+    assert opened(path).reserve(charge("0.1", label="n3")).payload == b"payload of n3"
+    (kept,) = path.parent.glob("ledger.sqlite.replaced-*")
+    assert opened(kept).entries() == before
+    assert [each.name for each in path.parent.glob(".*")] == []
+
+
+@pytest.mark.parametrize("what", ["gone", "empty", "text", "older", "page"])
+def test_what_cannot_be_read_counts_as_all_of_it(what: str, path: Path, tmp_path: Path) -> None:
+    content = path.read_bytes()
+    if what == "gone":
+        path.unlink()
+    elif what == "older":
+        older = SqliteStorage(tmp_path / "older")
+        Ledger(older)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            for table in ("entries", "terms"):
+                connection.execute(f"DELETE FROM {table} WHERE sequence > 3")
+    elif what == "page":
+        path.write_bytes(content[:4096] + os.urandom(len(content) - 4096))
+    else:
+        path.write_bytes(b"" if what == "empty" else b"x" * 9000)
+    done = restore(opened(path), tmp_path / "backup", "the disk")
+    assert (done.carried, done.complete) == (0, False)
+    assert opened(path).findings()[0] == []
+    account = opened(path).state().accounts["clinic"]
+    assert (account.spent, account.remaining) == ({"epsilon": Decimal(3)}, {"epsilon": Decimal(0)})
+    with pytest.raises(BudgetError, match="the whole budget of account 'clinic' counts as spent"):
+        opened(path).reserve(charge("0.1", label="next"))
+    with pytest.raises(BudgetError, match="whether it had an account 'school' is not known"):
+        opened(path).reserve(charge("0.1", account="school", source="/data/school.csv"))
+    amend(opened(path), "clinic", {"epsilon": Decimal(1)}, "added up from the bundles")
+    assert opened(path).state().accounts["clinic"].remaining == {"epsilon": Decimal("0.8")}
+    opened(path).open_account("school", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
+    walk(opened(path), charge("0.1", account="school", source="/data/school.csv"))
+
+
+@pytest.mark.parametrize("row", range(8, 15))
+def test_what_can_be_read_behind_damage_is_charged_again(row: int, path: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
+    done = restore(opened(path), tmp_path / "backup", "damaged")
+    assert (done.carried, done.complete) == (row - 8, False)
+    assert opened(path).findings()[0] == []
+    amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "as it was")
+    assert spent(path) >= 4 * TENTH
+
+
+def test_a_crash_before_the_restore_costs_nothing(path: Path, tmp_path: Path) -> None:
+    before = spent(path)
+    crash(path)
+    restore(opened(path), tmp_path / "backup", "it was killed")
+    assert not path.with_name("ledger.sqlite-journal").exists()
+    assert spent(path) >= before
+    assert opened(path).findings()[0] == []
+
+
+def test_checkpoints_are_carried_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_INTERVAL", 4)
+    path = tmp_path / "ledger.sqlite"
+    for number in range(8):
+        walk(opened(path), charge("0.1", label=f"n{number}"))
+        if number == 3:
+            back_up(opened(path), tmp_path / "backup")
+    before = opened(path).state()
+    restore(opened(path), tmp_path / "backup", "so")
+    after = opened(path).state()
+    assert after.base == before.base > 0
+    assert opened(path).findings()[0] == []
+
+
+def test_a_backup_of_another_ledger_or_a_bad_one_is_refused(path: Path, tmp_path: Path) -> None:
+    content = path.read_bytes()
+    other = Ledger(SqliteStorage(tmp_path / "other"))
+    walk(other, charge("0.2", account="other"))
+    (tmp_path / "text").write_text("no ledger")
+    edited = tmp_path / "edited"
+    edited.write_bytes((tmp_path / "backup").read_bytes())
+    with closing(sqlite3.connect(edited)) as connection, connection:
+        connection.execute("UPDATE entries SET hash = 'x' WHERE sequence = 2")
+    for name, said in (
+        ("other", "another ledger"),
+        ("text", "cannot be used"),
+        ("edited", "does not verify"),
+        ("missing", "no ledger"),
+        ("ledger.sqlite", "the ledger itself"),
+    ):
+        with pytest.raises(LedgerError, match=said):
+            restore(opened(path), tmp_path / name, "wrong")
+    assert path.read_bytes() == content
+    assert [each.name for each in tmp_path.glob("ledger.sqlite?*")] == []
+
+
+def test_a_salvaged_ledger_is_put_in_place_by_a_restore(path: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 9")
+    salvage(opened(path), tmp_path / "new")
+    done = restore(opened(path), tmp_path / "new", "salvaged")
+    assert (done.complete, done.charged) == (True, [])
+    with pytest.raises(LedgerError, match="salvaged"):
+        opened(path).reserve(charge("0.1", label="next"))
+    opened(path).adopt("looked at")
+    assert 4 * TENTH <= spent(path) <= 6 * TENTH
+    walk(opened(path), charge("0.1", label="next"))
+
+
+def test_an_anchor_that_has_seen_more_is_adopted_and_what_it_saw_counts(path: Path, tmp_path: Path) -> None:
+    anchor = tmp_path / "anchor"
+    opened(path).anchor(anchor, "")
+    back_up(opened(path), tmp_path / "anchored")
+    walk(opened(path), charge("0.1", label="late"))
+    path.unlink()
+    done = restore(opened(path), tmp_path / "anchored", "gone")
+    assert not done.complete
+    assert opened(path).findings()[0] == []
+    assert anchor.read_text().splitlines()[-1].split()[1] == opened(path).state().head
+
+
+def test_from_the_shell_a_restore_is_done_once(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
+    ask = ("budget", "restore", tmp_path / "backup", "--reason", "so", "--ledger", path)
+    first = dpbayes(*ask, "--json").json
+    assert (first["complete"], first["already_done"], first["taken_over"]) == (True, False, 7)
+    content = path.read_bytes()
+    assert dpbayes(*ask, "--json").json["already_done"] is True
+    assert path.read_bytes() == content
+    assert dpbayes("budget", "restore", tmp_path / "backup", "--ledger", path).code == 2
+    assert dpbayes("budget", "restore", tmp_path / "none", "--reason", "so", "--ledger", path).code == 6
+
+
+def refusal(path: Path) -> str:
+    """Return why a ledger is refused; an empty text, with everything spent, if it is not."""
+    try:
+        found = spent(path)
+    except LedgerError as error:
+        return f"{error.message} {error.hint}"
+    return "" if found == 4 * TENTH else f"spent is {found}"
+
+
+KILL_AT = """
+import os, signal, sys
+from pathlib import Path
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.restore import restore
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+left = int(sys.argv[3])
+def count(event, args):
+    global left
+    if event in {"open", "os.rename", "os.remove", "os.truncate", "os.link", "sqlite3.connect", "fcntl.flock"}:
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(count)
+restore(Ledger(SqliteStorage(Path(sys.argv[1]))), Path(sys.argv[2]), "so")
+"""
+
+
+@pytest.mark.slow
+def test_a_restore_that_is_killed_anywhere_is_finished_by_the_same_command(path: Path, tmp_path: Path) -> None:
+    whole, backup = path.read_bytes(), tmp_path / "backup"
+    kills = refused = 0
+    for step in range(1, 400):
+        for each in tmp_path.glob("ledger.sqlite?*"):
+            each.unlink()
+        path.write_bytes(whole)
+        done = subprocess.run([sys.executable, "-c", KILL_AT, path, backup, str(step)], check=False)
+        if done.returncode == 0:
+            break
+        kills += 1
+        seen = refusal(path)
+        assert seen == "" or "restore" in seen
+        refused += bool(seen)
+        restore(opened(path), backup, "so")
+        assert spent(path) == 4 * TENTH
+        assert opened(path).findings()[0] == []
+    assert kills > 20
+    assert refused > 2, "some were cut off between the first change and the last"
