@@ -367,7 +367,7 @@ MUTANTS = {
         "tests/ledger/test_ledger.py::test_the_first_payload_wins_and_the_loser_gets_it_back",
     ),
     "a commit that a loss of power brings back": (
-        "ledger/sqlite.py",
+        "ledger/sqlite_connection.py",
         'connection.execute("PRAGMA synchronous = EXTRA")',
         'connection.execute("PRAGMA synchronous = FULL")',
         "tests/simulation/test_simulation.py::test_nothing_is_lost",
@@ -1151,8 +1151,8 @@ MUTANTS = {
     ),
     "what a crash left is taken on trust": (
         "ledger/sqlite.py",
-        "if rolled_back:\n                        _refuse_damage(connection)",
-        "if False:\n                        _refuse_damage(connection)",
+        "if rolled_back:\n                        refuse_damage(connection)",
+        "if False:\n                        refuse_damage(connection)",
         "tests/ledger/test_one_name.py::test_after_a_crash_pages_are_checked_before_the_first_write",
     ),
     "a restore that forgets what followed the backup": (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands import budget_limits, budget_upkeep
+from dpbayes_cli.commands import budget_limits, budget_trust, budget_upkeep
 from dpbayes_cli.commands.accounts import (
     checked_reason,
     components,
@@ -38,7 +38,7 @@ def command() -> None:
     """
 
 
-for _command in (*budget_limits.COMMANDS, *budget_upkeep.COMMANDS):
+for _command in (*budget_limits.COMMANDS, *budget_trust.COMMANDS, *budget_upkeep.COMMANDS):
     command.add_command(_command)
 
 
@@ -208,7 +208,7 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
 
     ledger = open_ledger(ledger_place)
     findings, state = ledger.findings()
-    findings += budget_upkeep.receipt_findings(receipts, state)
+    findings += budget_trust.receipt_findings(receipts, state)
     if as_json:
         emit_json({"ledger": ledger.location, "ok": not findings, "head": head_of(state), "findings": findings})
     if findings:

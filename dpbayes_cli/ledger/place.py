@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.sqlite import SqliteStorage, default_path
+from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.storage import Storage
 
 
@@ -32,3 +32,18 @@ def storage_at(stated: str | None = None) -> Storage:
             hint="name a file, or postgresql://USER@HOST:PORT/DATABASE",
         )
     return SqliteStorage(Path(stated))
+
+
+def default_path() -> Path:
+    """Return the path of a ledger that is not named: in the user's state directory.
+
+    Raises:
+        LedgerError: the user has no home directory.
+    """
+    state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if not state_home.is_absolute():
+        try:
+            state_home = Path.home() / ".local" / "state"
+        except RuntimeError:
+            raise LedgerError("no ledger is named, and this user has no home", hint="set DPBAYES_LEDGER") from None
+    return state_home / "dpbayes" / "ledger.sqlite"

@@ -16,15 +16,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.records import terms_of
-from dpbayes_cli.ledger.storage import Storage, Transaction, packed, unpacked
+from dpbayes_cli.ledger.postgres_transaction import PostgresTransaction, index_entries
+from dpbayes_cli.ledger.storage import Storage, Transaction
 from dpbayes_cli.postgres_address import PostgresAddress
 from dpbayes_cli.postgres_driver import connect, driver
 
 if TYPE_CHECKING:
-    from typing import LiteralString
-
     import psycopg
 
 SCHEMA_VERSION = 1
@@ -36,7 +33,6 @@ _STALLED = 300.0
 _LONGEST = 600.0
 """Seconds after which this side gives up a connection, whatever the server does."""
 _TABLES = {"meta", "entries", "payloads"}
-_BEFORE_ALL = -(1 << 63)
 _INDEX = "terms"
 """The table of the index, which ledgers of earlier versions lack until ``budget migrate`` makes it."""
 _CREATE = """
@@ -118,7 +114,7 @@ class PostgresStorage(Storage):
                 self._create(connection)
             self._begin(connection)
             try:
-                yield _PostgresTransaction(connection)
+                yield PostgresTransaction(connection)
             except BaseException:
                 _roll_back(connection)
                 raise
@@ -132,7 +128,7 @@ class PostgresStorage(Storage):
                 raise LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._check_schema(connection)
-            yield _PostgresTransaction(connection)
+            yield PostgresTransaction(connection)
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
@@ -210,7 +206,7 @@ class PostgresStorage(Storage):
         with self._connected() as connection:
             self._begin(connection)
             try:
-                transaction = _PostgresTransaction(connection)
+                transaction = PostgresTransaction(connection)
                 if transaction.is_indexed:
                     _roll_back(connection)
                     return None
@@ -307,62 +303,3 @@ def _roll_back(connection: psycopg.Connection[Any]) -> None:
     """Undo a transaction; where the connection is lost or busy, the server does when it is closed."""
     with suppress(_driver().Error):
         connection.execute("ROLLBACK")
-
-
-class _PostgresTransaction(Transaction):
-    def __init__(self, connection: psycopg.Connection[Any]) -> None:
-        self._connection = connection
-        self._is_indexed = connection.execute("SELECT to_regclass('terms') IS NOT NULL").fetchone() == (True,)
-
-    def entries(self, after: int = 0) -> list[Entry]:
-        return self._entries("sequence > %s ORDER BY sequence", after or _BEFORE_ALL)
-
-    def entry(self, sequence: int) -> Entry | None:
-        return next(iter(self._entries("sequence = %s", sequence)), None)
-
-    def _entries(self, condition: LiteralString, *values: object) -> list[Entry]:
-        query: LiteralString = "SELECT sequence, body, hash FROM entries WHERE " + condition  # noqa: S608 - ours
-        rows = self._connection.execute(query, values)
-        return [Entry(*row) for row in rows]
-
-    @property
-    def is_indexed(self) -> bool:
-        return self._is_indexed
-
-    def begin_index(self) -> bool:
-        return False  # a new table needs rights for everyone who charges: ``budget migrate`` makes it
-
-    def indexed(self) -> list[tuple[str, int]]:
-        rows = self._connection.execute("SELECT term, sequence FROM terms").fetchall()
-        return sorted(rows)
-
-    def find(self, term: str, last: int | None = None) -> list[Entry]:
-        if not self._is_indexed:
-            return super().find(term, last)
-        found: LiteralString = "SELECT sequence FROM terms WHERE term = %s ORDER BY sequence DESC LIMIT %s"
-        return self._entries("sequence IN (" + found + ") ORDER BY sequence", term, last)
-
-    def append(self, entry: Entry) -> None:
-        row = [entry.sequence, entry.body, entry.hash]
-        self._connection.execute("INSERT INTO entries VALUES (%s, %s, %s)", row)
-        if self._is_indexed:
-            index_entries(self._connection, [entry])
-
-    def put_payload(self, key: str, payload: bytes) -> None:
-        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [key, packed(payload)])
-
-    def payload(self, key: str) -> bytes | None:
-        query = "SELECT payload FROM payloads WHERE release_id = %s"
-        row = self._connection.execute(query, [key], binary=True).fetchone()
-        return None if row is None else unpacked(row[0], key)
-
-    def payload_ids(self) -> list[str]:
-        rows = self._connection.execute("SELECT release_id FROM payloads")
-        return sorted(row[0] for row in rows)
-
-
-def index_entries(connection: psycopg.Connection[Any], entries: list[Entry]) -> None:
-    """Add entries to the index of terms."""
-    rows = [(term, entry.sequence) for entry in entries for term in terms_of(entry.fields)]
-    with connection.cursor() as cursor:
-        cursor.executemany("INSERT INTO terms VALUES (%s, %s)", rows)

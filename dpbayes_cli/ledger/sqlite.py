@@ -6,10 +6,8 @@ commit could bring the journal back and roll the charge away. The write-ahead lo
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import stat
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
@@ -19,6 +17,7 @@ from dpbayes_cli.atomic_file import new_file, sync
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, make_directories
+from dpbayes_cli.ledger.sqlite_connection import PATIENCE, connect, damage_of, persist, refuse_damage
 from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of
 from dpbayes_cli.ledger.sqlite_replacement import Replacement, is_replaced_now, replacing, wait_for_replacement
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
@@ -29,9 +28,6 @@ SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, tuple[str, ...]] = {}
 """For each older version the statements that lead to the next one; they leave the entries' bodies and hashes alone."""
 _APPLICATION_ID = 0x44504259  # "DPBY"
-_PATIENCE = 120.0
-_SLICE = 0.25
-"""Seconds that SQLite waits by itself for a lock; signals are not heard meanwhile."""
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
     "CREATE TABLE payloads (release_id TEXT PRIMARY KEY, payload BLOB NOT NULL) STRICT",
@@ -86,9 +82,9 @@ class SqliteStorage(Storage):
             with self._patient("BEGIN IMMEDIATE") as (connection, rolled_back):
                 try:
                     if rolled_back:
-                        _refuse_damage(connection)
+                        refuse_damage(connection)
                     yield SqliteTransaction(connection, is_suspect=rolled_back)
-                    _persist(connection, "COMMIT")
+                    persist(connection, "COMMIT")
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
@@ -121,7 +117,7 @@ class SqliteStorage(Storage):
     def damage(self) -> list[str]:
         """See ``Storage.damage``; SQLite's own check of pages, order and indexes."""
         with self._translated(), self._patient() as (connection, _):
-            return _damage(connection)
+            return damage_of(connection)
 
     def copy_to(self, target: Path) -> None:
         """See ``Storage.copy_to``; through SQLite's backup, so that it is of one moment."""
@@ -133,7 +129,7 @@ class SqliteStorage(Storage):
     def salvage(self) -> tuple[list[Entry], list[str]]:
         """See ``Storage.salvage``; entry by entry, so that a damaged page costs no other."""
         with self._translated(), self._patient() as (connection, _):
-            _persist(connection, "SELECT name FROM sqlite_master").fetchall()
+            persist(connection, "SELECT name FROM sqlite_master").fetchall()
             return readable_entries(connection)
 
     def salvage_payload(self, release_id: str) -> bytes | None:
@@ -161,7 +157,7 @@ class SqliteStorage(Storage):
             raise self._missing()
         self._check_place()
         with self._translated(), self._patient() as (connection, _):
-            _persist(connection, "BEGIN IMMEDIATE")
+            persist(connection, "BEGIN IMMEDIATE")
             try:
                 version = self._version(connection)
                 if version == SCHEMA_VERSION:
@@ -177,7 +173,7 @@ class SqliteStorage(Storage):
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 if SqliteTransaction(connection).entries() != before:
                     raise LedgerError("migrating would change the chain; nothing was changed")
-                _persist(connection, "COMMIT")
+                persist(connection, "COMMIT")
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -222,7 +218,7 @@ class SqliteStorage(Storage):
         Yields:
             The connection, and whether SQLite had to undo what a crash left half done.
         """
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             if not self._anywhere:
                 wait_for_replacement(self._path)  # without a connection, for which that would wait
@@ -231,7 +227,7 @@ class SqliteStorage(Storage):
                 try:
                     connection = opened.enter_context(closing(connect(self._path)))
                     if begin:
-                        _persist(connection, begin)
+                        persist(connection, begin)
                         connection.execute("PRAGMA schema_version").fetchone()  # a reader has its lock from here on
                 except sqlite3.DatabaseError as error:
                     busy = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
@@ -285,7 +281,7 @@ class SqliteStorage(Storage):
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """Return the version of the schema, of what is a ledger."""
-        (application_id,) = _persist(connection, "PRAGMA application_id").fetchone()
+        (application_id,) = persist(connection, "PRAGMA application_id").fetchone()
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if application_id != _APPLICATION_ID:
             raise LedgerError(f"{self.location!r} is not a dpbayes ledger")
@@ -324,58 +320,3 @@ def begin_ledger(path: Path) -> None:
         for statement in (*_TABLES, INDEX):
             connection.execute(statement)
         connection.execute("COMMIT")
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """Return a connection with the settings that make a commit durable."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=_SLICE)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA journal_mode = DELETE")
-    connection.execute("PRAGMA synchronous = EXTRA")
-    if sys.platform == "darwin":
-        connection.execute("PRAGMA fullfsync = ON")
-    return connection
-
-
-def _damage(connection: sqlite3.Connection) -> list[str]:
-    """Return what SQLite's own check of pages, order and indexes finds, one sentence each."""
-    rows = [str(row[0]) for row in _persist(connection, "PRAGMA integrity_check(20)")]
-    return [] if rows == ["ok"] else [f"the file is damaged: {' '.join(row.split())}" for row in rows]
-
-
-def _refuse_damage(connection: sqlite3.Connection) -> None:
-    """Refuse a file whose pages do not hold together.
-
-    Raises:
-        LedgerError: they do not.
-    """
-    if found := _damage(connection):
-        raise LedgerError(
-            f"after a crash, {found[0]}", hint="restore a backup: dpbayes budget restore BACKUP --reason TEXT"
-        )
-
-
-def _persist(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
-    """Execute a statement again while another process holds the file, up to the patience."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return connection.execute(statement)
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-
-
-def default_path() -> Path:
-    """Return the path of a ledger that is not named: in the user's state directory.
-
-    Raises:
-        LedgerError: the user has no home directory.
-    """
-    state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if not state_home.is_absolute():
-        try:
-            state_home = Path.home() / ".local" / "state"
-        except RuntimeError:
-            raise LedgerError("no ledger is named, and this user has no home", hint="set DPBAYES_LEDGER") from None
-    return state_home / "dpbayes" / "ledger.sqlite"

@@ -21,15 +21,15 @@ def write_long_ledger(path: Path, entries: int, accounts: int = 1) -> Ledger:
     reserved = ledger.entries()[-1].fields
     number, written = 0, 0
     while written < entries:
-        with ledger._writing() as (transaction, state):
+        with ledger.writing() as (transaction, state):
             for _ in range(50):
                 name, release_id = f"a{number % accounts}", f"{number:016d}"
                 about = {"account": name, "release_id": release_id}
                 data = {"label": f"n{number}", "question_digest": f"q{number}", "source": f"/data/{name}-{number}.csv"}
-                ledger._append(transaction, state, {**reserved, **about, **data})
-                ledger._append(transaction, state, {**about, "kind": "sealed", "payload": f"{number:064d}"})
+                ledger.append(transaction, state, {**reserved, **about, **data})
+                ledger.append(transaction, state, {**about, "kind": "sealed", "payload": f"{number:064d}"})
                 sealed = {"kind": "published", "files": {"f": "d"}, "document": f"{number:064d}"}
-                ledger._append(transaction, state, {**about, **sealed})
+                ledger.append(transaction, state, {**about, **sealed})
                 number += 1
             written = state.mark.sequence
     return ledger

@@ -119,8 +119,8 @@ def test_a_checkpoint_that_was_changed_is_refused_and_one_that_lies_is_found(boo
 
 def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, books: Books) -> None:
     walk(ledger, charge("0.1"))
-    with ledger._writing() as (transaction, state), pytest.raises(LedgerError, match="is not that of the entries"):
-        ledger._append(transaction, state, {"kind": "checkpoint", "account": "", "state": "0" * 64})
+    with ledger.writing() as (transaction, state), pytest.raises(LedgerError, match="is not that of the entries"):
+        ledger.append(transaction, state, {"kind": "checkpoint", "account": "", "state": "0" * 64})
 
 
 def test_what_was_edited_before_a_checkpoint_shows_when_all_is_verified(

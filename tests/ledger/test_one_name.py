@@ -121,7 +121,7 @@ def test_what_a_crash_left_is_undone_and_all_is_verified(path: Path) -> None:
 
 def test_after_a_crash_pages_are_checked_before_the_first_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crash(path)
-    monkeypatch.setattr("dpbayes_cli.ledger.sqlite._damage", lambda _: ["the file is damaged: page 3"])
+    monkeypatch.setattr("dpbayes_cli.ledger.sqlite_connection.damage_of", lambda _: ["the file is damaged: page 3"])
     with pytest.raises(LedgerError, match="after a crash, the file is damaged: page 3"):
         opened(path).reserve(charge("0.1", label="next"))
 

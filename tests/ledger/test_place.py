@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.ledger.place import storage_at
-from dpbayes_cli.ledger.sqlite import default_path
+from dpbayes_cli.ledger.place import default_path, storage_at
 from dpbayes_cli.postgres_address import PostgresAddress, parse_address
 from tests.conftest import Cli
 

@@ -23,6 +23,7 @@ from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.place import storage_at
+from dpbayes_cli.ledger.postgres_transaction import PostgresTransaction
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import ROOT, Cli
 from tests.ledger.books import PostgresBooks, amend, charge, walk
@@ -130,13 +131,13 @@ def test_past_the_lock_one_of_two_is_let_through(books: PostgresBooks, monkeypat
 
     monkeypatch.setattr(module.PostgresStorage, "_begin", unlocked)
     barrier = threading.Barrier(2)
-    plain = module._PostgresTransaction.append
+    plain = PostgresTransaction.append
 
     def together(self: Any, entry: Any) -> None:
         barrier.wait(30)
         plain(self, entry)
 
-    monkeypatch.setattr(module._PostgresTransaction, "append", together)
+    monkeypatch.setattr(PostgresTransaction, "append", together)
     outcomes: list[str] = []
 
     def spend(label: str) -> None:

@@ -12,7 +12,8 @@ import pytest
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.sqlite import SqliteStorage, connect
+from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.sqlite_connection import connect
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.ledger.books import SqliteBooks, charge
 

@@ -1,0 +1,222 @@
+"""A ledger as a verified chain: opened, appended to, anchored and signed. What entries mean is for others.
+
+Every method is one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dpbayes_cli import __version__
+from dpbayes_cli.canonical import digest
+from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
+from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
+from dpbayes_cli.ledger.guarded import Dispute, Guarded, marks_of, unsettled
+from dpbayes_cli.ledger.key import LedgerKey
+from dpbayes_cli.ledger.owner import user_name
+from dpbayes_cli.ledger.payloads import (
+    index_findings,
+    payload_findings,
+)
+from dpbayes_cli.ledger.replay import follow, replay
+from dpbayes_cli.ledger.state import State
+from dpbayes_cli.ledger.storage import Storage, Transaction
+from dpbayes_cli.ledger.verified_states import key_findings
+
+
+class VerifiedChain:
+    """A chain of entries that is verified at each opening, and can be anchored and signed.
+
+    Privacy: nothing is appended to a ledger that does not verify, that an anchor speaks against, or whose key is not
+        at hand. The clock is read once, before anything depends on data: every entry that is written through this
+        object has that time, and none tells how long a draw took.
+    Source: architecture, the ledger.
+
+    Args:
+        storage: what the ledger is kept in.
+        clock: tells the time.
+        stated_anchor: an anchor that is stated beside the ledger.
+        key: the key that is at hand.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        *,
+        stated_anchor: Path | None = None,
+        key: LedgerKey | None = None,
+    ) -> None:
+        self.storage = storage
+        self.key = key
+        self.guarded = Guarded(storage, stated_anchor, [key] if key else [])
+        self.time = clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def location(self) -> str:
+        """Where the ledger is."""
+        return self.storage.location
+
+    @property
+    def keys(self) -> dict[str, LedgerKey]:
+        """The key that is at hand, by its fingerprint."""
+        return {self.key.fingerprint: self.key} if self.key else {}
+
+    def state(self, *, compare: bool = True) -> State:
+        """Return the verified state of the ledger; empty where there is none yet.
+
+        Args:
+            compare: whether the anchors are asked; without, a human can look at what they speak against.
+
+        Raises:
+            LedgerError: it cannot be read, its chain is broken, or an anchor speaks against it.
+        """
+        if not self.storage.exists:
+            if compare:
+                self.guarded.refuse_disputed(State())
+            return State()
+        with self.guarded.reading(compare=compare) as (_, state):
+            return state
+
+    def entries(self) -> list[Entry]:
+        """Return all entries, unverified."""
+        with self.storage.reading() as transaction:
+            return transaction.entries()
+
+    def findings(self, *, compare: bool = True) -> tuple[list[str], State]:
+        """Check everything: the file, the chain, the protocol, the totals, the sealed payloads and the anchors."""
+        with self.storage.reading() as transaction:
+            entries = transaction.entries()
+            state = replay(entries, State(keys=self.keys))
+            found = broken_links(entries) + state.findings
+            found += payload_findings(transaction, entries) + index_findings(transaction, entries)
+        if compare:
+            found += key_findings(state) + self.disputes(state)
+        return self.storage.damage() + found, state
+
+    def disputes(self, state: State) -> list[str]:
+        """Return what the anchors say against a state, one sentence each."""
+        try:
+            disputes = self.guarded.disputes(state)
+        except LedgerError as error:
+            return [error.message]
+        if disputes and self.storage.exists:
+            with self.storage.reading() as transaction:  # which may be younger than what the anchor has seen
+                disputes = unsettled(replay(transaction.entries()), disputes)
+        return [dispute.text for dispute in disputes]
+
+    def anchors(self, state: State) -> list[Path]:
+        """Return where the head of the ledger is marked."""
+        return self.guarded.paths(state)
+
+    def anchor(self, path: Path | None, reason: str) -> tuple[State, bool]:
+        """Mark the head in a file from now on, or in none; the entry that says so is the first to be marked.
+
+        Returns:
+            The state, and whether anything was written: not if the anchor was there already.
+
+        Raises:
+            LedgerError: the file cannot be written, or has seen another ledger.
+        """
+        name = str(path.absolute()) if path else ""
+        with self.writing(new=Path(name) if name else None) as (transaction, state):
+            new = state.anchor != name
+            if new:
+                fields = {"kind": "anchor", "account": "", "path": name, "reason": reason}
+                self.append(transaction, state, fields)
+        return state, new
+
+    def adopt(self, reason: str, move: Path | None = None) -> tuple[State, list[Dispute]]:
+        """Record that a human has looked at a ledger that its anchors speak against, and goes on with it.
+
+        Args:
+            reason: why, for the history.
+            move: where the anchor is from now on; None: where it was.
+
+        Returns:
+            The state, and what was said against it; where that is nothing, nothing is recorded.
+        """
+        with self.guarded.adopting() as (transaction, state, disputes):
+            if disputes:
+                fields = {
+                    "kind": "adopt",
+                    "account": "",
+                    "reason": reason,
+                    **marks_of(disputes),
+                    "lost": [dispute.path for dispute in disputes if dispute.path and not dispute.mark],
+                    "found": {"sequence": state.mark.sequence, "hash": state.mark.hash},
+                }
+                self.append(transaction, state, fields)
+            if disputes and move is not None:
+                fields = {"kind": "anchor", "account": "", "path": str(move.absolute()), "reason": reason}
+                self.append(transaction, state, fields)
+        return state, disputes
+
+    def begin_key(self, key: LedgerKey, reason: str) -> bool:
+        """Sign every entry from now on; the first signature covers all that is there.
+
+        Args:
+            key: the key from now on. A ledger that is signed already must be opened with its own.
+            reason: why, for the history.
+
+        Returns:
+            Whether this changed anything: not if the ledger is signed with this key.
+
+        Raises:
+            LedgerError: the ledger is signed with a key that is not at hand.
+        """
+        with self.guarded.writing(need_key=False) as (transaction, state):
+            if state.key == key.fingerprint:
+                return False
+            if state.key and state.key not in state.keys:
+                raise LedgerError(
+                    f"the ledger is signed with the key {state.key}, which is not at hand",
+                    hint="to change it, let DPBAYES_LEDGER_KEY name the file of the old key",
+                )
+            state.keys = {**state.keys, key.fingerprint: key}
+            rounds = 2 if state.key else 1  # signed with the old key, then with the new one
+            for _ in range(rounds):
+                fields = {"kind": "key", "account": "", "key": key.fingerprint, "reason": reason}
+                self.append(transaction, state, fields)
+            return True
+
+    def append(self, transaction: Transaction, state: State, fields: Mapping[str, Any]) -> None:
+        """Append an entry, and let the state follow it.
+
+        Raises:
+            LedgerError: the entry would break the protocol; the transaction is undone.
+        """
+        in_force = state.key or (fields["key"] if fields["kind"] == "key" else "")
+        entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(in_force))
+        follow(state, entry)
+        if state.findings:
+            raise LedgerError(f"refused to write: {state.findings[0]}")
+        transaction.append(entry)
+
+    @contextmanager
+    def writing(self, new: Path | None = None, *, begin: bool = True) -> Iterator[tuple[Transaction, State]]:
+        """Begin a transaction that changes the ledger, and add a checkpoint if one is due."""
+        with self.guarded.writing(new, begin=begin) as (transaction, state):
+            if state.last is None and self.key is not None:
+                fields = {"kind": "key", "account": "", "key": self.key.fingerprint, "reason": "a key was stated"}
+                self.append(transaction, state, fields)
+            before = state.mark
+            yield transaction, state
+            if state.mark != before and is_due(state) and (transaction.is_indexed or transaction.begin_index()):
+                payload = state_payload(state)
+                fields = {"kind": "checkpoint", "account": "", "state": digest("payload", payload)}
+                self.append(transaction, state, fields)
+                transaction.put_payload(payload_key(state.mark.sequence), payload)
+
+    def stamp(self) -> dict[str, str]:
+        """Return what every entry says of when, by whom and by what it was written."""
+        return {
+            "time": self.time,
+            "user": user_name(),
+            "version": __version__,
+        }
