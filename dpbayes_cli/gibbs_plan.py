@@ -34,7 +34,7 @@ _WORK = 1.2e10
 _FEWEST = 100
 _WIDE = 4.0
 """Variances that are wider by more are worth a warning; a step of 1 / M makes it 2 at most."""
-_CONTRACTS = 2.0 * (1.0 - 1e-9)
+_CONTRACTS = 2.0 * (1.0 - 1e-5)
 """A step is a contraction where step M < 2; so close to it floats could not tell."""
 UNDER = 1.0 - 1e-10
 """Targets are approached from below by more than prices are rounded up."""

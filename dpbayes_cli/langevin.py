@@ -70,7 +70,7 @@ class Langevin:
             row_norm=self.row_norm,
             slope=self.loss.slope_bound * self.row_norm,
             excess=float(self.loss.value(np.zeros(3), np.array([-1.0, 0.0, 1.0])).max()),
-            smoothness=self.rho * curvature + self.tau,
+            curvature=self.rho * curvature,
             rho=self.rho,
             tau=self.tau,
             step=self.step,
@@ -88,7 +88,7 @@ class Langevin:
 
         for iterate in self.iterates(matrix, size, normals):  # noqa: B007 - the last one
             pass
-        return np.asarray(np.round(iterate / self.grid) * self.grid).T
+        return np.asarray(np.round(iterate / self.grid) * self.grid + 0.0).T  # a zero without the sign of what gave it
 
     def iterates(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Iterator[Floats]:
         """Yield the iterates of independent chains, shape (width, size); only the last may be released."""

@@ -169,6 +169,16 @@ def test_a_draw_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     assert chain.draw(matrix, 1)[0] == pytest.approx(10.0 * math.sqrt(2.0 * chain.step), rel=1e-6)
 
 
+def test_a_zero_does_not_tell_the_sign_of_what_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps of neighbors may end at zero from either side, and noise may be zero."""
+    chain = replace(QUADRATIC, steps=1)
+    for sign in (1.0, -1.0):
+        monkeypatch.setattr(Langevin, "moved", lambda _, __, w, sign=sign: np.copysign(0.0 * w, sign))
+        drawn = chain.draw(DesignMatrix(Rows(DESIGN, Y), 3), 4, lambda shape: np.full(shape, -0.0))
+        assert not drawn.any()
+        assert not np.signbit(drawn).any()
+
+
 def test_secret_numbers_are_the_default() -> None:
     matrix = matrix_of(DESIGN, 12)
     assert (QUADRATIC.draw(matrix, 1) != QUADRATIC.draw(matrix, 1)).any()

@@ -1197,6 +1197,12 @@ MUTANTS = {
         "if False:",
         "tests/ledger/test_checkpoint.py::test_an_opening_replays_what_follows_the_checkpoint_and_later_ones_only_what_is_new",
     ),
+    "a zero that tells its sign": (
+        "langevin.py",
+        "* self.grid + 0.0).T",
+        "* self.grid).T",
+        "tests/test_langevin.py::test_a_zero_does_not_tell_the_sign_of_what_gave_it",
+    ),
 }
 
 

@@ -133,8 +133,8 @@ class Guarded:
             missing = [path for path in self.paths(state) if path not in known]
             anchors += self._begun(locks, taken, state, state.mark, missing)
             yield disputes
-            for anchor in anchors:
-                anchor.append(state.mark)
+            for held in anchors:
+                held.append(state.mark)
 
     def disputes(self, state: State, new: Path | None = None) -> list[Dispute]:
         """Return what the ledger and its anchors say against going on, without a lock."""

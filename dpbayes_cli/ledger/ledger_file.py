@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from dpbayes_cli.atomic_file import remove_dead, sync
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.mounts import is_mount_point, network_of, read_table
+
+_CLEARING = 0.5
+"""Seconds for which another process may be at work with what a crash has left."""
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -61,8 +65,10 @@ def check_one_name(path: Path) -> None:
             f"the ledger {str(path)!r} is mounted as a single file, beside which no journal is seen",
             hint="mount the directory that it is in",
         )
-    if _links(path) > 1:
-        remove_dead(path.parent)  # where a file system cannot rename without replacing, a killed creator leaves one
+    deadline = time.monotonic() + _CLEARING
+    while _links(path) > 1 and time.monotonic() < deadline:
+        remove_dead(path.parent)  # a crash while the ledger got its name may have left another one
+        time.sleep(0.05)
     if (links := _links(path)) > 1:
         raise LedgerError(
             f"the ledger {str(path)!r} has {links} names (hard links): after a crash its users would lose charges",

@@ -46,7 +46,7 @@ def chain_arithmetic(
     row_norm: float,
     slope: float,
     excess: float,
-    smoothness: float,
+    curvature: float,
     rho: float,
     tau: float,
     step: float,
@@ -78,11 +78,11 @@ def chain_arithmetic(
         row_norm: r.
         slope: L r, the largest gradient norm of one record's loss.
         excess: the most by which one record's loss at w = 0 exceeds its infimum.
-        smoothness: M, of the whole potential.
+        curvature: M - tau, the most by which the losses curve the potential.
         rho, tau: temperature and prior precision.
         step: h.
     """
-    sd, gap = math.sqrt(2.0 * step), contraction_gap(step, tau, smoothness)
+    sd, gap = math.sqrt(2.0 * step), contraction_gap(step, tau, curvature + tau)
     push, root = step * rho * n_records * slope, math.sqrt(width)
     mode = math.sqrt(2.0 * rho * n_records * excess / tau)  # U(w) <= U(0) at the mode
     farthest = 2.0 * mode + (root + _FAR) * sd / math.sqrt(gap * (2.0 - gap))
@@ -90,7 +90,7 @@ def chain_arithmetic(
     lattice = max(2.0 ** (math.floor(math.log2(sd)) - _FINE), reach * 2.0**-_ROOM)
     longest = root * reach
     sums = push * (SLOPE_ERROR + _sum_error(min(n_records, MOST_AT_ONCE) + 16))
-    predictors = step * (smoothness - tau) * ((_sum_error(width) + 8.0 * _UNIT) * longest + 8.0 * _UNIT / row_norm)
+    predictors = step * curvature * ((_sum_error(width) + 8.0 * _UNIT) * longest + 8.0 * _UNIT / row_norm)
     moves = 2.0 * _UNIT * ((1.0 + 4.0 * step * tau) * longest + 4.0 * push)
     error = _SECOND_ORDER * (sums + predictors + moves) + root * lattice / 2.0
     widening = (2.0 * error + root * lattice) / (step * 2.0 * rho * slope)

@@ -85,7 +85,7 @@ def decided(first: Words, second: Words, scale: float, bits: int = _BITS) -> tup
         size, error = _exponential(first, bits)
         other, other_error = _exponential(second >> np.uint64(1), bits - 1)
     excess = 2.0 * other - (size - 1.0) ** 2
-    doubt = 2.0 * other_error + 2.0 * error * (1.0 + size) + error * error
+    doubt = 1.25 * (2.0 * other_error + 2.0 * error * (1.0 + size) + error * error)  # and what is rounded off here
     scaled = scale * size
     whole = np.rint(scaled)
     near_half = np.abs(scaled - whole) >= 0.5 - 1.25 * scale * error
