@@ -33,8 +33,8 @@ def command() -> None:
     One account stands for one population, has one neighbour relation and one total. Charges are never refunded, and
     budgets do not renew with time.
 
-    The ledger finds out by itself whether it was edited. That an older copy was put in its place, only an anchor
-    shows: dpbayes budget anchor FILE.
+    The ledger finds out by itself whether entries were edited; whether its whole chain was rewritten, with a key:
+    dpbayes budget key FILE. That an older copy was put in its place, only an anchor shows: dpbayes budget anchor FILE.
     """
 
 
@@ -200,7 +200,8 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
 def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) -> None:
     """Check the chain, the protocol, the totals, the sealed payloads and the anchor; exit 7 if anything is wrong.
 
-    Edits, deletions and reordering always show. That the ledger was cut short, or is an older copy, shows only against
+    Edits, deletions and reordering show; a chain that was rewritten as a whole, with new hashes, shows only with a key
+    (dpbayes budget key), an anchor or a receipt. That the ledger was cut short, or is an older copy, shows only against
     what has seen more of it: an anchor, or with --receipt a bundle (which knows the entry that charged it) or the
     printed result of a release (which knows the entry that published it).
     """
@@ -217,7 +218,8 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
         emit(f"{head_of(state)['sequence']} entries verified, head {head_of(state)['hash']}")
     seen = [str(path) for path in [*ledger.anchors(state), *receipts]]
     say(
-        "edits, deletions and reordering would have shown; "
+        "edits, deletions and reordering would have shown"
+        + ("; " if state.key else ", but not a chain that was rewritten as a whole, without a key; ")
         + (
             f"it holds what these have seen: {', '.join(seen)}"
             if seen

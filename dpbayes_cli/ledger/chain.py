@@ -1,4 +1,4 @@
-"""The hash chain: entries that can be appended and checked, never edited, dropped or reordered unnoticed."""
+"""The hash chain: an entry that is edited, dropped or moved is noticed, unless all hashes after it are computed anew."""
 
 from __future__ import annotations
 

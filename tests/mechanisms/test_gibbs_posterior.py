@@ -133,7 +133,7 @@ def test_a_plan_names_what_it_found() -> None:
     assert plan.warnings == ()
     assert "is short" in planned(mu="0.5", steps=2).warnings[0]
     long = planned(mu="5", steps=3, step=0.01, model="huber-regression")
-    assert long.parameters["variance_inflation"] > 1e6
+    assert long.parameters["variance_inflation"] > 1e4
     assert any("is long" in warning for warning in long.warnings)
 
 
