@@ -1,4 +1,4 @@
-"""The hash chain: an entry that is edited, dropped or moved is noticed, unless all hashes after it are computed anew."""
+"""The hash chain: an entry that is edited, dropped or moved is noticed, unless all later hashes are computed anew."""
 
 from __future__ import annotations
 

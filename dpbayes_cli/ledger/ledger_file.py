@@ -9,8 +9,8 @@ from dpbayes_cli.atomic_file import remove_dead, sync
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.mounts import is_mount_point, network_of, read_table
 
-_CLEARING = 0.5
-"""Seconds for which another process may be at work with what a crash has left."""
+_ATTEMPTS, _PAUSE = 10, 0.05
+"""How often, and after how many seconds, what a crash has left is looked at again: another process may be removing it."""
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -65,10 +65,11 @@ def check_one_name(path: Path) -> None:
             f"the ledger {str(path)!r} is mounted as a single file, beside which no journal is seen",
             hint="mount the directory that it is in",
         )
-    deadline = time.monotonic() + _CLEARING
-    while _links(path) > 1 and time.monotonic() < deadline:
+    for _ in range(_ATTEMPTS):
+        if _links(path) == 1:
+            return
         remove_dead(path.parent)  # a crash while the ledger got its name may have left another one
-        time.sleep(0.05)
+        time.sleep(_PAUSE)
     if (links := _links(path)) > 1:
         raise LedgerError(
             f"the ledger {str(path)!r} has {links} names (hard links): after a crash its users would lose charges",
@@ -77,6 +78,7 @@ def check_one_name(path: Path) -> None:
 
 
 def _links(path: Path) -> int:
+    """Return how many names a file has; one if it is not there."""
     try:
         return path.stat().st_nlink
     except OSError:
