@@ -10,7 +10,7 @@ from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.mounts import is_mount_point, network_of, read_table
 
 _ATTEMPTS, _PAUSE = 10, 0.05
-"""How often, and after how many seconds, what a crash has left is looked at again: another process may be removing it."""
+"""How often, and after how many seconds, a second name is looked at: another process may be removing what is left."""
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
+from dpbayes_cli.canonical import digest
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.payloads import document_key
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.ledger.books import charge
@@ -27,9 +29,12 @@ def write_long_ledger(path: Path, entries: int, accounts: int = 1) -> Ledger:
                 about = {"account": name, "release_id": release_id}
                 data = {"label": f"n{number}", "question_digest": f"q{number}", "source": f"/data/{name}-{number}.csv"}
                 ledger.append(transaction, state, {**reserved, **about, **data})
-                ledger.append(transaction, state, {**about, "kind": "sealed", "payload": f"{number:064d}"})
-                sealed = {"kind": "published", "files": {"f": "d"}, "document": f"{number:064d}"}
-                ledger.append(transaction, state, {**about, **sealed})
+                draw = str(number).encode()
+                ledger.append(transaction, state, {**about, "kind": "sealed", "payload": digest("payload", draw)})
+                published = {"kind": "published", "files": {"f": "d"}, "document": digest("payload", draw)}
+                ledger.append(transaction, state, {**about, **published})
+                transaction.put_payload(release_id, draw)
+                transaction.put_payload(document_key(release_id), draw)
                 number += 1
             written = state.mark.sequence
     return ledger
