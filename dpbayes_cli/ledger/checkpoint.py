@@ -39,6 +39,7 @@ def payload_key(sequence: int) -> str:
 def state_payload(state: State) -> bytes:
     """Return the stored form of a state: everything but the releases, in one spelling."""
     document = {
+        "version": 1,
         "accounts": [_stored(account) for account in state.accounts.values()],
         "anchor": state.anchor,
         "adopted": sorted([mark.sequence, mark.hash] for mark in state.adopted),
@@ -75,6 +76,7 @@ def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
             accounts={account.name: account for account in accounts},
             last=entry,
             base=entry.sequence,
+            base_hash=entry.hash,
             checkpoint=entry.sequence,
             anchor=stored["anchor"],
             adopted={Mark(sequence, hash_) for sequence, hash_ in stored["adopted"]},
@@ -108,6 +110,7 @@ def _stored(account: Account) -> dict[str, Any]:
         "unfinished": account.unfinished,
         "layouts": account.layouts,
         "exhausted": account.exhausted,
+        "exhausted_limits": account.exhausted_limits,
     }
 
 
@@ -129,6 +132,7 @@ def _account(stored: dict[str, Any]) -> Account:
         unfinished=stored["unfinished"],
         layouts=stored["layouts"],
         exhausted=stored["exhausted"],
+        exhausted_limits=stored["exhausted_limits"],
         whole=False,
     )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbayes_cli.atomic_file import sync
+from dpbayes_cli.atomic_file import new_file
 from dpbayes_cli.canonical import canonical_json, digest
 from dpbayes_cli.errors import LedgerError
 
@@ -43,7 +43,9 @@ class LedgerKey:
     def signed(self, previous: str, fields: Mapping[str, Any]) -> bool:
         """Return whether an entry carries this key's signature."""
         stated = fields.get("mac")
-        return isinstance(stated, str) and hmac.compare_digest(stated.encode(), self.sign(previous, fields).encode())
+        return isinstance(stated, str) and hmac.compare_digest(
+            stated.encode("utf-8", "surrogatepass"), self.sign(previous, fields).encode()
+        )
 
 
 def read_key(path: Path) -> LedgerKey:
@@ -82,12 +84,8 @@ def create_key(path: Path) -> LedgerKey:
     """
     key = LedgerKey(secrets.token_bytes(32))
     try:
-        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(key.secret.hex().encode("ascii") + b"\n")
-            file.flush()
-            os.fsync(descriptor)
-        sync(path.parent)
+        with new_file(path) as partial:
+            partial.write_text(key.secret.hex() + "\n", encoding="ascii")
     except FileExistsError:
         raise
     except (OSError, ValueError) as error:

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.guarantee import Guarantee
 
 
+_TOTALS = {
+    "pure": {"epsilon"}, "approximate": {"epsilon", "delta"}, "renyi": {"epsilon"}, "rdp": {"rdp"}, "zcdp": {"rho"},
+    "gdp": {"mu"},
+}  # fmt: skip
+"""What of each kind of budget an amendment states."""
 _CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
 
 
@@ -73,6 +78,12 @@ def amendment(
         BudgetError: more is spent already.
         SpecError: there is no such component.
     """
+    needed = _TOTALS[account.budget.kind]
+    if account.exhausted and not needed <= changes.keys():
+        raise BudgetError(
+            f"the whole budget of account {account.name!r} counts as spent: its total must be stated anew",
+            hint=f"state {' and '.join(f'--{name}' for name in sorted(needed))}: what is right less what was released",
+        )
     budget = account.budget.amended(changes) if changes else account.budget
     if budget.excess(account.charged):
         raise BudgetError(
@@ -139,6 +150,12 @@ def check_limit(
         raise BudgetError(
             f"the analyst {analyst!r} has no limit in the account {account.name!r}",
             hint=f"dpbayes budget limit {account.name} {analyst} --epsilon LIMIT --reason TEXT",
+        )
+    if analyst in account.exhausted_limits:
+        raise BudgetError(
+            f"the limit of analyst {analyst!r} in account {account.name!r} counts as spent: later entries were lost; "
+            "nothing was charged",
+            hint=f"state it anew: dpbayes budget limit {account.name} {analyst} --epsilon LIMIT --reason TEXT",
         )
     limit = account.limits[analyst]
     missing = limit.budget.shortfall(limit.charged, guarantee)

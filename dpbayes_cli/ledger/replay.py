@@ -78,6 +78,7 @@ def _apply(state: State, entry: Entry) -> None:
 def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
     """Raise where an entry should be signed and is not; a key that is not at hand is checked by whoever has it."""
     in_force = state.key or (fields.get("key") if fields["kind"] == "key" else "")
+    state.is_signed = False
     if not in_force:
         return
     if "mac" not in fields:
@@ -85,6 +86,7 @@ def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
     key = state.keys.get(in_force)
     if key is not None and not key.signed(state.mark.hash, fields):
         raise ValueError("its signature is not that of the ledger's key: it was rewritten")
+    state.is_signed = key is not None
 
 
 def _open(state: State, name: str, fields: Mapping[str, Any]) -> None:
@@ -131,6 +133,8 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     if budget.excess(account.charged_to(analyst)) and not lost:
         raise ValueError("the limit falls below what is spent")
     account.limit_budgets[analyst] = budget
+    if not lost and analyst in account.exhausted_limits:
+        account.exhausted_limits.remove(analyst)
     account.changes.update([change_said(fields)])
 
 
@@ -146,12 +150,11 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
     elif kind == "restored":
         state.adopted |= {Mark(seen["sequence"], seen["hash"]) for seen in fields["seen"]}
         if fields["lost"]:
-            state.blind = True
-            for account in state.accounts.values():
-                account.exhausted = "entries after the backup that was restored could not be read"
-                account.changes = {}
+            exhaust(state, "entries after the backup that was restored could not be read")
     elif kind == "salvaged":
         state.held, state.changes = fields["held"], list(fields.get("changes", []))
+        if fields.get("exhausted", False):
+            exhaust(state, "entries that could not be verified say so")
     elif kind == "key":
         if not isinstance(fields["key"], str) or not fields["key"]:
             raise ValueError("its key is not a text")
@@ -164,10 +167,18 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
         raise ValueError(f"{kind!r} is a kind of entry that this version of dpbayes does not know")
 
 
+def exhaust(state: State, why: str) -> None:
+    """Count every total and every limit as spent, until it is stated anew."""
+    state.blind = True
+    for account in state.accounts.values():
+        account.exhausted, account.exhausted_limits, account.changes = why, sorted(account.limit_budgets), {}
+
+
 def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any], entry: Entry) -> None:
     """Apply an entry about one release."""
     release_id = fields["release_id"]
     release = advanced(state.release(account, release_id), fields, entry)
+    layout = record_layout(release.request, account.unit)
     if fields["kind"] == "reserved":
         guarantee, analyst = release.guarantee, release.analyst
         if not fields.get("lost", False):
@@ -177,7 +188,7 @@ def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any],
             account.charged_by[analyst] = account.budget.added(account.charged_to(analyst), guarantee)
         account.n_releases += 1
         account.unfinished.append(release_id)
-        account.layouts.setdefault(record_layout(release.request, account.unit), release_id)
+        account.layouts.setdefault(layout, release_id)
     if fields["kind"] == "published":
         account.unfinished.remove(release_id)
     account.recent[release_id] = release
@@ -199,5 +210,7 @@ def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> 
         raise ValueError("the charge does not fit the budget")
     if (analyst is None) != (not account.limit_budgets):
         raise ValueError("the charge names an analyst without a limit, or none where there are limits")
+    if analyst in account.exhausted_limits:
+        raise ValueError("the analyst's limit counts as spent")
     if analyst is not None and account.limit_budgets[analyst].shortfall(account.charged_to(analyst), guarantee):
         raise ValueError("the charge does not fit the analyst's limit")

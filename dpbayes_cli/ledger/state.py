@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Protocol
 
-from dpbayes_cli.errors import DpbayesError
+from dpbayes_cli.errors import DpbayesError, LedgerError
 from dpbayes_cli.ledger.budgets import Budget, Lanes
-from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark
+from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, link
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.limits import Limit
 from dpbayes_cli.ledger.records import ReleaseRecord, asked_term, record_of
@@ -37,6 +37,7 @@ class Account:
         unfinished: the IDs of releases that are charged and not published.
         layouts: how the releases read their files, each with the ID of the first release that did.
         exhausted: why the whole total counts as spent until it is amended, or an empty text.
+        exhausted_limits: the analysts whose limits count as spent until they are stated anew.
         recent: the releases since the checkpoint that the state began with; all of them if it began with none.
         whole: whether ``recent`` is all of them.
     """
@@ -57,6 +58,7 @@ class Account:
     unfinished: list[str] = field(default_factory=list)
     layouts: dict[str, str] = field(default_factory=dict)
     exhausted: str = ""
+    exhausted_limits: list[str] = field(default_factory=list)
     recent: dict[str, ReleaseRecord] = field(default_factory=dict)
     whole: bool = True
 
@@ -112,6 +114,7 @@ class Account:
             unfinished=list(self.unfinished),
             changes=dict(self.changes),
             layouts=dict(self.layouts),
+            exhausted_limits=list(self.exhausted_limits),
             recent=dict(self.recent),
         )
 
@@ -125,6 +128,9 @@ class Lookup(Protocol):
     def entry(self, sequence: int) -> Entry | None:
         """Return the entry of a number."""
 
+    def entries(self, after: int = 0) -> list[Entry]:
+        """Return the entries after a number, in order."""
+
 
 @dataclass
 class State:
@@ -135,6 +141,7 @@ class State:
         last: the last entry; its hash is the head.
         findings: entries that break the protocol, one sentence each.
         base: the last entry that was not replayed: that of the checkpoint that the state began with, or 0.
+        base_hash: its hash.
         hashes: those of the entries after it, in order.
         checkpoint: the entry of the last checkpoint, or 0.
         anchor: the path of the anchor, or an empty text.
@@ -143,6 +150,7 @@ class State:
         changes: what a salvage changed, one sentence each, until it is adopted.
         key: the fingerprint of the key that signs the entries, or an empty text.
         keys: the keys at hand, by their fingerprints.
+        is_signed: whether the last entry carries the signature of the key in force, and that was checked.
         blind: whether a backup was restored although later entries could not be read, so that accounts may be unknown.
         lookup: where older entries are found; None if there are none.
     """
@@ -151,6 +159,7 @@ class State:
     last: Entry | None = None
     findings: list[str] = field(default_factory=list)
     base: int = 0
+    base_hash: str = GENESIS
     hashes: list[str] = field(default_factory=list)
     checkpoint: int = 0
     anchor: str = ""
@@ -159,6 +168,7 @@ class State:
     changes: list[str] = field(default_factory=list)
     key: str = ""
     keys: Mapping[str, LedgerKey] = field(default_factory=dict)
+    is_signed: bool = False
     blind: bool = False
     lookup: Lookup | None = None
 
@@ -174,14 +184,25 @@ class State:
         if mark.sequence > self.base:
             place = mark.sequence - self.base - 1
             return place < len(self.hashes) and self.hashes[place] == mark.hash
-        older = self.lookup.entry(mark.sequence) if self.lookup else None
-        return older is not None and older.hash == mark.hash
+        if self.lookup is None:
+            return False
+        later = self.lookup.entries(after=mark.sequence)  # their links lead to what was verified, or not
+        link_to_base = [entry for entry in later if entry.sequence <= self.base]
+        ends = (link_to_base or [Entry(mark.sequence, "", mark.hash)])[-1]
+        return not broken_links(link_to_base, mark) and (ends.sequence, ends.hash) == (self.base, self.base_hash)
 
     def release(self, account: Account, release_id: str) -> ReleaseRecord | None:
         """Return a release of an account, of whatever age."""
         if account.whole or release_id in account.recent:
             return account.recent.get(release_id)
-        return record_of(entry for entry in self.find(f"release:{release_id}") if entry.sequence <= self.base)
+        try:
+            found = [entry for entry in self.find(f"release:{release_id}") if entry.sequence <= self.base]
+            record = record_of(found)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise _damaged(f"what is kept of release {release_id}") from None
+        if record is not None and (record.stage != "published") != (release_id in account.unfinished):
+            raise _damaged(f"how far release {release_id} has come")
+        return record
 
     def charged(self, account: Account, question: str = "", last: int | None = None) -> list[ReleaseRecord]:
         """Return the releases of an account, in the order of their charges.
@@ -204,7 +225,27 @@ class State:
         return replace(account, recent=releases, whole=True)
 
     def find(self, term: str, last: int | None = None) -> list[Entry]:
-        """Return the entries that have a term, in order; see ``terms_of``."""
+        """Return the entries that have a term, in order; see ``terms_of``.
+
+        Raises:
+            LedgerError: one that is older than the checkpoint is not what was written.
+        """
+        found = self._looked_up(term, last)
+        for entry in found:
+            if entry.sequence <= self.base and not self._is_genuine(entry):
+                raise _damaged(f"entry {entry.sequence}")
+        return found
+
+    def _is_genuine(self, entry: Entry) -> bool:
+        """Return whether an older entry follows from the one before it, and is signed if there is a key at hand."""
+        before = self.lookup.entry(entry.sequence - 1) if self.lookup else None
+        previous = GENESIS if entry.sequence == 1 else before.hash if before else ""
+        if link(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
+            return False
+        fields, key = entry.fields, self.keys.get(self.key)
+        return key is None or "mac" not in fields or key.signed(previous, fields)
+
+    def _looked_up(self, term: str, last: int | None) -> list[Entry]:
         return self.lookup.find(term, last) if self.lookup else []
 
     def copy(self, lookup: Lookup | None) -> State:
@@ -223,3 +264,9 @@ class State:
     def head(self) -> str:
         """The hash of the last entry, or an empty text."""
         return self.last.hash if self.last else ""
+
+
+def _damaged(what: str) -> LedgerError:
+    return LedgerError(
+        f"the ledger does not verify: {what} was changed", hint="dpbayes budget verify lists all findings"
+    )

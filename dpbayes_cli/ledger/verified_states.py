@@ -86,6 +86,7 @@ class VerifiedStates:
                 f"the ledger does not verify: the signature of entry {entry.sequence} is not that of its key",
                 hint=_LIST,
             )
+        state.is_signed = key is not None
         return state
 
 
@@ -94,6 +95,8 @@ def key_findings(state: State) -> list[str]:
     if state.key and state.key not in state.keys:
         stated = "another one is stated" if state.keys else "none is stated"
         return [f"the ledger is signed with the key {state.key}, and {stated}"]
+    if state.key and not state.is_signed:  # the signature of the last entry covers all before it
+        return [f"the last entry is not signed with the key {state.key}: the ledger was rewritten, or cut off"]
     if state.keys and not state.key and state.last is not None:
         return ["a key is stated, and the ledger is not signed with any: if it ever was, it was rewritten"]
     return []
