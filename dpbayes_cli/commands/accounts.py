@@ -9,6 +9,7 @@ import click
 from dpbayes_cli.commands.output import emit, emit_json, printable, say_already_done
 
 if TYPE_CHECKING:
+    from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.records import ReleaseRecord
     from dpbayes_cli.ledger.state import Account, State
 
@@ -29,14 +30,14 @@ def checked_reason(reason: str, *, needed: bool) -> str:
     return reason
 
 
-def print_account(account: Account, *, changed: bool, as_json: bool) -> None:
+def print_account(account: Account, ledger: Ledger, *, changed: bool, as_json: bool) -> None:
     """Print an account after a change, or after one that had been made before."""
     from dpbayes_cli.ledger.charging import unit_text
 
     if not changed:
         say_already_done()
     if as_json:
-        emit_json({**with_releases(account), "already_done": not changed})
+        emit_json({**with_releases(ledger.account(account.name)), "already_done": not changed})
         return
     found = described(account)
     emit(

@@ -98,8 +98,9 @@ def open_(
         raise click.UsageError("--separate-population and --reason go together")
     separate = None if reason is None else checked_reason(reason, needed=True)
     budget = stated_budget(**total)
-    known, new = open_ledger(ledger_place).open_account(account, budget, relation, unit, separate)
-    print_account(known, changed=new, as_json=as_json)
+    ledger = open_ledger(ledger_place)
+    known, new = ledger.open_account(account, budget, relation, unit, separate)
+    print_account(known, ledger, changed=new, as_json=as_json)
 
 
 @command.command("show")
@@ -264,9 +265,9 @@ def _amount(row: dict[str, Any]) -> str:
 
 def _looked_at(ledger: Ledger) -> State:
     """Return the state for a human to look at, also where an anchor speaks against it; which is said."""
-    state = ledger.state(compare=False)
-    for dispute in ledger.disputes(state):
-        say(f"NOT TO BE TRUSTED: {dispute}")
+    findings, state = ledger.findings(compare=False)
+    for reason in [*findings, *ledger.disputes(state)]:
+        say(f"NOT TO BE TRUSTED: {reason}")
     return state
 
 

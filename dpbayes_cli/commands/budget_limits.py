@@ -35,10 +35,11 @@ def amend(
     from dpbayes_cli.ledger.limits import amendment
 
     changes, why = _stated(totals, needed=not separate_population), checked_reason(reason, needed=True)
-    known, changed = open_ledger(ledger_place).change(
+    ledger = open_ledger(ledger_place)
+    known, changed = ledger.change(
         account, lambda each: amendment(each, changes, why, separate_population=separate_population)
     )
-    print_account(known, changed=changed, as_json=as_json)
+    print_account(known, ledger, changed=changed, as_json=as_json)
 
 
 @click.command("limit")
@@ -65,8 +66,9 @@ def limit(
     except ValueError as error:
         raise SpecError(str(error)) from None
     changes, why = _stated(totals), checked_reason(reason, needed=False)
-    known, changed = open_ledger(ledger_place).change(account, lambda each: limitation(each, analyst, changes, why))
-    print_account(known, changed=changed, as_json=as_json)
+    ledger = open_ledger(ledger_place)
+    known, changed = ledger.change(account, lambda each: limitation(each, analyst, changes, why))
+    print_account(known, ledger, changed=changed, as_json=as_json)
 
 
 @click.command("notify")
@@ -87,8 +89,9 @@ def notify(
     if share is not None and not 0 < share <= 1:
         raise click.UsageError("--at takes a share above 0, at most 1")
     why = checked_reason(reason, needed=False)
-    known, changed = open_ledger(ledger_place).change(account, lambda each: notification(each, share, why))
-    print_account(known, changed=changed, as_json=as_json)
+    ledger = open_ledger(ledger_place)
+    known, changed = ledger.change(account, lambda each: notification(each, share, why))
+    print_account(known, ledger, changed=changed, as_json=as_json)
 
 
 COMMANDS = (amend, limit, notify)

@@ -59,7 +59,7 @@ def routes_of(account: Account) -> list[tuple[str, Decimal]]:
     """Return what is left by each route of an account that has several; empty elsewhere."""
     from dpbayes_cli.ledger.union_budget import UnionBudget
 
-    if not isinstance(account.budget, UnionBudget):
+    if not isinstance(account.budget, UnionBudget) or account.exhausted:
         return []
     total = account.budget.epsilon
     return [

@@ -84,7 +84,7 @@ class Ledger(VerifiedChain):
                     f"the account {name!r} is already open",
                     hint=f"to change it: dpbayes budget amend {name} {change} --reason TEXT",
                 )
-            return state.whole_account(state.accounts[name]), known is None
+            return state.accounts[name], known is None
 
     def change(self, name: str, entry: Callable[[Account], dict[str, Any]]) -> tuple[Account, bool]:
         """Append an entry about an account that is open; see ``amendment``, ``limitation`` and ``notification``.
@@ -106,7 +106,7 @@ class Ledger(VerifiedChain):
             new = account.changes.get(what) != said
             if new:
                 self.append(transaction, state, fields)
-            return state.whole_account(account), new
+            return account, new
 
     def preview(self, charge: Charge) -> Preview:
         """Say without changing anything what ``reserve`` would do.

@@ -54,6 +54,9 @@ def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
                 kept[document_key(fields["release_id"])] = fields["document"]
             elif fields["kind"] == "checkpoint":
                 kept[payload_key(entry.sequence)] = fields["state"]
+            elif fields["kind"] in {"salvaged", "restored"}:
+                for key in fields.get("without", []):
+                    kept.pop(key, None)
     return kept
 
 

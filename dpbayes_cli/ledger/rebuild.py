@@ -7,14 +7,17 @@ of its own, whether it fits or not; of totals and limits that can be read the ti
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpbayes_cli.canonical import digest
 from dpbayes_cli.errors import LedgerError, SpecError
 from dpbayes_cli.ledger.budgets import Budget, texts
 from dpbayes_cli.ledger.chain import Entry, link, next_entry
 from dpbayes_cli.ledger.charging import release_id_of
+from dpbayes_cli.ledger.checkpoint import payload_key
+from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import refused
 from dpbayes_cli.ledger.state import Account, State
@@ -32,6 +35,8 @@ class Chain:
         charged: releases that are charged once more, because what became of them is lost.
         lost: what is not in it, one sentence each.
         tightened: totals and limits that are lower than the entries that verify say, one sentence each.
+        opened: accounts whose opening could be read and not verified, one sentence each.
+        exhausted: whether an entry that could be read and not verified had said that later ones were lost.
     """
 
     stamp: Mapping[str, str]
@@ -40,6 +45,8 @@ class Chain:
     charged: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     tightened: list[str] = field(default_factory=list)
+    opened: list[str] = field(default_factory=list)
+    exhausted: bool = False
 
     def take(self, entry: Entry) -> bool:
         """Take an entry as it is if it follows from those before it; return whether it does."""
@@ -57,8 +64,9 @@ class Chain:
         Raises:
             LedgerError: it must be signed, and the key is not at hand.
         """
-        key = self.state.keys.get(self.state.key)
-        if self.state.key and key is None:
+        in_force = self.state.key or (fields["key"] if fields["kind"] == "key" else "")
+        key = self.state.keys.get(in_force)
+        if in_force and key is None:
             raise LedgerError(
                 f"the ledger is signed with the key {self.state.key}, which is not at hand",
                 hint="DPBAYES_LEDGER_KEY names the file of the key",
@@ -68,6 +76,18 @@ class Chain:
             return False
         self.entries.append(entry)
         return True
+
+    def missing(self, read: Callable[[str], bytes | None], start: int = 0) -> list[str]:
+        """Return the names of the payloads that cannot be read, of the entries after so many."""
+        expected = kept_payloads(self.entries[start:])
+        checkpoints = {payload_key(entry.sequence) for entry in self.entries}
+        lost = [
+            key
+            for key, wanted in expected.items()
+            if key not in checkpoints and ((payload := read(key)) is None or digest("payload", payload) != wanted)
+        ]
+        self.lost += [f"the payload of release {key} cannot be read: it cannot be shown again" for key in lost]
+        return lost
 
     def charge_unfinished(self) -> None:
         """Charge every unfinished release once more: its draw may have been seen although its end is lost."""
@@ -81,8 +101,15 @@ class Chain:
             self.lost.append(f"entry {entry.sequence} does not verify")
             try:
                 fields = dict(entry.fields)
-                if fields["kind"] == "open":
-                    self.add(fields)
+                if fields["kind"] == "open" and self.add(fields):
+                    total = _amount(self.state.accounts[fields["account"]].budget)
+                    self.opened.append(
+                        f"account {fields['account']!r} was opened with {total} by an entry that does not verify"
+                    )
+                elif fields["kind"] == "restored":
+                    self.exhausted |= bool(fields["lost"])
+                elif fields["kind"] == "salvaged":
+                    self.exhausted |= bool(fields.get("exhausted", False))
                 elif fields["kind"] == "reserved":
                     self._charge_again(fields["account"], fields)
                 elif fields["kind"] in {"amend", "limit"}:

@@ -7,7 +7,8 @@ until a human states its total.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dpbayes_cli.errors import LedgerError
@@ -16,7 +17,7 @@ from dpbayes_cli.ledger.guarded import marks_of, unsettled
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import Chain
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.sqlite_replacement import Leftover
+from dpbayes_cli.ledger.sqlite_replacement import Leftover, Replacement
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import payloads, write_entries
 
@@ -73,30 +74,48 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     if not entries:
         raise LedgerError(f"the backup {str(backup)!r} holds no entries")
     head = Mark(entries[-1].sequence, entries[-1].hash)
-    if (done := _restored_before(ledger, head, reason)) is not None:
-        return Restoration(done, head, already_done=True)
-    chain = Chain(ledger.stamp(), State(keys=ledger.keys))
+    asked: dict[str, object] = {
+        "kind": "restored",
+        "reason": reason,
+        "backup": {"sequence": head.sequence, "hash": head.hash},
+    }
+    if done := _restored_before(ledger, asked):
+        return done
+    place = Ledger(SqliteStorage(Path(ledger.location), anywhere=True), key=ledger.key)
+    suffix = f"replaced-{ledger.time.replace(':', '')}"
+    with ledger.storage.replacing(suffix, lambda: _restored_before(place, asked) is not None) as replacement:
+        if replacement is not None:
+            return _replaced(ledger, source, entries, asked, replacement)
+    return _restored_before(ledger, asked) or Restoration(ledger.state(), head)
+
+
+def _replaced(
+    ledger: Ledger, source: SqliteStorage, entries: list[Entry], asked: Mapping[str, object], replacement: Replacement
+) -> Restoration:
+    """Build the chain that goes on from a backup, and put it in the place of what is there."""
+    chain, left = Chain(ledger.stamp(), State(keys=ledger.keys)), replacement.left
     for entry in entries:
         chain.take(entry)
-    with ledger.storage.replacing(f"replaced-{ledger.time.replace(':', '')}") as replacement:
-        left = replacement.left
-        carried, rest = _take_over(chain, left, ledger.location)
-        was_read = left.is_walkable and (carried > 0 or _has(left, head))
-        complete = not rest and (was_read or _salvaged_to(chain, ledger.location) > 0)
-        with ledger.guarded.replacing(chain.state) as disputes:
-            unseen = unsettled(chain.state, disputes)
-            complete = complete and not any(dispute.mark for dispute in unseen)
-            if not complete:
-                chain.charge_unfinished()
-                chain.account_for(rest)
-            fields = {"kind": "restored", "account": "", "reason": reason, "carried": carried, "lost": not complete}
-            chain.add({**fields, "backup": {"sequence": head.sequence, "hash": head.hash}, **marks_of(unseen)})
-            source.copy_to(replacement.partial)
-            with SqliteStorage(replacement.partial, anywhere=True).writing() as transaction:
-                write_entries(transaction, chain.entries[len(entries) :])
-                for key, payload in payloads(chain, left.payload, start=len(entries)):
-                    transaction.put_payload(key, payload)
-            replacement.place()
+    head = chain.state.mark
+    carried, rest = _take_over(chain, left, ledger.location)
+    counted = _counted_by_salvage(chain, left)
+    complete = counted or (not rest and left.reads_on_from(head.sequence) and (carried > 0 or _has(left, head)))
+    with ledger.guarded.replacing(chain.state) as disputes:
+        unseen = unsettled(chain.state, disputes)
+        complete = complete and not any(dispute.path for dispute in unseen)
+        if not complete:
+            chain.charge_unfinished()
+            chain.account_for(rest)
+        fields = {**asked, "account": "", "carried": carried, "lost": not complete, **marks_of(unseen)}
+        chain.add({**fields, "without": chain.missing(left.payload, start=len(entries))})
+        if ledger.key is not None and not chain.state.key:
+            chain.add({"kind": "key", "account": "", "key": ledger.key.fingerprint, "reason": "a key was stated"})
+        source.copy_to(replacement.partial)
+        with SqliteStorage(replacement.partial, anywhere=True).writing() as transaction:
+            write_entries(transaction, chain.entries[len(entries) :])
+            for key, payload in payloads(chain, left.payload, start=len(entries)):
+                transaction.put_payload(key, payload)
+        replacement.place()
     return Restoration(chain.state, head, carried, chain.charged, chain.lost, complete)
 
 
@@ -112,36 +131,37 @@ def _take_over(chain: Chain, left: Leftover, location: str) -> tuple[int, list[E
             hint="name a backup of this ledger; to use another ledger, name it with --ledger",
         )
     known = {(entry.sequence, entry.hash) for entry in chain.entries}
-    counted = _salvaged_to(chain, location)
-    rest = [entry for entry in left.entries if (entry.sequence, entry.hash) not in known and entry.sequence > counted]
+    rest = [entry for entry in left.entries if (entry.sequence, entry.hash) not in known]
+    if _counted_by_salvage(chain, left):
+        return 0, []
     carried = next((number for number, entry in enumerate(rest) if not chain.take(entry)), len(rest))
     return carried, rest[carried:]
 
 
-def _salvaged_to(chain: Chain, location: str) -> int:
-    """Return up to which entry of the file that is there a salvage has counted what could be read; 0 if none has."""
-    fields = (entry.fields for entry in chain.entries)
-    return max(
-        (each.get("last", 0) for each in fields if each["kind"] == "salvaged" and each["source"] == location), default=0
-    )
+def _counted_by_salvage(chain: Chain, left: Leftover) -> bool:
+    """Return whether the backup is a salvage of the very file that is there, which has counted all that can be read."""
+    if not left.entries:
+        return False
+    last = max(left.entries, key=lambda entry: entry.sequence)
+    mark = asdict(Mark(last.sequence, last.hash))
+    return any({"kind": "salvaged", "last": mark}.items() <= entry.fields.items() for entry in chain.entries)
 
 
 def _has(left: Leftover, mark: Mark) -> bool:
     return any((entry.sequence, entry.hash) == (mark.sequence, mark.hash) for entry in left.entries)
 
 
-def _restored_before(ledger: Ledger, head: Mark, reason: str) -> State | None:
-    """Return the state of a ledger that was restored from a backup with this end, for this reason; else None."""
+def _restored_before(ledger: Ledger, asked: Mapping[str, object]) -> Restoration | None:
+    """Return what the same restore has done; None if it has not, or not all is well with the ledger since."""
     try:
-        if not ledger.storage.exists:
+        if not ledger.storage.exists or ledger.findings()[0]:
             return None
-        state = ledger.state()
-        later = ledger.entries()[head.sequence :] if state.mark.sequence > head.sequence else []
+        state, entries = ledger.state(), ledger.entries()
     except LedgerError:
         return None
-    for entry in later:
+    for entry in reversed(entries):
         fields = entry.fields
-        same = {"kind": "restored", "reason": reason, "backup": {"sequence": head.sequence, "hash": head.hash}}
-        if same.items() <= fields.items():
-            return state
+        if asked.items() <= fields.items():
+            head = Mark(fields["backup"]["sequence"], fields["backup"]["hash"])
+            return Restoration(state, head, fields["carried"], complete=not fields["lost"], already_done=True)
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -58,7 +58,9 @@ class SqliteStorage(Storage):
         try:
             status = self._path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            return False
+            if not self._anywhere:
+                wait_for_replacement(self._path)
+            return self._path.exists()
         except OSError as error:
             raise LedgerError(f"cannot look for the ledger {self.location!r}: {error.strerror}") from None
         if not stat.S_ISREG(status.st_mode):
@@ -140,11 +142,11 @@ class SqliteStorage(Storage):
         except (sqlite3.Error, LedgerError, UnicodeDecodeError):
             return None
 
-    def replacing(self, suffix: str) -> AbstractContextManager[Replacement]:
+    def replacing(self, suffix: str, is_done: Callable[[], bool]) -> AbstractContextManager[Replacement | None]:
         """See ``Storage.replacing``."""
         check_local(self._path)
         check_one_name(self._path)
-        return replacing(self._path, suffix)
+        return replacing(self._path, suffix, is_done)
 
     @property
     def has_journal(self) -> bool:
@@ -250,7 +252,7 @@ class SqliteStorage(Storage):
             LedgerError: it cannot be.
         """
         try:
-            sync(self._path.parent)
+            sync(journal_of(self._path).parent)
         except OSError as error:
             raise LedgerError(f"the directory of {self.location!r} cannot be synced: {error.strerror}") from None
 

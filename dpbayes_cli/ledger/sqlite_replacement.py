@@ -14,22 +14,24 @@ import os
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from dpbayes_cli.atomic_file import held_directory, rename_without_replacing, sync
+from dpbayes_cli.atomic_file import held_directory, new_file, rename_without_replacing, sync
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity
-from dpbayes_cli.ledger.sqlite_journal import journal_of, lock_out
+from dpbayes_cli.ledger.sqlite_journal import belongs, journal_of, lock_out
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 
 _PATIENCE = 120.0
 _PAUSE = 0.05
+_DOUBTFUL = "/"
+"""Ends the name in a mark where what was there may not have been the ledger; no name holds it."""
 
 
 @dataclass
@@ -38,12 +40,27 @@ class Leftover:
 
     Attributes:
         entries: every entry that can be read, verified or not.
-        is_walkable: whether the entries can be walked to the last one without an error.
+        is_the_ledger: whether nothing says that another file was put in its place: a journal that is not the file's.
     """
 
     entries: list[Entry] = field(default_factory=list)
-    is_walkable: bool = False
+    is_the_ledger: bool = True
     _connection: sqlite3.Connection | None = None
+
+    def reads_on_from(self, sequence: int) -> bool:
+        """Return whether the entries after one can be walked to the last that anything in the file tells of."""
+        if self._connection is None or not self.is_the_ledger:
+            return False
+        try:
+            rows = self._connection.execute("SELECT sequence FROM entries WHERE sequence > ?", (sequence,)).fetchall()
+            walked = {number for (number,) in rows}
+            if self._connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'terms'").fetchone():
+                (named,) = self._connection.execute("SELECT max(sequence) FROM terms").fetchone()
+                if named is not None and named > max(walked, default=sequence):
+                    return False
+        except (sqlite3.Error, UnicodeDecodeError, TypeError):
+            return False
+        return walked == {entry.sequence for entry in self.entries if entry.sequence > sequence}
 
     def payload(self, key: str) -> bytes | None:
         """Return a payload that can still be read, or None."""
@@ -81,7 +98,8 @@ class Replacement:
         sync(self.partial)
         mark, journal = restoring_mark(self.ledger), journal_of(self.ledger)
         if not mark.read_text():
-            mark.write_text(self._keep_aside(journal))
+            doubtful = "" if self.left.is_the_ledger else _DOUBTFUL
+            mark.write_text(self._keep_aside(journal) + doubtful)
             sync(mark)
             sync(self.ledger.parent)
         journal.unlink(missing_ok=True)
@@ -102,21 +120,23 @@ class Replacement:
         aside = _free_name(self.ledger, self.suffix)
         for path in (self.ledger, journal):
             if path.exists():
-                copy = _free_name(path, self.suffix)
-                os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-                shutil.copyfile(path, copy)
-                sync(copy)
+                with new_file(_free_name(path, self.suffix)) as copy:
+                    shutil.copyfile(path, copy)
         sync(self.ledger.parent)
         return aside.name
 
 
 @contextmanager
-def replacing(ledger: Path, suffix: str) -> Iterator[Replacement]:
+def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[Replacement | None]:
     """Hold a ledger against all others while another one is made that takes its place.
 
     Args:
         ledger: the file, which may be missing or damaged.
         suffix: see ``Replacement``.
+        is_done: asked where an earlier replacement was cut off: whether all but its end had been done.
+
+    Yields:
+        The replacement; None if it was done already.
 
     Raises:
         LedgerError: others hold it for long, or a file cannot be written.
@@ -125,12 +145,16 @@ def replacing(ledger: Path, suffix: str) -> Iterator[Replacement]:
     try:
         with ExitStack() as held:
             mark = held.enter_context(_marked(real))
+            kept, doubtful, _ = mark.read_text().partition(_DOUBTFUL)
+            if kept and is_done():
+                yield None
+                return
             partial = held.enter_context(held_directory(real)) / "file"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-            kept = mark.read_text()
             replacement = Replacement(real, partial, Leftover(), suffix, _locked(real))
             held.callback(_close, replacement)
             replacement.left = _left(real.with_name(kept) if kept else real, held)
+            replacement.left.is_the_ledger = not doubtful if kept else _has_own_journal(real)
             yield replacement
     except sqlite3.Error as error:
         raise LedgerError(f"cannot replace the ledger {str(ledger)!r}: {error}") from None
@@ -186,11 +210,14 @@ def is_replaced_now(ledger: Path) -> bool:
 def _marked(ledger: Path) -> Iterator[Path]:
     """Hold the mark of a replacement; remove it if nothing was changed, or if all is done."""
     mark = restoring_mark(ledger)
-    descriptor = os.open(mark, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
+    while True:
+        descriptor = os.open(mark, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if file_identity(mark) is None:
-            raise LedgerError("another restore has just ended", hint="see what it did: dpbayes budget history")
+        status = os.fstat(descriptor)
+        if file_identity(mark) == (status.st_dev, status.st_ino):
+            break
+        os.close(descriptor)  # another replacement has ended, and removed what was waited for
+    try:
         begun = mark.read_text()
         try:
             yield mark
@@ -228,11 +255,15 @@ def _left(path: Path, held: ExitStack) -> Leftover:
         entries, _ = readable_entries(connection)
     except (sqlite3.Error, UnicodeDecodeError):
         return Leftover()
+    return Leftover(entries, True, connection)
+
+
+def _has_own_journal(ledger: Path) -> bool:
+    """Return whether no journal lies beside a file, or one that belongs to it."""
     try:
-        walked = sum(1 for _ in connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence DESC"))
-    except (sqlite3.Error, UnicodeDecodeError):
-        walked = -1
-    return Leftover(entries, walked == len(entries), connection)
+        return not journal_of(ledger).exists() or belongs(ledger)
+    except OSError:
+        return True
 
 
 def _free_name(path: Path, suffix: str) -> Path:

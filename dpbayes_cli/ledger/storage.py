@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -173,11 +174,12 @@ class Storage(ABC):
         """Return a sealed payload that can still be read, or None."""
         raise self._kept_by_a_server()
 
-    def replacing(self, suffix: str) -> AbstractContextManager[Replacement]:
+    def replacing(self, suffix: str, is_done: Callable[[], bool]) -> AbstractContextManager[Replacement | None]:
         """Hold the ledger against all others while a file is made that takes its place.
 
         Args:
             suffix: what is added to the names of the files that were there, which are kept.
+            is_done: asked where an earlier replacement was cut off: whether all but its end had been done.
 
         Raises:
             LedgerError: it is kept by a server, or a file cannot be written.

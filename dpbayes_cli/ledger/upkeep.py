@@ -90,14 +90,21 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
     chain.account_for(readable[kept:])
     lacks = f" and lacks what followed entry {kept}: {len(chain.lost)} findings" if chain.lost else ""
     held = f"this ledger was salvaged from one that does not verify{lacks}"
-    changes = [*chain.tightened, *(f"release {name} is charged again" for name in chain.charged)]
+    changes = [*chain.opened, *chain.tightened, *(f"release {name} is charged again" for name in chain.charged)]
     fields = {"kind": "salvaged", "account": "", "source": ledger.location, "kept": kept, "held": held}
-    chain.add({**fields, "last": max(entry.sequence for entry in readable), "changes": changes})
+    last = max(readable, key=lambda entry: entry.sequence)
+    chain.add(
+        {
+            **fields,
+            "last": {"sequence": last.sequence, "hash": last.hash},
+            "changes": changes,
+            "exhausted": chain.exhausted,
+            "without": chain.missing(ledger.storage.salvage_payload),
+        }
+    )
     done = Salvage(chain.state, kept, chain.charged, chain.lost, chain.tightened)
-    before = list(chain.lost)
     if state := salvaged_already(ledger, target, chain.entries, kept, payloads(chain, ledger.storage.salvage_payload)):
         return replace(done, state=state, already_done=True)
-    chain.lost[:] = before
     with _new_ledger_file(target) as partial:
         begin_ledger(partial)
         with SqliteStorage(partial, anywhere=True).writing() as transaction:
@@ -116,7 +123,7 @@ def write_entries(transaction: Transaction, entries: list[Entry]) -> None:
 
 
 def payloads(chain: Chain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Yield the payloads of a chain by their names, and list as lost what cannot be read.
+    """Yield the payloads of a chain by their names, but for those that cannot be read.
 
     Args:
         chain: the entries.
@@ -132,9 +139,7 @@ def payloads(chain: Chain, read: Callable[[str], bytes | None], start: int = 0) 
         follow(state, entry)
     for key, wanted in expected.items():
         payload = read(key)
-        if payload is None or digest("payload", payload) != wanted:
-            chain.lost.append(f"the payload of release {key} cannot be read: it cannot be shown again")
-        else:
+        if payload is not None and digest("payload", payload) == wanted:
             yield key, payload
 
 

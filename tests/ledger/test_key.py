@@ -11,7 +11,7 @@ import pytest
 
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger import checkpoint
-from dpbayes_cli.ledger.chain import Entry, next_entry
+from dpbayes_cli.ledger.chain import GENESIS, Entry, link, next_entry
 from dpbayes_cli.ledger.key import LedgerKey, create_key, read_key
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import terms_of
@@ -127,3 +127,22 @@ def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
     for name in ("short", "missing"):
         monkeypatch.setenv("DPBAYES_LEDGER_KEY", str(tmp_path / "k" / name))
         assert dpbayes("budget", "show").code == 6
+
+
+def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> None:
+    """A history that is made up between two entries that name keys, of which the last names the real one."""
+    walk(opened(tmp_path / "l", KEY), charge("1"))
+    named = {"kind": "key", "account": "", "reason": "", "time": "t", "user": "u", "version": "v", "mac": "0" * 64}
+    storage = SqliteStorage(tmp_path / "forged")
+    with storage.writing() as transaction:
+        first = next_entry(None, named)
+        forged = [Entry(1, first.body, first.hash)]
+        for fields in ({**named, "key": "f" * 16}, {**named, "key": KEY.fingerprint}):
+            body = json.dumps({**fields, "sequence": len(forged)}, sort_keys=True, separators=(",", ":"))
+            last = forged[-1].hash if len(forged) > 1 else GENESIS
+            forged.append(Entry(len(forged), body, link(last, body.encode())))
+        for entry in forged[1:]:
+            transaction.append(entry)
+    with pytest.raises(LedgerError, match="the last entry is not signed"):
+        opened(tmp_path / "forged", KEY).state()
+    assert any("not signed with the key" in text for text in opened(tmp_path / "forged", KEY).findings()[0])

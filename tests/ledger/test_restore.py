@@ -15,9 +15,12 @@ import pytest
 from dpbayes_cli.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.budgets import PureBudget
+from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.limits import amendment, limitation
 from dpbayes_cli.ledger.restore import restore
 from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.sqlite_replacement import restoring_mark
 from dpbayes_cli.ledger.upkeep import back_up, salvage
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
@@ -172,6 +175,113 @@ def test_an_anchor_that_has_seen_more_is_adopted_and_what_it_saw_counts(path: Pa
     assert anchor.read_text().splitlines()[-1].split()[1] == opened(path).state().head
 
 
+def test_a_salvage_that_was_restored_counts_for_nothing_that_came_later(path: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 14")
+    salvage(opened(path), tmp_path / "new")
+    restore(opened(path), tmp_path / "new", "salvaged")
+    opened(path).adopt("looked at")
+    back_up(opened(path), tmp_path / "later")
+    walk(opened(path), charge("0.5", label="late"))
+    before = spent(path)
+    restore(opened(path), tmp_path / "new", "once more")
+    assert spent(path) >= before
+    path.unlink()
+    assert not restore(opened(path), tmp_path / "later", "gone").complete
+
+
+@pytest.mark.parametrize("what", ["missing", "empty"])
+def test_without_its_anchor_an_older_copy_is_not_taken_for_all(what: str, path: Path, tmp_path: Path) -> None:
+    anchor = tmp_path / "anchor"
+    opened(path).anchor(anchor, "")
+    back_up(opened(path), tmp_path / "anchored")
+    older = path.read_bytes()
+    walk(opened(path), charge("0.5", label="late"))
+    path.write_bytes(older)
+    if what == "missing":
+        anchor.unlink()
+        assert not restore(opened(path), tmp_path / "anchored", "older").complete
+    else:
+        anchor.write_bytes(b"")
+        assert not restore(opened(path), tmp_path / "anchored", "older").complete
+
+
+def test_a_backup_that_was_copied_beside_a_journal_is_not_taken_for_the_ledger(path: Path, tmp_path: Path) -> None:
+    for number in range(4, 9):
+        walk(opened(path), charge("0.1", label=f"n{number}"))
+    crash(path)
+    path.write_bytes((tmp_path / "backup").read_bytes())
+    done = restore(opened(path), tmp_path / "backup", "properly")
+    assert not done.complete
+    assert spent(path) == 3
+
+
+def test_a_total_that_counts_as_spent_is_stated_anew_in_full(path: Path, tmp_path: Path) -> None:
+    opened(path).change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal(1)}, ""))
+    back_up(opened(path), tmp_path / "limited")
+    walk(opened(path), charge("1", label="hers", analyst="ada"))
+    path.unlink()
+    restore(opened(path), tmp_path / "limited", "gone")
+    with pytest.raises(BudgetError, match="its total must be stated anew"):
+        opened(path).change("clinic", lambda account: amendment(account, {}, "", separate_population=True))
+    amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "added up")
+    with pytest.raises(BudgetError, match="the limit of analyst 'ada' in account 'clinic' counts as spent"):
+        opened(path).reserve(charge("0.1", label="more", analyst="ada"))
+    opened(path).change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, "less"))
+    walk(opened(path), charge("0.1", label="more", analyst="ada"))
+    assert opened(path).findings()[0] == []
+
+
+def test_a_loss_that_was_recorded_is_not_forgotten_by_a_salvage(path: Path, tmp_path: Path) -> None:
+    path.unlink()
+    restore(opened(path), tmp_path / "backup", "gone")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 6")
+    salvage(opened(path), tmp_path / "new")
+    restore(opened(path), tmp_path / "new", "salvaged")
+    opened(path).adopt("looked at")
+    assert opened(path).state().accounts["clinic"].remaining == {"epsilon": Decimal(0)}
+
+
+def test_a_payload_that_is_lost_is_recorded_and_the_rest_goes_on(path: Path, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE payloads SET payload = x'00' WHERE release_id NOT LIKE '%/%'")
+    done = restore(opened(path), tmp_path / "backup", "a payload")
+    assert (done.complete, len(done.lost)) == (True, 2)
+    assert opened(path).findings()[0] == []
+    assert opened(path).reserve(charge("0.1", label="n0")).payload == b"payload of n0"
+    with pytest.raises(LedgerError, match="is not the one that was sealed"):
+        opened(path).reserve(charge("0.1", label="n3"))
+    back_up(opened(path), tmp_path / "next")
+
+
+def test_a_restore_is_not_done_where_the_ledger_was_damaged_since(path: Path, tmp_path: Path) -> None:
+    assert restore(opened(path), tmp_path / "backup", "so").carried == 7
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM payloads WHERE release_id LIKE '%/document'")
+    done = restore(opened(path), tmp_path / "backup", "so")
+    assert not done.already_done
+    assert opened(path).findings()[0] == []
+
+
+def test_a_signed_ledger_is_restored_from_a_backup_before_its_key(path: Path, tmp_path: Path) -> None:
+    key = LedgerKey(b"k" * 32)
+    assert opened(path).begin_key(key, "now")
+    path.unlink()
+    restore(Ledger(SqliteStorage(path), key=key), tmp_path / "backup", "gone")
+    assert Ledger(SqliteStorage(path), key=key).findings()[0] == []
+
+
+def test_a_cut_off_restore_of_a_ledger_that_is_gone_is_told(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
+    path.unlink()
+    restoring_mark(path).write_text("ledger.sqlite.replaced-1")
+    for command in (["show"], ["history"], ["verify"]):
+        done = dpbayes("budget", *command, "--ledger", path)
+        assert (done.code, "was cut off" in done.err) == (6, True)
+    restore(opened(path), tmp_path / "backup", "gone")
+    assert dpbayes("budget", "show", "--ledger", path).code == 0
+
+
 def test_from_the_shell_a_restore_is_done_once(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
     ask = ("budget", "restore", tmp_path / "backup", "--reason", "so", "--ledger", path)
     first = dpbayes(*ask, "--json").json
@@ -195,7 +305,9 @@ def refusal(path: Path) -> str:
 KILL_AT = """
 import os, signal, sys
 from pathlib import Path
+from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.limits import amendment, limitation
 from dpbayes_cli.ledger.restore import restore
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 left = int(sys.argv[3])
