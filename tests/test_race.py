@@ -35,19 +35,16 @@ def on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DPBAYES_LEDGER", server.url(database))
 
 
-FAST = [("sqlite", "fresh", 8)]
-SLOW = [
+CASES = [
+    ("sqlite", "fresh", 8),
     ("sqlite", "named", 8),
     ("postgres", "named", 8),
     *((kind, mode, 50) for kind in ("sqlite", "postgres") for mode in ("named", "fresh")),
 ]
 
 
-@pytest.mark.parametrize(
-    ("on", "mode", "releases"),
-    [*FAST, *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW)],
-    indirect=["on"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("on", "mode", "releases"), CASES, indirect=["on"])
 @pytest.mark.usefixtures("on")
 def test_eight_processes_share_a_budget(mode: str, releases: int, dpbayes: Cli, coin: Path, place: Path) -> None:
     assert coin.parent == place

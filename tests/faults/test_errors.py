@@ -48,6 +48,7 @@ def sweep(place: Path, *faults: str) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.slow
 @traced
 def test_a_release_that_cannot_sync_or_rename_is_finished_by_the_same_command(tmp_path: Path) -> None:
     summary = sweep(tmp_path / "faults", "fsync:EIO", "renameat2:ENOSPC")

@@ -25,16 +25,8 @@ def sweep(kind: str, place: Path, module: str = "tests.faults.harness") -> dict[
     return summary
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "single",
-        *(
-            pytest.param(kind, marks=pytest.mark.slow)
-            for kind in ("terminate", "anchored", "bounds", "network", "hmm", "gibbs")
-        ),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["single", "terminate", "anchored", "bounds", "network", "hmm", "gibbs"])
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
     summary = sweep(kind, tmp_path / "faults")
     assert summary["steps"] >= 40
