@@ -25,14 +25,22 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 def make_directories(directory: Path) -> None:
     """Make a directory and those that it is in, for their owner alone; their names are on disk when this returns.
 
+    What is there already is synced too: whoever made it may have been killed before that.
+
     Raises:
-        OSError: one cannot be made.
+        OSError: one cannot be made, or not brought to the disk.
     """
-    if directory.is_dir():
+    if directory == directory.parent:
         return
     make_directories(directory.parent)
-    directory.mkdir(mode=0o700, exist_ok=True)
-    sync(directory.parent)
+    made = not directory.is_dir()
+    if made:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    try:
+        sync(directory.parent)
+    except OSError:
+        if made:  # else it is not ours, as the root of a file system that is only read
+            raise
 
 
 def check_local(path: Path) -> None:

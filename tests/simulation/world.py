@@ -245,7 +245,8 @@ class World:
         if self.second:
             self._say("the second name is removed")
             Path(self.second).unlink(missing_ok=True)
-            self.disk.sync(Path(self.second).parent)
+            if Path(self.second).parent.exists():  # a loss of power may have taken it
+                self.disk.sync(Path(self.second).parent)
             self.second = ""
             self.calls.mounts = {}
 
