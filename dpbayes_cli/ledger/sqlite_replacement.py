@@ -24,7 +24,8 @@ from dpbayes_cli.atomic_file import held_directory, new_file, rename_without_rep
 from dpbayes_cli.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity
-from dpbayes_cli.ledger.sqlite_journal import belongs, journal_of, lock_out
+from dpbayes_cli.ledger.sqlite_connection import connect
+from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of, lock_out
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 
@@ -149,6 +150,8 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
             if kept and is_done():
                 yield None
                 return
+            if not kept:
+                _roll_back(real)
             partial = held.enter_context(held_directory(real)) / "file"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
             replacement = Replacement(real, partial, Leftover(), suffix, _locked(real))
@@ -240,6 +243,14 @@ def _locked(ledger: Path) -> int | None:
         return None
     except BlockingIOError:
         raise LedgerError(f"another process holds the ledger {str(ledger)!r}") from None
+
+
+def _roll_back(ledger: Path) -> None:
+    """Undo what a crash left half done, if the file is sound enough for it; nobody was told that it was done."""
+    with suppress(sqlite3.Error, OSError):
+        if is_left_by_a_crash(ledger) and belongs(ledger):
+            with closing(connect(ledger)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
 
 
 def _close(replacement: Replacement) -> None:
