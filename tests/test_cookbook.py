@@ -80,6 +80,7 @@ def test_the_nightly_release_fails_aloud(clinic: Path) -> None:
     assert "budget open" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_releases_once(clinic: Path, dpbayes: Cli) -> None:
     assert dpbayes(*ACCOUNT).code == 0
@@ -94,6 +95,7 @@ def test_make_releases_once(clinic: Path, dpbayes: Cli) -> None:
     assert (clinic / "out" / "2026-q4.html").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 def test_the_ci_job_fails_on_a_budget(clinic: Path, dpbayes: Cli) -> None:
     lines = yaml.safe_load(recipe("CI job", "yml"))["budget"]["script"]
@@ -125,6 +127,7 @@ def test_two_hosts_share_a_ledger(clinic: Path, database: str, postgres: Server)
     assert [row["label"] for row in history if row["kind"] == "reserved"] == ["berlin-2026-q4", "paris-2026-q4"]
 
 
+@pytest.mark.slow
 def test_a_table_in_a_warehouse(clinic: Path, dpbayes: Cli, database: str, postgres: Server) -> None:
     assert dpbayes(*ACCOUNT).code == 0
     with postgres.connect(database) as connection:

@@ -1163,8 +1163,8 @@ MUTANTS = {
     ),
     "a restore that takes what it cannot read for nothing": (
         "ledger/restore.py",
-        "was_read = left.is_walkable and (carried > 0 or _has(left, head))",
-        "was_read = True",
+        "(not rest and left.reads_on_from(head.sequence) and (carried > 0 or _has(left, head)))",
+        "True",
         "tests/ledger/test_restore.py::test_what_cannot_be_read_counts_as_all_of_it",
     ),
     "a restore that was cut off is gone on with": (

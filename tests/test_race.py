@@ -63,6 +63,7 @@ def test_eight_processes_share_a_budget(mode: str, releases: int, dpbayes: Cli, 
     assert dpbayes("budget", "verify").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.usefixtures("on")
 def test_racing_for_the_same_release_draws_it_once(coin: Path, place: Path, dpbayes: Cli) -> None:

@@ -265,6 +265,8 @@ def _amount(row: dict[str, Any]) -> str:
 
 def _looked_at(ledger: Ledger) -> State:
     """Return the state for a human to look at, also where an anchor speaks against it; which is said."""
+    if not ledger.storage.exists:
+        return ledger.state(compare=False)
     findings, state = ledger.findings(compare=False)
     for reason in [*findings, *ledger.disputes(state)]:
         say(f"NOT TO BE TRUSTED: {reason}")

@@ -83,6 +83,7 @@ def test_a_release_is_inferred_again_for_nothing(dpbayes: Cli, log: Path) -> Non
         assert dpbayes("infer", "out", *more, "--json").code == 0
 
 
+@pytest.mark.slow
 def test_held_out_records_are_scored_by_the_state_they_belong_to(dpbayes: Cli, log: Path) -> None:
     spec = log.parent / "spec.yaml"
     assert dpbayes("release", log, "--spec", spec, "--out", "out", "-q").code == 0

@@ -220,6 +220,7 @@ def test_another_layout_may_be_stated(dpbayes: Cli, bundle: Path) -> None:
     assert dpbayes("predict", bundle, "new.txt", "--delimiter", ";").out == dpbayes("predict", bundle, "new.csv").out
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_it(dpbayes: Cli, bundle: Path, place: Path) -> None:
     people(place / "many.csv", 200_000, seed=3)
     command = f"{sys.executable} -m dpbayes_cli predict {bundle} many.csv | head -2; exit ${{PIPESTATUS[0]}}"

@@ -180,6 +180,7 @@ def test_a_damaged_bundle_is_exit_7(
     assert not Path("page").exists()
 
 
+@pytest.mark.slow
 def test_report_needs_no_engine_and_markdown_neither_ledger_nor_plots(bundle: Path) -> None:
     script = (
         "import sys; sys.argv = ['dpbayes', 'report', 'out', '-q', '--out', *sys.argv[1:]]\n"

@@ -58,6 +58,7 @@ def test_dropped_records_are_brute_force_over_all_neighbours(method: Any, order:
     assert cell.divergence(order) == pytest.approx(max(found), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_the_study_of_the_paper_runs_and_all_of_it_holds(dpbayes: Cli, place: Path) -> None:
     done = dpbayes("experiment", CONFIG, "--jobs", "1", "--json", "--out", "out")
     assert [claim["holds"] for claim in done.json["claims"]] == [True, True, True]

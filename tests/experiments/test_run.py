@@ -124,6 +124,7 @@ def test_a_directory_of_something_else_is_refused(taken: str, tmp_path: Path, co
     assert published(tmp_path) == before
 
 
+@pytest.mark.slow
 def test_the_numbers_do_not_depend_on_the_number_of_processes_or_the_order(whole: Path, tmp_path: Path) -> None:
     run(SMALL, tmp_path / "two", jobs=2)
     assert published(tmp_path / "two") == published(whole)

@@ -252,6 +252,7 @@ def test_the_kernel_keeps_the_joint_law(case: str) -> None:
     assert min(found.values()) >= FALSE_FAIL / len(found), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["normal, Laplace, at most", "three columns, Laplace, at most: trajectories"])
 def test_the_kernel_moves(case: str) -> None:
     """A kernel that stays where it is would pass: most chains must have accepted a move of every part."""

@@ -204,6 +204,7 @@ def test_a_run_goes_on_until_it_holds_the_effective_draws_that_were_asked_for() 
     assert posterior.diagnostics["r_hat"] <= 1.01
 
 
+@pytest.mark.slow
 def test_a_thousand_categories() -> None:
     observed = tuple(int(x) for x in np.random.default_rng(1).integers(-3, 30, 1000))
     posterior = infer(problem("at-most", 20_000, 2.0, observed), "noise-aware", 1000, np.random.default_rng(2))

@@ -71,6 +71,7 @@ def test_probabilities_and_densities_are_those_of_the_mixture() -> None:
     np.testing.assert_allclose(found, (above - below) / (2.0 * step), rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_predictions_of_draws_from_the_prior_are_calibrated() -> None:
     """Records of the same draws: probabilities of their targets are uniform; 3,000, false-fail 1e-9."""
     rng, draws = np.random.default_rng(5), drawn(3000, 1.0)

@@ -233,6 +233,7 @@ def joint_p_values(noise: NoiseLaw, size: int, *, complete: bool, sweeps: int = 
     return np.array([stats.ks_2samp(a, b).pvalue for a, b in pairs])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often")
 def test_sweeps_keep_the_joint_law() -> None:
     """300 draws each, 14 features; false-fail 1e-6 each."""
@@ -257,6 +258,7 @@ def _drop_a_feature(self: SequenceChain) -> Floats:
     return np.asarray(found.reshape(self.data.shape))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("often")
 def test_a_dropped_feature_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SequenceChain, "likelihood", _drop_a_feature)

@@ -266,6 +266,7 @@ def test_noise_taken_for_four_times_as_wide_is_caught_by_ranks() -> None:
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
 
 
+@pytest.mark.slow
 def test_the_markov_chain_finds_the_same() -> None:
     """A class and three features: means within 6 standard errors at the chain's 400 draws' worth, false-fail 4e-8."""
     rng = np.random.default_rng(4)

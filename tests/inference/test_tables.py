@@ -243,6 +243,7 @@ def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
         assert_uniform(column, FALSE_FAIL)
 
 
+@pytest.mark.slow
 def test_a_posterior_that_takes_the_noise_for_a_tenth_is_caught_by_ranks() -> None:
     columns = ranks(Total("known", 60), DiscreteLaplace(60.0), 200, DiscreteLaplace(6.0)).T
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL

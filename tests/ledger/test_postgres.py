@@ -436,6 +436,7 @@ run()
 """
 
 
+@pytest.mark.slow
 def test_two_hosts_race_for_the_last_of_a_budget_and_one_gets_it(
     books: PostgresBooks, coin: Path, dpbayes: Cli
 ) -> None:

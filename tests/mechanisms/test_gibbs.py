@@ -321,6 +321,7 @@ def test_no_step_of_a_walk_exceeds_its_price(
     assert price * (1 - 1e-9) <= widest <= price * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_a_walk_stays_within_its_reach_and_follows_its_law() -> None:
     """Three steps on eight cells against the power of Barker's matrix, which keeps the tempered posterior."""
     plan = planned(COIN, IMPUTED, epsilon="20", n=6, kernel="barker", sweeps=3)
