@@ -46,6 +46,7 @@ def state_payload(state: State) -> bytes:
         "held": state.held,
         "changes": state.changes,
         "key": state.key,
+        "key_since": state.key_since,
         "blind": state.blind,
     }
     return canonical_json(document)
@@ -83,6 +84,7 @@ def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
             held=stored["held"],
             changes=stored["changes"],
             key=stored["key"],
+            key_since=stored["key_since"],
             blind=stored["blind"],
             lookup=lookup,
         )

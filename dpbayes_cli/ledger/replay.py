@@ -158,6 +158,7 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
     elif kind == "key":
         if not isinstance(fields["key"], str) or not fields["key"]:
             raise ValueError("its key is not a text")
+        state.key_since = state.key_since if state.key == fields["key"] else fields["sequence"]
         state.key = fields["key"]
     elif kind == "checkpoint":
         if fields["state"] != state_digest(state):

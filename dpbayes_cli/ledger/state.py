@@ -149,6 +149,7 @@ class State:
         held: why nothing may be charged until a human has looked, or an empty text.
         changes: what a salvage changed, one sentence each, until it is adopted.
         key: the fingerprint of the key that signs the entries, or an empty text.
+        key_since: the entry that brought this key into force; it signs those that follow.
         keys: the keys at hand, by their fingerprints.
         is_signed: whether the last entry carries the signature of the key in force, and that was checked.
         blind: whether a backup was restored although later entries could not be read, so that accounts may be unknown.
@@ -167,6 +168,7 @@ class State:
     held: str = ""
     changes: list[str] = field(default_factory=list)
     key: str = ""
+    key_since: int = 0
     keys: Mapping[str, LedgerKey] = field(default_factory=dict)
     is_signed: bool = False
     blind: bool = False
@@ -243,7 +245,7 @@ class State:
         if link(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
             return False
         fields, key = entry.fields, self.keys.get(self.key)
-        return key is None or "mac" not in fields or key.signed(previous, fields)
+        return key is None or entry.sequence <= self.key_since or key.signed(previous, fields)
 
     def _looked_up(self, term: str, last: int | None) -> list[Entry]:
         return self.lookup.find(term, last) if self.lookup else []

@@ -146,3 +146,18 @@ def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> Non
     with pytest.raises(LedgerError, match="the last entry is not signed"):
         opened(tmp_path / "forged", KEY).state()
     assert any("not signed with the key" in text for text in opened(tmp_path / "forged", KEY).findings()[0])
+
+
+def test_what_an_earlier_key_signed_is_still_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_INTERVAL", 4)
+    for key in (None, KEY, OTHER):
+        if key is not None:
+            opened(tmp_path / "l", KEY if key is OTHER else None).begin_key(key, "")
+        for number in range(3):
+            walk(opened(tmp_path / "l", key), charge("0.1", label=f"{key and key.fingerprint} {number}"))
+    for key in (None, KEY, OTHER):
+        label = f"{key and key.fingerprint} 0"
+        assert (
+            opened(tmp_path / "l", OTHER).reserve(charge("0.1", label=label)).payload == f"payload of {label}".encode()
+        )
+    assert opened(tmp_path / "l", OTHER).findings()[0] == []

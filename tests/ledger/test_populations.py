@@ -24,7 +24,7 @@ def test_a_file_gets_no_second_budget_by_another_account_or_another_name(dpbayes
     Path("other.csv").write_bytes(coin.read_bytes())
     whole = dpbayes("budget", "export").out
     for data in (["coin.csv", "--dataset", "again"], ["soft.csv"], ["hard.csv"], ["hard.csv", "--dry-run"],
-                 ["other.csv", "../work/soft.csv", "--dataset", "two"],
+                 ["other.csv", "./soft.csv", "--dataset", "two"],
                  ["o*.csv", "coin.csv", "--dataset", "glob"]):  # fmt: skip
         refused = dpbayes("release", *data, *COIN)
         assert (refused.code, "'coin' has paid for these data" in refused.err) == (5, True), data
