@@ -21,9 +21,9 @@ from typing import Any, NoReturn
 import click
 
 from dpbayes_cli import __version__
+from dpbayes_cli.base.blas_threads import single_threaded
+from dpbayes_cli.base.errors import BudgetError, DpbayesError, Interrupted, OutputError, VerificationError
 from dpbayes_cli.commands import output
-from dpbayes_cli.errors import BudgetError, DpbayesError, Interrupted, OutputError, VerificationError
-from dpbayes_cli.threads import single_threaded
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",

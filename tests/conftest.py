@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from dpbayes_cli.base.blas_threads import single_threaded
 from dpbayes_cli.main import run
-from dpbayes_cli.threads import single_threaded
 from tests.postgres_server import Server, running, why_not
 
 single_threaded()  # before NumPy is imported: as the command line does

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.address_space import needed
+from dpbayes_cli.base.address_space import needed
 from tests.conftest import ROOT, SAMPLE_DATA
 
 MEBIBYTE = 1 << 20

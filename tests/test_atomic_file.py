@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli import mounts
-from dpbayes_cli.atomic_file import held_directory, new_file, remove_dead
+from dpbayes_cli.base import mounts
+from dpbayes_cli.base.atomic_file import held_directory, new_file, remove_dead
 from tests.conftest import ROOT
 from tests.ledger.test_mounts import mounted
 

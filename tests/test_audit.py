@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli import renyi_posterior
 from dpbayes_cli.audit import attack, repeats
 from dpbayes_cli.audit.attack import Audit, audit
 from dpbayes_cli.audit.checks import Check
@@ -20,19 +19,20 @@ from dpbayes_cli.audit.datasets import DataSets
 from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pearson, scores_of
 from dpbayes_cli.audit.laws import RENYI_ORDERS, Choices, Noise, lost
 from dpbayes_cli.audit.repeats import Sample, compared, priced_question
-from dpbayes_cli.contracts import Draws, Plan
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.errors import Interrupted, SpecError
-from dpbayes_cli.grid_posterior import GridPosterior
-from dpbayes_cli.lattice_posterior import LatticePosterior
-from dpbayes_cli.losses import LogisticLoss
+from dpbayes_cli.base.errors import Interrupted, SpecError
+from dpbayes_cli.core.contracts import Draws, Plan
+from dpbayes_cli.core.losses import LogisticLoss
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.ops import Ops
+from dpbayes_cli.mechanisms.samplers import renyi_posterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.sources import statements
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from dpbayes_cli.statistic import Statistics
 from tests.conftest import Cli
 from tests.test_conformance import DOMAINS, asked
 

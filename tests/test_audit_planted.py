@@ -78,7 +78,7 @@ PLANTED: dict[str, Case] = {
         "in two fresh processes",
     ),
     "a Renyi curve at other orders": (
-        "renyi_posterior.py",
+        "mechanisms/samplers/renyi_posterior.py",
         [("price(family, float(order), r, m)", "price(family, 1.0 + 0.8 * (float(order) - 1.0), r, m)")],
         (*COIN, "--mechanism", "rdp-diffuse", "--eps", "0.1"),
         "Renyi divergence of the exact laws",
@@ -118,7 +118,7 @@ PLANTED: dict[str, Case] = {
         "what is released where all outcomes are dictated",
     ),
     "private bounds that cost twice what is charged": (
-        "private_quantile.py",
+        "core/private_quantile.py",
         [(_HALVES, "_DOWN.subtract(self.epsilon, SLACK)")],
         BOUNDS,
         "log ratios of the choices' laws",
@@ -139,20 +139,20 @@ PLANTED: dict[str, Case] = {
         "draws of choice of states",
     ),
     "noise of a Langevin step halved": (
-        "langevin.py",
+        "core/langevin.py",
         [("scale = self.arithmetic.noise / lattice", "scale = 0.5 * self.arithmetic.noise / lattice")],
         SLOPES,
         "draws of noise of one Langevin step",
     ),
     "emissions of a Gibbs chain at twice the temperature": (
-        "latent_chain.py",
+        "mechanisms/samplers/private_gibbs.py",
         [("emissions = self.update_emissions(states, sites, stage.temperature)",
           "emissions = self.update_emissions(states, sites, 2 * stage.temperature)")],
         HIDDEN,
         "log ratios of the choices' laws",
     ),
     "a lattice at twice the temperature": (
-        "lattice_posterior.py",
+        "mechanisms/samplers/simplex_sampler.py",
         [("EXACT.fma(self.temperature, Decimal(count)", "EXACT.fma(2 * self.temperature, Decimal(count)")],
         (*SHARES, "--on-invalid", "impute:a", "--mechanism", "ops", "--eps", "1"),
         "log ratios of the choices' laws",

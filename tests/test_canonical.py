@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.base.canonical import canonical_json, digest
 
 
 def test_the_spelling_is_fixed_for_good() -> None:

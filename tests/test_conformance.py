@@ -13,24 +13,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpbayes_cli.capabilities import LatentCounts
-from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in, n_codes
-from dpbayes_cli.contracts import BoundedStatistics, Mechanism, Model, NoisyStatistics, Payload
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import DesignMatrix, Rows
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.grammar import normal_cell, parse_number
-from dpbayes_cli.held_codes import Codes, HeldCodes
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.grammar import normal_cell, parse_number
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in, n_codes
+from dpbayes_cli.core.contracts import BoundedStatistics, Mechanism, Model, NoisyStatistics, Payload
+from dpbayes_cli.core.design import DesignMatrix, Rows
+from dpbayes_cli.core.encoded_records import Codes, HeldCodes
+from dpbayes_cli.core.problems import NoisySequences, NoisySums, NoisyTables
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
 from dpbayes_cli.mechanisms.laplace import Laplace
+from dpbayes_cli.models.families.capabilities import LatentCounts
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.problems import NoisySequences, NoisySums, NoisyTables
-from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
 
 INVALID = "no level at all"
 FEATURES: dict[str, Any] = {

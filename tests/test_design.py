@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.sparse import issparse
 
-from dpbayes_cli import design as module
-from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows, check_names
+from dpbayes_cli.core import design as module
+from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows, check_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
@@ -21,7 +21,7 @@ from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import source_for
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 AGE = NumericColumn("age", 20.0, 60.0, 1 << 16)
 GAIN = NumericColumn("gain", 0.0, 15000.0, 1 << 16)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from dpbayes_cli.base.errors import OutputError, SourceError, SpecError, VerificationError
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import read_document
-from dpbayes_cli.errors import OutputError, SourceError, SpecError, VerificationError
 from dpbayes_cli.sources.location import Location, locate, opened
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from tests.conftest import ROOT, Cli
@@ -180,9 +180,9 @@ MALFORMED = {
 
 @pytest.mark.parametrize("record", MALFORMED.values(), ids=MALFORMED.keys())
 def test_a_malformed_line_is_one_invalid_record(record: bytes, place: Path) -> None:
-    from dpbayes_cli.columns import RecordPolicy
+    from dpbayes_cli.core.columns import RecordPolicy
+    from dpbayes_cli.core.registry import mechanism_type
     from dpbayes_cli.privacy.neighbors import Neighbors
-    from dpbayes_cli.registry import mechanism_type
     from dpbayes_cli.sources.delimited import DelimitedSource
     from dpbayes_cli.sources.records import Dialect
     from dpbayes_cli.spec.release_spec import build_spec

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpbayes_cli import design as design_module
-from dpbayes_cli import langevin as module
-from dpbayes_cli.columns import Column, NumericColumn
-from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows
-from dpbayes_cli.langevin import Gradient, Langevin
-from dpbayes_cli.losses import HuberLoss, LogisticLoss
+from dpbayes_cli.core import design as design_module
+from dpbayes_cli.core import langevin as module
+from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows
+from dpbayes_cli.core.langevin import Gradient, Langevin
+from dpbayes_cli.core.losses import HuberLoss, LogisticLoss
 from tests.statistical import FALSE_FAIL
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 A, B = NumericColumn("a", -1.0, 1.0, 1 << 16), NumericColumn("b", -1.0, 1.0, 1 << 16)
 CITY = Column("city", tuple(f"c{i}" for i in range(30)))

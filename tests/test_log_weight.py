@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.contracts import Model, Plan, expect
-from dpbayes_cli.latent_chain import LatentChain, Point
+from dpbayes_cli.core.contracts import Model, Plan, expect
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.mechanisms.gibbs import Gibbs
+from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.request import Request
 from tests.mechanisms.chains import COMPLETE, all_states, coarse, evidence_of, hmm, mixture, neighbors, records_of
 
 

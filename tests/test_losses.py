@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbayes_cli.columns import NumericColumn
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import Design, Feature
-from dpbayes_cli.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.design import Design, Feature
+from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.huber_regression import HuberRegression
 
 LOSSES: dict[str, Loss] = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbayes_cli.numeric import (
+from dpbayes_cli.base.numeric import (
     decimal_text,
     exact_difference,
     exact_sum,

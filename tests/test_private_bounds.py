@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 import yaml
 
+from dpbayes_cli.base.errors import DpbayesError
 from dpbayes_cli.bundle.document import parse_document
-from dpbayes_cli.errors import DpbayesError
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 from tests.schemas import check_document, check_spec

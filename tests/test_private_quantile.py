@@ -18,22 +18,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbayes_cli.capabilities import BoundedNumber
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.grammar import parse_number
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.grammar import parse_number
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
+from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.planning import simulated_between
+from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import evaluate_codes
+from dpbayes_cli.workflow.planning import simulated_between
 from tests.statistical import assert_follows, assert_uniform
 
 Data = tuple[int | None, ...]

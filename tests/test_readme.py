@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpbayes_cli.errors import DpbayesError
+from dpbayes_cli.base.errors import DpbayesError
 from dpbayes_cli.main import COMMANDS
 from tests.commands.test_cli import all_commands
 from tests.conftest import ROOT, SAMPLE_DATA, Cli

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli import release as release_module
 from dpbayes_cli.bundle import place as module
 from dpbayes_cli.bundle.document import parse_document
-from dpbayes_cli.contracts import Payload, Plan
+from dpbayes_cli.core.contracts import Payload, Plan
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.laplace import Laplace
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.workflow import release as release_module
 from tests.conftest import SAMPLE_DATA, Cli
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from dpbayes_cli.bundle.citation import bibtex, citations
 from dpbayes_cli.bundle.files import analysis_of
-from dpbayes_cli.bundle.guarantee_section import power_text
-from dpbayes_cli.bundle.page import report_html
-from dpbayes_cli.bundle.papers import PAPERS, papers_of
 from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.report.citation import bibtex, citations
+from dpbayes_cli.bundle.report.guarantee_section import power_text
+from dpbayes_cli.bundle.report.page import report_html
+from dpbayes_cli.bundle.report.papers import PAPERS, papers_of
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type
-from dpbayes_cli.reporting import beside
+from dpbayes_cli.workflow.reporting import beside
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 CONFIGS = ROOT / "configs" / "releases"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.base.csv_escape import csv_text
+from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.commands.output import printable, printable_lines
-from dpbayes_cli.grammar import check_levels
-from dpbayes_cli.spreadsheet import csv_text
 from tests.conftest import Cli
 
 FORMULAS = ["=cmd|' /C calc'!A0", "+1+1", "-2+3", "@SUM(A1)", "\tx", "\uff1d1+1", "=1"]

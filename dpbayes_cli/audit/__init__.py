@@ -1,1 +1,1 @@
-"""Does a mechanism keep its promise? Its parts are looked at, then the whole is attacked."""
+"""Empirical attacks on a mechanism: its parts are looked at, then the whole. Reads no real data."""

@@ -19,14 +19,14 @@ from dpbayes_cli.audit.events import Bound, best_event, bound, scores_of
 from dpbayes_cli.audit.forced import can_be_dictated
 from dpbayes_cli.audit.langevin_checks import Coupled
 from dpbayes_cli.audit.repeats import compared, draw_again, fresh_processes, priced_question, streams
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.private_quantile import PrivateBounds
-from dpbayes_cli.question import Question
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.workflow.question import Question
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.guarantee import Guarantee
 
 N_RECORDS, _MOST_RECORDS = 8, 400

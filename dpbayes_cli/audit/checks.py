@@ -16,9 +16,9 @@ from dpbayes_cli.privacy.kinds import BoundedRange
 
 if TYPE_CHECKING:
     from dpbayes_cli.audit.datasets import Pair, Star
+    from dpbayes_cli.core.statistic import Statistic, Statistics
     from dpbayes_cli.privacy.guarantee import Guarantee
-    from dpbayes_cli.question import Question
-    from dpbayes_cli.statistic import Statistic, Statistics
+    from dpbayes_cli.workflow.question import Question
 
 _ROUNDING = 1.0 + 1e-9
 _ORDER_ROUNDING = 1e-11

@@ -16,16 +16,16 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dpbayes_cli.columns import AnyColumn, Column, CutColumn
-from dpbayes_cli.design import DesignMatrix
-from dpbayes_cli.errors import SourceError
-from dpbayes_cli.held_codes import HeldCodes
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn
+from dpbayes_cli.core.design import DesignMatrix
+from dpbayes_cli.core.encoded_records import HeldCodes
+from dpbayes_cli.core.statistic import Cells, Statistics
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.question import Question, opened_source
-from dpbayes_cli.release import read_evidence
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.statistic import Cells, Statistics
+from dpbayes_cli.workflow.question import Question, opened_source
+from dpbayes_cli.workflow.release import read_evidence
 
 _OF_ONE_COLUMN = ("x", "value")
 _MOST_KINDS = 64

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.audit.forced import numbers
-from dpbayes_cli.contracts import Chain, Draws, Payload, Sampler
-from dpbayes_cli.langevin import Langevin
-from dpbayes_cli.question import Question
-from dpbayes_cli.release import privatized
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.core.contracts import Chain, Draws, Payload, Sampler
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.workflow.question import Question
+from dpbayes_cli.workflow.release import privatized
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _AT_ONCE = 25_000
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 CONFIDENCE = 1.0 - 5e-7
 """Of all events of an audit together; the other half of its false alarms is for the laws of draws."""

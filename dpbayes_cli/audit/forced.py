@@ -15,25 +15,26 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli import barker_walk, latent_chain
 from dpbayes_cli.audit.laws import Choices, Element, Noise, normalized
-from dpbayes_cli.contracts import Draws, Payload, Sampler
-from dpbayes_cli.grid_posterior import GridPosterior
-from dpbayes_cli.langevin import Langevin
-from dpbayes_cli.lattice_posterior import SharesCover
+from dpbayes_cli.core.contracts import Draws, Payload, Sampler
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms import map as map_mechanism
+from dpbayes_cli.mechanisms.samplers import barker_kernel as barker_walk
+from dpbayes_cli.mechanisms.samplers import private_gibbs as latent_chain
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
 from dpbayes_cli.privacy.choices import choice_weights, choices
 from dpbayes_cli.privacy.coordinate import Lattice
 from dpbayes_cli.privacy.grid import FLOOR, CellWeights
 from dpbayes_cli.privacy.lattice import SimplexLattice, chosen
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, permute_and_flip
-from dpbayes_cli.question import Question
-from dpbayes_cli.release import privatized
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.workflow.question import Question
+from dpbayes_cli.workflow.release import privatized
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 _MOST_POINTS = 1 << 16
 _MOST_FLIPPED = 1 << 12

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.audit.checks import Check, at_most
 from dpbayes_cli.audit.laws import Stream
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.design import DesignMatrix
-from dpbayes_cli.langevin import Gradient, Langevin
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.design import DesignMatrix
+from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
 from dpbayes_cli.privacy.renyi import gaussian_delta
 
 if TYPE_CHECKING:
     from dpbayes_cli.audit.datasets import Pair, Star
-    from dpbayes_cli.numeric import Floats
-    from dpbayes_cli.question import Question
-    from dpbayes_cli.statistic import Statistics
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.core.statistic import Statistics
+    from dpbayes_cli.workflow.question import Question
 
 _POINTS = 64
 _COUPLED = 4

@@ -12,7 +12,7 @@ from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dpbayes_cli.privacy.renyi import ORDERS
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 _WIDE = 200.0
 """Points a scale at which a wide law is looked at: its Renyi divergences err by a part of 1e-5."""

@@ -18,17 +18,17 @@ from dpbayes_cli.audit.events import clopper_pearson
 from dpbayes_cli.audit.forced import UnknownDrawError, can_be_dictated, numbers, on_smaller_covers, run
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.langevin import Langevin
-from dpbayes_cli.pricing import price
-from dpbayes_cli.question import Question
-from dpbayes_cli.release import privatized
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.question import Question
+from dpbayes_cli.workflow.release import privatized
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 SMALLEST_P = 1e-11
 """Of one test; at most some ten thousand are made, so that together they raise a false alarm once in 1e7 audits."""

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.contracts import Model, NoisyStatistics, Payload, expect
+from dpbayes_cli.core.contracts import Model, NoisyStatistics, Payload, expect
+from dpbayes_cli.core.problems import NoisyTables, Problem
+from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
-from dpbayes_cli.latent_sequences import Sequences
-from dpbayes_cli.latent_states import LatentStates
-from dpbayes_cli.problems import NoisyTables, Problem
-from dpbayes_cli.registry import mechanism_type
+from dpbayes_cli.models.families.hidden_markov import Sequences
+from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _counts(problem: Problem) -> tuple[Floats | None, str]:
     noisy = [table.observed for table in problem.tables]
     if problem.scope is None:
         return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as they were drawn"
-    from dpbayes_cli.inference.tables import consistent_tables
+    from dpbayes_cli.inference.tables.infer_tables import consistent_tables
 
     found = consistent_tables(problem, problem.scope)
     return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]

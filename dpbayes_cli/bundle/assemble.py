@@ -12,7 +12,8 @@ from typing import cast
 import msgspec
 from msgspec import UNSET
 
-from dpbayes_cli import __version__, duck
+from dpbayes_cli import __version__
+from dpbayes_cli.base import duck
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import (
     InferenceReport,
@@ -27,12 +28,12 @@ from dpbayes_cli.bundle.document import (
     SealedDraw,
     Width,
 )
+from dpbayes_cli.bundle.report.wording import meanings
 from dpbayes_cli.bundle.states_file import stated_states
-from dpbayes_cli.bundle.wording import meanings
-from dpbayes_cli.columns import NumericColumn
-from dpbayes_cli.contracts import Chain, Draws, Mechanism, Model, Payload, Plan
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.contracts import Chain, Draws, Mechanism, Model, Payload, Plan
+from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.inference.posterior import Marginal
-from dpbayes_cli.langevin import Langevin
 from dpbayes_cli.privacy.chain_arithmetic import SLOPE_ERROR
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee

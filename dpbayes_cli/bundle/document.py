@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.errors import VerificationError
+from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 SCHEMA_VERSION = 1

@@ -7,20 +7,20 @@ from typing import Any
 
 import msgspec
 
+from dpbayes_cli.base.canonical import canonical_json, digest
+from dpbayes_cli.base.csv_escape import csv_text
+from dpbayes_cli.base.errors import DpbayesError, SpecError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws, state_shape
 from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.states_file import fits, stated_states, states_csv
-from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.contracts import Model, Payload
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import DpbayesError, SpecError, VerificationError
+from dpbayes_cli.core.contracts import Model, Payload
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw, parse_noise
 from dpbayes_cli.privacy.part_noise import noise_of_scales
-from dpbayes_cli.registry import mechanism_type
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from dpbayes_cli.spreadsheet import csv_text
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES = "states.csv"

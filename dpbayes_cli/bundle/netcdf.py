@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from dpbayes_cli import __version__
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.bundle.analysis import Analysis
-    from dpbayes_cli.numeric import Floats
 
 _ELEMENT = re.compile(r"([^\[\]]+)\[(.*)\]", re.DOTALL)
 _CHAINS = 4

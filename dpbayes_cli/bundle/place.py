@@ -9,7 +9,8 @@ from pathlib import Path
 
 from msgspec import UnsetType
 
-from dpbayes_cli.atomic_file import sync
+from dpbayes_cli.base.atomic_file import sync
+from dpbayes_cli.base.errors import OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import (
@@ -22,13 +23,12 @@ from dpbayes_cli.bundle.files import (
     statistics_csv,
     tables_csv,
 )
-from dpbayes_cli.bundle.hmm_section import hmm_of
 from dpbayes_cli.bundle.read import LARGEST_TEXT, file_digest
-from dpbayes_cli.bundle.report import report_markdown
+from dpbayes_cli.bundle.report.hmm_section import hmm_of
+from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import largest_samples, sample_labels, write_samples
 from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
-from dpbayes_cli.errors import OutputError, VerificationError
 
 
 def check_place(target: Path, *, sealed: bool) -> None:

@@ -7,11 +7,11 @@ import re
 import stat
 from pathlib import Path
 
+from dpbayes_cli.base.canonical import digest_of_blocks
+from dpbayes_cli.base.errors import OutputError, VerificationError
+from dpbayes_cli.base.grammar import STEERING
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.files import RELEASE
-from dpbayes_cli.canonical import digest_of_blocks
-from dpbayes_cli.errors import OutputError, VerificationError
-from dpbayes_cli.grammar import STEERING
 
 LARGEST_TEXT = 256 << 20
 """Bytes of any file of a bundle but its samples."""

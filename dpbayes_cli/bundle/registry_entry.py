@@ -13,8 +13,9 @@ from typing import Any
 
 import yaml
 
+from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
-from dpbayes_cli.bundle.wording import (
+from dpbayes_cli.bundle.report.wording import (
     bounds_text,
     computed_text,
     guarantee_meaning,
@@ -22,8 +23,7 @@ from dpbayes_cli.bundle.wording import (
     has_units,
     released_text,
 )
-from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.registry import mechanism_type, model_type
+from dpbayes_cli.core.registry import mechanism_type, model_type
 
 _HEAD = (
     "# An entry for the Differential Privacy Deployments Registry (registry.opendp.org), made from release.json.\n"

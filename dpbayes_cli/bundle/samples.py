@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.wording import guarantee_text
+from dpbayes_cli.base.csv_escape import harmless
+from dpbayes_cli.base.duck import cursor
+from dpbayes_cli.base.errors import OutputError, SpecError
+from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.bundle.write import write_new
-from dpbayes_cli.duck import cursor
-from dpbayes_cli.errors import OutputError, SpecError
-from dpbayes_cli.spreadsheet import harmless
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis

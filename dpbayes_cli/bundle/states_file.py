@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.models.hmm import Hmm
-from dpbayes_cli.spreadsheet import csv_text
 
 if TYPE_CHECKING:
-    from dpbayes_cli.contracts import Model
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.core.contracts import Model
 
 States = list[list[list[float]]]
 """By sequence, step and state."""

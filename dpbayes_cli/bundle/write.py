@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from dpbayes_cli.atomic_file import held_directory, is_partial, new_file, rename_without_replacing, sync
-from dpbayes_cli.errors import OutputError
+from dpbayes_cli.base.atomic_file import held_directory, is_partial, new_file, rename_without_replacing, sync
+from dpbayes_cli.base.errors import OutputError
 
 
 def check_target(target: Path) -> None:

@@ -1,1 +1,1 @@
-"""One file for each command of the command line."""
+"""One command a file: options and terminal output. Computes nothing that the Python API cannot."""

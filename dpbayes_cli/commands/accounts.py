@@ -49,9 +49,9 @@ def print_account(account: Account, ledger: Ledger, *, changed: bool, as_json: b
 
 def described(account: Account) -> dict[str, Any]:
     """Return an account for other programs; the names are stable."""
+    from dpbayes_cli.base.numeric import decimal_text
     from dpbayes_cli.ledger.allowance import allowances, routes_of
     from dpbayes_cli.ledger.budgets import texts
-    from dpbayes_cli.numeric import decimal_text
 
     return {
         "account": account.name,

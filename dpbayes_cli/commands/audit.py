@@ -53,7 +53,7 @@ def command(
     are those of a bundle, whose guarantee and parameters must be those of the plan.
     """
     from dpbayes_cli.audit.attack import DOES_NOT_PROVE, audit
-    from dpbayes_cli.errors import Interrupted, VerificationError
+    from dpbayes_cli.base.errors import Interrupted, VerificationError
 
     flags_stated = stated(flags)
     if bundle is not None and (spec_path is not None or flags_stated.keys() - {"records"}):
@@ -130,8 +130,8 @@ def _of_bundle(bundle: Path) -> ReleaseSpec:
     Raises:
         VerificationError: it is not.
     """
-    from dpbayes_cli.errors import VerificationError
-    from dpbayes_cli.verification import verify_bundle
+    from dpbayes_cli.base.errors import VerificationError
+    from dpbayes_cli.workflow.verification import verify_bundle
 
     found = verify_bundle(bundle, None)
     if found.findings:

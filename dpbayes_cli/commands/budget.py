@@ -81,7 +81,7 @@ def open_(
     Data that one account has paid for are not charged to another, unless that is opened with --separate-population.
     Where ACCOUNT is open already and is the same, nothing is left to do.
     """
-    from dpbayes_cli.errors import SpecError
+    from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.privacy.neighbors import Neighbors
     from dpbayes_cli.spec.release_spec import check_name
 
@@ -206,7 +206,7 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
     what has seen more of it: an anchor, or with --receipt a bundle (which knows the entry that charged it) or the
     printed result of a release (which knows the entry that published it).
     """
-    from dpbayes_cli.errors import VerificationError
+    from dpbayes_cli.base.errors import VerificationError
 
     ledger = open_ledger(ledger_place)
     findings, state = ledger.findings()
@@ -274,7 +274,7 @@ def _looked_at(ledger: Ledger) -> State:
 
 
 def _known(state: State, name: str) -> Account:
-    from dpbayes_cli.errors import BudgetError
+    from dpbayes_cli.base.errors import BudgetError
 
     if name not in state.accounts:
         raise BudgetError(f"there is no account {name!r}", hint="dpbayes budget show lists the accounts")

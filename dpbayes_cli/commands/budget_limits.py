@@ -57,7 +57,7 @@ def limit(
     Once an account has limits, every release that it pays for says who asks (release --analyst NAME) and has to fit the
     limit and the account's total. Limits may add up to more than the total. The name is what the command says it is.
     """
-    from dpbayes_cli.errors import SpecError
+    from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.ledger.limits import limitation
     from dpbayes_cli.spec.release_spec import check_name
 

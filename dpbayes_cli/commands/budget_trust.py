@@ -122,7 +122,7 @@ def key(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> Non
 
     To change the key, let DPBAYES_LEDGER_KEY name the old one, and FILE be the new one.
     """
-    from dpbayes_cli.errors import LedgerError
+    from dpbayes_cli.base.errors import LedgerError
     from dpbayes_cli.ledger.key import create_key, read_key
 
     checked_reason(reason, needed=False)
@@ -153,8 +153,8 @@ def read_receipt(path: Path) -> Mark:
         OutputError: there is no such file.
         VerificationError: it holds no receipt.
     """
+    from dpbayes_cli.base.errors import OutputError, VerificationError
     from dpbayes_cli.bundle.read import read_file
-    from dpbayes_cli.errors import OutputError, VerificationError
     from dpbayes_cli.ledger.chain import Mark
 
     content = read_file(path / "release.json" if path.is_dir() else path)

@@ -106,7 +106,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
     What cannot be read is listed, and is not in the totals: a younger backup is the better choice. The damaged file is
     left alone, and the new one charges nothing before dpbayes budget adopt.
     """
-    from dpbayes_cli.errors import VerificationError
+    from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.ledger.rebuild import unfinished
     from dpbayes_cli.ledger.upkeep import salvage
 

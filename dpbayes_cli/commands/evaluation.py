@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.columns import NumericColumn
 from dpbayes_cli.commands.output import emit, emit_table, printable
+from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.prediction.forms import COVERAGE, ClassProbabilities, ClassScores, Numbers, Prediction, PredictiveLaws
 
 if TYPE_CHECKING:
-    from dpbayes_cli.inference.roc import Roc
-    from dpbayes_cli.inference.scores import CalibrationBin
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.inference.scores.class_scores import CalibrationBin
+    from dpbayes_cli.inference.scores.roc import Roc
     from dpbayes_cli.prediction.held_out import HeldOut
     from dpbayes_cli.prediction.predictor import Predictor
 
@@ -148,8 +148,8 @@ def show(evaluation: Evaluation) -> None:
 
 
 def _of_probabilities(found: Predictor, predicted: ClassProbabilities, labels: Integers) -> Evaluation:
-    from dpbayes_cli.inference.roc import Roc, roc_of
-    from dpbayes_cli.inference.scores import scores_of
+    from dpbayes_cli.inference.scores.class_scores import scores_of
+    from dpbayes_cli.inference.scores.roc import Roc, roc_of
 
     scores = scores_of(predicted.values, labels)
     two = len(predicted.levels) == 2
@@ -183,7 +183,7 @@ def _of_probabilities(found: Predictor, predicted: ClassProbabilities, labels: I
 def _of_scores(found: Predictor, predicted: ClassScores, labels: Integers) -> Evaluation:
     import numpy as np
 
-    from dpbayes_cli.inference.roc import roc_of
+    from dpbayes_cli.inference.scores.roc import roc_of
 
     known = ~np.isnan(predicted.values)
     scored = known & (labels >= 0)
@@ -202,7 +202,7 @@ def _of_numbers(
 ) -> Evaluation:
     import numpy as np
 
-    from dpbayes_cli.inference.number_scores import number_scores
+    from dpbayes_cli.inference.scores.number_scores import number_scores
 
     scores = number_scores(predicted.values, targets)
     figures = [
@@ -226,7 +226,7 @@ def _of_numbers(
 
 def _more_of_numbers(found: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats) -> Iterator[Figure]:
     """Yield the scores of a predicted quantile, and of predictive intervals."""
-    from dpbayes_cli.inference.number_scores import interval_scores, quantile_scores
+    from dpbayes_cli.inference.scores.number_scores import interval_scores, quantile_scores
 
     if found.level is not None:
         level = found.level

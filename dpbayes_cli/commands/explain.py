@@ -14,8 +14,8 @@ from dpbayes_cli.commands.output import emit, emit_json, output_options
 @output_options
 def command(name: str, as_json: bool) -> None:
     """Explain NAME, a model or a mechanism: what it releases, what it promises, what it assumes, where it is from."""
-    from dpbayes_cli.errors import SpecError, nearest
-    from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type
+    from dpbayes_cli.base.errors import SpecError, nearest
+    from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type
 
     if name in model_names():
         kind, subject = "model", model_type(name)

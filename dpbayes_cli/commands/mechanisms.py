@@ -11,7 +11,7 @@ from dpbayes_cli.commands.output import emit_json, emit_table, output_options
 @output_options
 def command(as_json: bool) -> None:
     """List the mechanisms."""
-    from dpbayes_cli.registry import mechanism_names, mechanism_type
+    from dpbayes_cli.core.registry import mechanism_names, mechanism_type
 
     mechanisms = [mechanism_type(name) for name in mechanism_names()]
     if as_json:

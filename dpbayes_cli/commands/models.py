@@ -12,7 +12,7 @@ from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_opti
 @output_options
 def command(markdown: bool, as_json: bool) -> None:
     """List the models, with the mechanisms that serve each."""
-    from dpbayes_cli.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+    from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 
     mechanisms = [mechanism_type(name) for name in mechanism_names()]
     models = [model_type(name) for name in model_names()]

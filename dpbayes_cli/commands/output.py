@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from dpbayes_cli.errors import OutputError
-from dpbayes_cli.grammar import STEERING
+from dpbayes_cli.base.errors import OutputError
+from dpbayes_cli.base.grammar import STEERING
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -13,9 +13,9 @@ from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_opti
 from dpbayes_cli.commands.totals import DecimalType
 
 if TYPE_CHECKING:
-    from dpbayes_cli.contracts import Plan
-    from dpbayes_cli.planning import Offer
+    from dpbayes_cli.core.contracts import Plan
     from dpbayes_cli.spec.release_spec import ReleaseSpec
+    from dpbayes_cli.workflow.planning import Offer
 
 
 @click.command("plan")
@@ -41,9 +41,9 @@ def command(
 
     Parameters and records are simulated from the model and its prior, every record valid.
     """
-    from dpbayes_cli.planning import offer, offers
     from dpbayes_cli.privacy.guarantee import check_delta
     from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.workflow.planning import offer, offers
 
     check_delta(at_delta)
     document: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def _count(records: Any) -> int:
 def _described(spec: ReleaseSpec, planned: Offer, delta: Decimal) -> dict[str, Any]:
     import msgspec
 
-    from dpbayes_cli.planning import guarantee_in_full
+    from dpbayes_cli.workflow.planning import guarantee_in_full
 
     if planned.plan is None:
         return {"mechanism": planned.mechanism, "refused": planned.refusal}
@@ -90,7 +90,7 @@ def _described(spec: ReleaseSpec, planned: Offer, delta: Decimal) -> dict[str, A
 
 def _steps(spec: ReleaseSpec, plan: Plan, delta: Decimal) -> dict[str, Any]:
     """Return the price of each step by its name, where there are several."""
-    from dpbayes_cli.planning import guarantee_in_full
+    from dpbayes_cli.workflow.planning import guarantee_in_full
 
     if len(plan.steps) == 1:
         return {}

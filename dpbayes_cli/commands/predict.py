@@ -13,7 +13,7 @@ from dpbayes_cli.commands.output import emit, emit_json, output_options, printab
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.prediction.forms import Prediction
     from dpbayes_cli.prediction.predictor import Predictor
 
@@ -100,6 +100,6 @@ def _rows(predicted: Prediction, first: int) -> Iterator[list[str]]:
 
 
 def _lines(rows: Any) -> str:
-    from dpbayes_cli.spreadsheet import csv_text
+    from dpbayes_cli.base.csv_escape import csv_text
 
     return csv_text(rows)

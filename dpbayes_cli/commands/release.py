@@ -14,10 +14,10 @@ from dpbayes_cli.commands.output import detail, emit, emit_json, output_options,
 from dpbayes_cli.commands.progress import reading_shown
 
 if TYPE_CHECKING:
-    from dpbayes_cli.contracts import Step
+    from dpbayes_cli.core.contracts import Step
     from dpbayes_cli.ledger.ledger import Ledger
-    from dpbayes_cli.question import Question, Wish
-    from dpbayes_cli.release import Outcome
+    from dpbayes_cli.workflow.question import Question, Wish
+    from dpbayes_cli.workflow.release import Outcome
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
@@ -65,12 +65,12 @@ def command(
 
     One account (--dataset) is one population: data that another account has paid for are refused (exit 5).
     """
-    from dpbayes_cli.address_space import check_address_space
+    from dpbayes_cli.base.address_space import check_address_space
 
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
-    from dpbayes_cli.question import Wish, prepare
-    from dpbayes_cli.release import release
-    from dpbayes_cli.secrecy import no_core_dumps
+    from dpbayes_cli.base.process_hardening import no_core_dumps
+    from dpbayes_cli.workflow.question import Wish, prepare
+    from dpbayes_cli.workflow.release import release
 
     if release_id is not None and not _LABEL.fullmatch(release_id):
         raise click.UsageError("--release-id takes letters, digits, '.', '_', ':' and '-', at most 128")
@@ -98,10 +98,10 @@ def command(
 
 def _question(data: tuple[str, ...], spec_path: Path | None, flags: dict[str, Any]) -> Any:
     """Read the spec and find the data; flags override the file, and a path in the file is relative to it."""
-    from dpbayes_cli.errors import SpecError
-    from dpbayes_cli.question import located
+    from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.sources.location import is_remote
     from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.workflow.question import located
 
     document: dict[str, Any] = {}
     if spec_path is not None:
@@ -151,7 +151,7 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import texts
     from dpbayes_cli.ledger.charging import price_text
-    from dpbayes_cli.question import check_source
+    from dpbayes_cli.workflow.question import check_source
 
     preview = ledger.preview(wish.charge_of(question))
     if preview.known is None:
@@ -211,7 +211,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
 
 def _show(outcome: Outcome) -> None:
     """Print the result for a person."""
-    from dpbayes_cli.bundle.wording import are_estimates, bounds_text, guarantee_text
+    from dpbayes_cli.bundle.report.wording import are_estimates, bounds_text, guarantee_text
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import texts
 

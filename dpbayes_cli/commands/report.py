@@ -11,8 +11,8 @@ from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 
 if TYPE_CHECKING:
-    from dpbayes_cli.bundle.beside import BudgetAround
     from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.report.report_context import BudgetAround
 
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "registry"}
 
@@ -97,8 +97,8 @@ def command(
         return
     if form == "html":
         from dpbayes_cli.bundle.files import analysis_of
-        from dpbayes_cli.bundle.page import report_html
-        from dpbayes_cli.reporting import beside
+        from dpbayes_cli.bundle.report.page import report_html
+        from dpbayes_cli.workflow.reporting import beside
 
         budget = None if no_ledger else _budget(document, ledger_place)
         content = report_html(document, analysis_of(document), beside(document, budget=budget, records=records))
@@ -108,7 +108,7 @@ def command(
         spec_of(document)
         content = registry_yaml(document, _stated(statements))
     else:
-        from dpbayes_cli.bundle.report import report_markdown
+        from dpbayes_cli.bundle.report.markdown import report_markdown
 
         spec_of(document)
         content = report_markdown(document)
@@ -128,8 +128,8 @@ def _budget(document: ReleaseDocument, place: str | None) -> BudgetAround | str:
     Raises:
         LedgerError: a ledger that the command names cannot be read, or not be trusted.
     """
-    from dpbayes_cli.errors import LedgerError
-    from dpbayes_cli.reporting import budget_around
+    from dpbayes_cli.base.errors import LedgerError
+    from dpbayes_cli.workflow.reporting import budget_around
 
     try:
         ledger = open_ledger(place)
@@ -165,11 +165,11 @@ def _write_figures(document: ReleaseDocument, out: Path) -> list[str]:
     Raises:
         OutputError: there is no figure, or the directory cannot be written.
     """
+    from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.files import analysis_of
-    from dpbayes_cli.bundle.svg_files import pictures_of, svg_file
+    from dpbayes_cli.bundle.report.svg_files import pictures_of, svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
-    from dpbayes_cli.errors import OutputError
-    from dpbayes_cli.reporting import beside
+    from dpbayes_cli.workflow.reporting import beside
 
     pictures = pictures_of(document, analysis_of(document), beside(document))
     if not pictures:

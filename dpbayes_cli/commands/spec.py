@@ -37,16 +37,16 @@ def init(model: str) -> None:
 @output_options
 def check(file: Path, against: str | None, as_json: bool) -> None:
     """Check FILE and print the question that it states, every default filled in."""
-    from dpbayes_cli.pricing import price
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.yaml_reader import read_spec_file
-    from dpbayes_cli.valid_records import count_valid
+    from dpbayes_cli.workflow.data_check import count_valid
+    from dpbayes_cli.workflow.pricing import price
 
     spec = build_spec(read_spec_file(file))
     price(spec, spec.records or _NOMINAL)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     if against is not None:
-        from dpbayes_cli.question import located
+        from dpbayes_cli.workflow.question import located
 
         result["NOT PRIVATE"] = count_valid(spec, located(spec, against))
     if as_json:

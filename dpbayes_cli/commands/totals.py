@@ -22,7 +22,7 @@ class DecimalType(click.ParamType[Decimal]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
         """Parse the text exactly."""
-        from dpbayes_cli.numeric import parse_decimal
+        from dpbayes_cli.base.numeric import parse_decimal
 
         try:
             return value if isinstance(value, Decimal) else parse_decimal(value)
@@ -90,7 +90,7 @@ def stated_budget(
 
 
 def _orders(text: str) -> tuple[Decimal, ...]:
-    from dpbayes_cli.numeric import parse_decimal
+    from dpbayes_cli.base.numeric import parse_decimal
 
     try:
         return tuple(parse_decimal(item) for item in text.split(","))

@@ -29,8 +29,8 @@ def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bo
     What passing does not prove: that the draw came from the data that were meant, or from data at all. See also:
     dpbayes audit --bundle, for whether the mechanism keeps its promise.
     """
-    from dpbayes_cli.errors import LedgerError, VerificationError
-    from dpbayes_cli.verification import verify_bundle
+    from dpbayes_cli.base.errors import LedgerError, VerificationError
+    from dpbayes_cli.workflow.verification import verify_bundle
 
     if no_ledger and ledger_place is not None:
         raise click.UsageError("--no-ledger and --ledger exclude each other")

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.base.canonical import canonical_json, digest
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 
 @dataclass(frozen=True)

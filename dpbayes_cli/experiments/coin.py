@@ -6,8 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Positive, Section
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Positive, Section
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.neighbors import Neighbors
 

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.columns import AnyColumn, RecordPolicy
-from dpbayes_cli.errors import SourceError
-from dpbayes_cli.question import source_of
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.workflow.question import source_of
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
 
 
 def absolute(base: Path, path: str | None) -> str | None:

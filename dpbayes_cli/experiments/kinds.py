@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.adversarial_data.kind import AdversarialData
 from dpbayes_cli.experiments.calibration.kind import Calibration
 from dpbayes_cli.experiments.classification.kind import Classification

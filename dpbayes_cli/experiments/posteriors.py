@@ -11,8 +11,8 @@ from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.posterior import Method
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
-    from dpbayes_cli.problems import Problem
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.core.problems import Problem
 
 
 def draws_of(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _SWEEPS = 40
 """Of pairs, each a perfect matching: a change has then reached every entry of a row many times over."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
-from dpbayes_cli.errors import DpbayesError
+from dpbayes_cli.base.errors import DpbayesError
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.kinds import kind_of

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.contracts import Sampler
-from dpbayes_cli.grid_posterior import GridPosterior
-from dpbayes_cli.lattice_posterior import LatticePosterior, centred_tables
-from dpbayes_cli.numeric import normalized
+from dpbayes_cli.base.numeric import normalized
+from dpbayes_cli.core.contracts import Sampler
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, centred_tables
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
-from dpbayes_cli.renyi_posterior import ConjugateSampler
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 
 def simulate_sampler(sampler: Sampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:

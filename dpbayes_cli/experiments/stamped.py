@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpbayes_cli.base.csv_escape import csv_text
+from dpbayes_cli.base.figures import new_figure, png_bytes, svg_text
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.figures import new_figure, png_bytes, svg_text
-from dpbayes_cli.spreadsheet import csv_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from dpbayes_cli.canonical import canonical_json
-from dpbayes_cli.errors import DpbayesError, OutputError
+from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.errors import DpbayesError, OutputError
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.study import Study

@@ -7,11 +7,11 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.contracts import Section
-from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.numeric import decimal_text, parse_decimal
+from dpbayes_cli.core.contracts import Section
+from dpbayes_cli.core.registry import model_names
 from dpbayes_cli.privacy.guarantee import check_epsilon
-from dpbayes_cli.registry import model_names
 from dpbayes_cli.spec.release_spec import build_spec, check_name
 from dpbayes_cli.spec.sections import Exact, convert_section
 

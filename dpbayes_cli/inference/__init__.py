@@ -1,1 +1,1 @@
-"""From privatized statistics to posteriors: post-processing, free of cost. Dispatches on structure, never on names."""
+"""Posteriors from noisy statistics, chosen by their structure. Knows no model and no mechanism by name."""

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import normalized_rows
+from dpbayes_cli.core.problems import NoisyCounts, NoisySums, NoisyTables, Problem, ScalarLaw
 from dpbayes_cli.inference.posterior import Effort, Method, draw_theta
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.numeric import normalized_rows
-from dpbayes_cli.problems import NoisyCounts, NoisySums, NoisyTables, Problem, ScalarLaw
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _MOST_COUNTS = 1 << 13
 _CHAINS = 8
@@ -60,7 +60,7 @@ def _is_small_mixture(problem: NoisyCounts) -> bool:
 
 def _mixtures(problem: NoisyCounts, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
     """Draw from mixtures of Beta laws over all counts 0..n."""
-    from dpbayes_cli.inference.windows import prior_term
+    from dpbayes_cli.inference.counts.count_windows import prior_term
 
     n = problem.total.n
     counts = np.arange(n + 1)
@@ -77,10 +77,10 @@ def _sums(problem: NoisySums, observed: Floats, n_draws: int, rng: np.random.Gen
     """Draw from the grids of scalar laws, or from chains that all problems share as one array."""
     law = problem.law
     if isinstance(law, ScalarLaw):
-        from dpbayes_cli.inference.scalar import grid_posterior
+        from dpbayes_cli.inference.sums.one_parameter import grid_posterior
 
         return grid_posterior(problem, law, observed).draw(n_draws, rng)[..., None]
-    from dpbayes_cli.inference.augmented import AugmentedSampler
+    from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler
 
     chains, found = min(_CHAINS, n_draws), []
     at_once = max(_MOST_ENTRIES // observed.shape[1] ** 2, 1)

@@ -11,7 +11,7 @@ import numpy as np
 from dpbayes_cli.inference.diagnostics import converged, ess_bulk, ess_tail, r_hat
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _MOST_ROUNDS = 7
 _MONITORED = 40

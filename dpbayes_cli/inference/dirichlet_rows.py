@@ -9,7 +9,7 @@ import numpy as np
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 _AT_ONCE = 1 << 20
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.problems import NoisyCounts
+from dpbayes_cli.core.problems import NoisyCounts
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 
 def naive_shape(problem: NoisyCounts) -> Floats:

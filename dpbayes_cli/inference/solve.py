@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.core.problems import NoisyCounts, NoisySequences, NoisyTables, Problem
 from dpbayes_cli.inference.posterior import Effort, Method, Posterior
-from dpbayes_cli.problems import NoisyCounts, NoisySequences, NoisyTables, Problem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,17 +27,17 @@ def infer(
     """
     effort = effort or Effort()
     if isinstance(problem, NoisyCounts):
-        from dpbayes_cli.inference.counts import infer_counts
+        from dpbayes_cli.inference.counts.infer_counts import infer_counts
 
         return infer_counts(problem, method, n_draws, rng, effort)
     if isinstance(problem, NoisyTables):
-        from dpbayes_cli.inference.tables import infer_tables
+        from dpbayes_cli.inference.tables.infer_tables import infer_tables
 
         return infer_tables(problem, method, n_draws, rng, effort)
     if isinstance(problem, NoisySequences):
-        from dpbayes_cli.inference.sequences import infer_sequences
+        from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences
 
         return infer_sequences(problem, method, n_draws, rng, effort)
-    from dpbayes_cli.inference.sums import infer_sums
+    from dpbayes_cli.inference.sums.infer_sums import infer_sums
 
     return infer_sums(problem, method, n_draws, rng, effort)

@@ -1,1 +1,1 @@
-"""The durable budget ledger: append-only, hash-chained, exact; charged before anything can be seen."""
+"""The durable privacy account: append-only, hash-chained, exact. Knows guarantees, but neither models nor data."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context, Decimal
 
+from dpbayes_cli.base.numeric import exact_difference
 from dpbayes_cli.ledger.state import Account
-from dpbayes_cli.numeric import exact_difference
 from dpbayes_cli.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON, Guarantee
 from dpbayes_cli.privacy.kinds import BoundedRange, GaussianDP, PureDP, ZeroConcentrated
 

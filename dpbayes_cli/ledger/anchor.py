@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpbayes_cli.atomic_file import sync
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.atomic_file import sync
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Mark
 
 _PATIENCE = 120.0

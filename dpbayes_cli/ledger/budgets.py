@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.numeric import decimal_text, exact_difference, exact_sum
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import decimal_text, exact_difference, exact_sum
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_order, check_rho
 
 Lanes = dict[str, Decimal]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpbayes_cli.canonical import canonical_json, digest
+from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.ledger.key import LedgerKey
 
 GENESIS = digest("ledger genesis")

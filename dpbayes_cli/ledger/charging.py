@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from dpbayes_cli.canonical import digest
-from dpbayes_cli.errors import BudgetError
+from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.errors import BudgetError
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
 from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.owner import is_running
@@ -18,7 +19,6 @@ from dpbayes_cli.ledger.populations import check_population, is_same_source
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import record_layout
 from dpbayes_cli.ledger.state import Account, State
-from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 

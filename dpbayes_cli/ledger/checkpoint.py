@@ -11,13 +11,13 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
-from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.canonical import canonical_json, digest
+from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.state import Account, Lookup, State
 from dpbayes_cli.ledger.union_budget import parse_budget
-from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 _INTERVAL = 256

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar
 
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, Lanes, check_components
-from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_rho
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.anchor import Anchor, locked, read_last
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.key import LedgerKey

@@ -6,8 +6,8 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from dpbayes_cli.atomic_file import remove_dead, sync
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.atomic_file import remove_dead, sync
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry, broken_links
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import change_said

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpbayes_cli.atomic_file import new_file
-from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.atomic_file import new_file
+from dpbayes_cli.base.canonical import canonical_json, digest
+from dpbayes_cli.base.errors import LedgerError
 
 _SECRET = re.compile(rb"[0-9a-f]{64}\n?")
 

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any
 
-from dpbayes_cli.canonical import digest
-from dpbayes_cli.errors import BudgetError, LedgerError
+from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.charging import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from dpbayes_cli.atomic_file import remove_dead, sync
-from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.mounts import is_mount_point, network_of, read_table
+from dpbayes_cli.base.atomic_file import remove_dead, sync
+from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.base.mounts import is_mount_point, network_of, read_table
 
 _ATTEMPTS, _PAUSE = 10, 0.05
 """How often, and after how many seconds, a second name is looked at: another process may be removing what is left."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.canonical import canonical_json
-from dpbayes_cli.errors import BudgetError
+from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.errors import BudgetError
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
-from dpbayes_cli.numeric import decimal_text
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.records import ReleaseRecord

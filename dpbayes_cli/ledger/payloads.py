@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from dpbayes_cli.canonical import digest
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.records import ReleaseRecord, terms_of

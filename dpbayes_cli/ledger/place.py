@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.storage import Storage
 
@@ -20,7 +20,7 @@ def storage_at(stated: str | None = None) -> Storage:
     stated = stated or os.environ.get("DPBAYES_LEDGER")
     if not stated:
         return SqliteStorage(default_path())
-    from dpbayes_cli.postgres_address import is_address, parse_address
+    from dpbayes_cli.base.postgres_address import is_address, parse_address
 
     if is_address(stated):
         from dpbayes_cli.ledger.postgres import PostgresStorage

@@ -12,9 +12,9 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.canonical import digest
-from dpbayes_cli.errors import BudgetError
-from dpbayes_cli.numeric import decimal_text
+from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.errors import BudgetError
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.base.postgres_address import PostgresAddress
+from dpbayes_cli.base.postgres_driver import connect, driver
 from dpbayes_cli.ledger.postgres_transaction import PostgresTransaction, index_entries
 from dpbayes_cli.ledger.storage import Storage, Transaction
-from dpbayes_cli.postgres_address import PostgresAddress
-from dpbayes_cli.postgres_driver import connect, driver
 
 if TYPE_CHECKING:
     import psycopg

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpbayes_cli.canonical import digest
-from dpbayes_cli.errors import LedgerError, SpecError
+from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.errors import LedgerError, SpecError
 from dpbayes_cli.ledger.budgets import Budget, texts
 from dpbayes_cli.ledger.chain import Entry, link, next_entry
 from dpbayes_cli.ledger.charging import release_id_of

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpbayes_cli.canonical import canonical_json
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.checkpoint import state_digest
 from dpbayes_cli.ledger.limits import change_said
 from dpbayes_cli.ledger.records import advanced
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget
-from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 

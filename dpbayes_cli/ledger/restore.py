@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.guarded import marks_of, unsettled
 from dpbayes_cli.ledger.ledger import Ledger

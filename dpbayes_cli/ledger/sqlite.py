@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-from dpbayes_cli.atomic_file import new_file, sync
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.atomic_file import new_file, sync
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, make_directories
 from dpbayes_cli.ledger.sqlite_connection import PATIENCE, connect, damage_of, persist, refuse_damage

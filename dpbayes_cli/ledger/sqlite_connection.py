@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 
 PATIENCE = 120.0
 """Seconds for which another process may hold the file."""

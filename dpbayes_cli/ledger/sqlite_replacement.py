@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from dpbayes_cli.atomic_file import held_directory, new_file, rename_without_replacing, sync
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.atomic_file import held_directory, new_file, rename_without_replacing, sync
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity
 from dpbayes_cli.ledger.sqlite_connection import connect

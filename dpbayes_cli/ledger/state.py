@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Protocol
 
-from dpbayes_cli.errors import DpbayesError, LedgerError
+from dpbayes_cli.base.errors import DpbayesError, LedgerError
 from dpbayes_cli.ledger.budgets import Budget, Lanes
 from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, link
 from dpbayes_cli.ledger.key import LedgerKey

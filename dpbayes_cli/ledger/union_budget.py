@@ -8,7 +8,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import cached_property
 from typing import Any, ClassVar
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import decimal_text, exact_difference, exact_sum, parse_decimal
 from dpbayes_cli.ledger.budgets import (
     ApproximateBudget,
     Budget,
@@ -20,7 +21,6 @@ from dpbayes_cli.ledger.budgets import (
     lane_of,
 )
 from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
-from dpbayes_cli.numeric import decimal_text, exact_difference, exact_sum, parse_decimal
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order
 
 DEFAULT_ORDERS = (

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dpbayes_cli.atomic_file import new_file
-from dpbayes_cli.canonical import digest
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.atomic_file import new_file
+from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.checkpoint import payload_key, state_payload
 from dpbayes_cli.ledger.kept_copies import salvaged_already

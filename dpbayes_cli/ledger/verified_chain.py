@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from dpbayes_cli import __version__
-from dpbayes_cli.canonical import digest
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
 from dpbayes_cli.ledger.guarded import Dispute, Guarded, marks_of, unsettled

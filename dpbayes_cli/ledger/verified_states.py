@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Mark, broken_links, link
 from dpbayes_cli.ledger.checkpoint import payload_key, state_at
 from dpbayes_cli.ledger.key import LedgerKey

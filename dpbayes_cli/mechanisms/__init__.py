@@ -1,1 +1,1 @@
-"""One file for each mechanism."""
+"""One mechanism a file. No mechanism knows another, or a model by name."""

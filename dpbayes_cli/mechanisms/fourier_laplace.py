@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.capabilities import total_of
-from dpbayes_cli.columns import RecordPolicy, has_stand_in
-from dpbayes_cli.contracts import Card, Mechanism, Model, Payload, Plan, Step, expect
-from dpbayes_cli.discrete_network import DiscreteNetwork, cell_of
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.network import Network
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy, has_stand_in
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, Payload, Plan, Step, expect
+from dpbayes_cli.core.problems import NoisyTables, Scope, Total
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistic, Statistics, TableCounts, Witness, for_units
+from dpbayes_cli.models.families.capabilities import total_of
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork, cell_of
+from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpbayes_cli.privacy.parities import Parities, n_bits
 from dpbayes_cli.privacy.parity_sensitivity import ParitySensitivity, sensitivity_l1
-from dpbayes_cli.problems import NoisyTables, Scope, Total
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, Witness, for_units
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
 
 _MOST_BITS, _MOST_PARITIES = 12, 1 << 15
 """What is solved for by linear programming in seconds, of one table and of all."""

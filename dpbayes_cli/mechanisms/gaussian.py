@@ -5,16 +5,16 @@ from __future__ import annotations
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import ClassVar
 
-from dpbayes_cli.calibrated_noise import calibrated_noise
-from dpbayes_cli.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
 from dpbayes_cli.privacy.noise import DiscreteGaussian
 from dpbayes_cli.privacy.part_noise import PartNoise
 from dpbayes_cli.privacy.renyi import rho_of_epsilon
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Statistics
 
 
 class Gaussian(Mechanism):

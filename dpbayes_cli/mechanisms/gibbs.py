@@ -7,20 +7,32 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli import barker_walk, latent_chain
-from dpbayes_cli.calibrated_noise import calibrated_noise
-from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import BoundedStatistics, Card, Chain, Draws, Mechanism, Model, Plan, Sampler, Step, expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.exact_posterior import exact_posterior
-from dpbayes_cli.held_codes import Codes
-from dpbayes_cli.latent_states import LatentStates
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import (
+    BoundedStatistics,
+    Card,
+    Chain,
+    Draws,
+    Mechanism,
+    Model,
+    Plan,
+    Sampler,
+    Step,
+    expect,
+)
+from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
+from dpbayes_cli.mechanisms.samplers import barker_kernel as barker_walk
+from dpbayes_cli.mechanisms.samplers import private_gibbs as latent_chain
+from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
+from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior
+from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import NO_STATISTIC, Statistic, Statistics
 
 _METROPOLIS = (
     "under Metropolis' rule a better point is accepted for certain, so that staying can have probability 0 under one "

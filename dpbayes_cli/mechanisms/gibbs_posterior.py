@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, expect
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.gibbs_plan import chains_of, planned, run_chains
-from dpbayes_cli.gibbs_rules import by_gdp, by_minami, geumlek
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import NO_STATISTIC, Statistic, Statistics
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, expect
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import chains_of, planned, run_chains
+from dpbayes_cli.mechanisms.samplers.langevin_rules import by_gdp, by_minami, geumlek
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
 class GibbsPosterior(Mechanism):

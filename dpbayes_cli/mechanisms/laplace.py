@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpbayes_cli.calibrated_noise import calibrated_noise
-from dpbayes_cli.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from dpbayes_cli.privacy.part_noise import PartNoise
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Statistics
 
 
 class Laplace(Mechanism):

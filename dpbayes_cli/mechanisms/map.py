@@ -10,23 +10,23 @@ from decimal import Decimal, localcontext
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.capabilities import OneParameterFamily, SharesPosterior
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.grid_posterior import GridPosterior, exact_curve, grid_posterior
-from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover, cover_of, log_share
-from dpbayes_cli.network_posterior import shares_or_tables
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
+from dpbayes_cli.core.request import Request, Selection
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, exact_curve, grid_posterior
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover, cover_of, log_share
+from dpbayes_cli.mechanisms.samplers.tempering import Tempering, tempered
+from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.grid import EXACT, SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
-from dpbayes_cli.request import Request, Selection
-from dpbayes_cli.statistic import Statistics
-from dpbayes_cli.tempering import Tempering, tempered
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 _LARGEST_ERROR = 0.1
 _MOST_POINTS = 1 << 16

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpbayes_cli.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
-from dpbayes_cli.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.exact_posterior import exact_posterior
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, expect
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior
+from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
 
 class Ops(Mechanism):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.contracts import Card
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.gibbs_plan import Chain, Chains
-from dpbayes_cli.gibbs_rules import diffused
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import Card
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import Chain, Chains
+from dpbayes_cli.mechanisms.samplers.langevin_rules import diffused
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiMechanism, calibrated, price, renyi_card
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
-from dpbayes_cli.renyi_posterior import RenyiMechanism, calibrated, price, renyi_card
 
 
 class RdpDiffuse(RenyiMechanism):

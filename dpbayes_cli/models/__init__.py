@@ -1,1 +1,1 @@
-"""One file for each model."""
+"""One model a file. No model knows another, a mechanism, or where its records come from."""

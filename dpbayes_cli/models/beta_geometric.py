@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import WholeNumber
-from dpbayes_cli.columns import Outside
-from dpbayes_cli.contracts import Card, Positive, Section, expect
-from dpbayes_cli.record_laws import LatticeFamily
+from dpbayes_cli.core.columns import Outside
+from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.models.families.capabilities import WholeNumber
+from dpbayes_cli.models.families.number_families import LatticeFamily
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Complexes, Floats
+    from dpbayes_cli.base.numeric import Complexes, Floats
 
 
 class BetaGeometricDomain(Section, frozen=True, kw_only=True):

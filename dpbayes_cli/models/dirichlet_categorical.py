@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import ConjugatePosterior, SharesPosterior, total_of
-from dpbayes_cli.columns import Column, RecordPolicy
-from dpbayes_cli.contracts import Card, Level, Positive, Section, expect
-from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.grammar import check_levels
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.grammar import check_levels
+from dpbayes_cli.core.columns import Column, RecordPolicy
+from dpbayes_cli.core.contracts import Card, Level, Positive, Section, expect
+from dpbayes_cli.core.problems import NoisyCounts
+from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, SharesPosterior, total_of
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.problems import NoisyCounts
-from dpbayes_cli.statistic import CountAt, Statistic, Witness
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
-from dpbayes_cli.columns import NumericColumn, Outside, check_bounds
-from dpbayes_cli.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
+from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.models.families.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
+from dpbayes_cli.models.families.number_families import GammaPrior
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily
-from dpbayes_cli.record_laws import GammaPrior
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Complexes, Floats
+    from dpbayes_cli.base.numeric import Complexes, Floats
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""

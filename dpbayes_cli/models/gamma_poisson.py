@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily, WholeNumber
-from dpbayes_cli.columns import Outside
-from dpbayes_cli.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.columns import Outside
+from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.models.families.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily, WholeNumber
+from dpbayes_cli.models.families.number_families import GammaPrior, LatticeFamily
 from dpbayes_cli.privacy.real_conjugate import GammaShapeFamily
-from dpbayes_cli.record_laws import GammaPrior, LatticeFamily
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 
 class GammaPoissonDomain(Section, frozen=True, kw_only=True):

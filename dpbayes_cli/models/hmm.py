@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import total_of
-from dpbayes_cli.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, Positive, Section, expect
-from dpbayes_cli.discrete_network import cell_of
-from dpbayes_cli.grammar import check_levels
-from dpbayes_cli.latent_sequences import Sequences
-from dpbayes_cli.latent_states import LatentStates
-from dpbayes_cli.network import Network, cell_names
-from dpbayes_cli.network_domain import VariableSection, check_network
+from dpbayes_cli.base.grammar import check_levels
+from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
+from dpbayes_cli.core.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, Positive, Section, expect
+from dpbayes_cli.core.problems import NoisySequences
+from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
+from dpbayes_cli.models.families.capabilities import total_of
+from dpbayes_cli.models.families.discrete_bayes_net import cell_of
+from dpbayes_cli.models.families.hidden_markov import Sequences
+from dpbayes_cli.models.families.latent_variables import LatentStates
+from dpbayes_cli.models.families.network_domain import VariableSection, check_network
+from dpbayes_cli.privacy.dag import Network, cell_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.part_noise import laws_at
-from dpbayes_cli.problems import NoisySequences
-from dpbayes_cli.statistic import Part, Statistic, TableCounts, Witness
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _MOST_STATES = 50
 

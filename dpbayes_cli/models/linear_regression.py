@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Line, LinearPosterior
-from dpbayes_cli.columns import check_bounds
-from dpbayes_cli.contracts import Card, Positive, Section, expect
-from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.joint_normal import STEPS, JointNormal
-from dpbayes_cli.regression_records import RegressionRecords
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.core.columns import check_bounds
+from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
+from dpbayes_cli.models.families.joint_normal import STEPS, JointNormal
+from dpbayes_cli.models.families.regression_records import RegressionRecords
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 LARGEST = 1e12
 MOST_FEATURES = 5

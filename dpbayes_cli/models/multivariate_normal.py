@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.columns import check_bounds
-from dpbayes_cli.contracts import Card, Positive, Section, expect
-from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.joint_normal import JointNormal
-from dpbayes_cli.wishart_records import WishartRecords
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.core.columns import check_bounds
+from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.models.families.joint_normal import JointNormal
+from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
     pass

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.contracts import Card, Section, expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.network_domain import Concentrations, VariableSection, check_variables
+from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.families.network_domain import Concentrations, VariableSection, check_variables
 
 
 class NaiveBayesDomain(Section, frozen=True, kw_only=True):

@@ -8,19 +8,19 @@ from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.columns import Column, CutColumn, RecordPolicy
-from dpbayes_cli.contracts import Card, Positive, Section, expect
-from dpbayes_cli.held_codes import Codes
-from dpbayes_cli.latent_records import Records
-from dpbayes_cli.latent_states import LatentStates
-from dpbayes_cli.network import Network
-from dpbayes_cli.network_domain import (
+from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
+from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.models.families.latent_variables import LatentStates
+from dpbayes_cli.models.families.mixture import Records
+from dpbayes_cli.models.families.network_domain import (
     MOST_CELLS,
     Concentrations,
     VariableSection,
     check_variables,
     stated_concentrations,
 )
+from dpbayes_cli.privacy.dag import Network
 
 _MOST_CLASSES = 50
 

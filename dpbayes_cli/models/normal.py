@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import BoundedNumber, total_of
-from dpbayes_cli.columns import NumericColumn, Outside, RecordPolicy, check_bounds
-from dpbayes_cli.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy, check_bounds
+from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.problems import NoisySums, RecordLaw
+from dpbayes_cli.core.statistic import Statistic, has_null, second_moments
+from dpbayes_cli.models.families.capabilities import BoundedNumber, total_of
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.problems import NoisySums, RecordLaw
-from dpbayes_cli.statistic import Statistic, has_null, second_moments
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 STEPS = 1 << 14
 """Grid steps between the bounds: squares of a billion records stay below 2^60."""
@@ -105,7 +105,7 @@ class NormalRecords(RecordLaw):
         import numpy as np
         from scipy.special import ndtr
 
-        from dpbayes_cli.truncated_normal import interval_moments
+        from dpbayes_cli.models.families.truncated_normal import interval_moments
 
         found = self.parameters(points)
         half, middle = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0

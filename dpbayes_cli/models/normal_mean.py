@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
-from dpbayes_cli.columns import NumericColumn, Outside, check_bounds
-from dpbayes_cli.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
+from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.models.families.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
+from dpbayes_cli.models.families.number_families import NumberFamily
 from dpbayes_cli.privacy.real_conjugate import NormalFamily
-from dpbayes_cli.record_laws import NumberFamily
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Complexes, Floats
+    from dpbayes_cli.base.numeric import Complexes, Floats
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""
@@ -86,7 +86,7 @@ class NormalNumbers(NumberFamily):
         import numpy as np
         from scipy.special import ndtr
 
-        from dpbayes_cli.truncated_normal import interval_moments
+        from dpbayes_cli.models.families.truncated_normal import interval_moments
 
         sd, half, middle = self.variance**0.5, (upper - lower) / 2.0, (upper + lower) / 2.0
         inside = interval_moments((coordinate - middle) / half, np.full_like(coordinate, sd / half), 0)[0]
@@ -96,7 +96,7 @@ class NormalNumbers(NumberFamily):
         self, coordinate: "Floats", frequencies: "Floats | Complexes", lower: float, upper: float
     ) -> "Complexes":
         """Return the characteristic function inside the bounds."""
-        from dpbayes_cli.truncated_normal import interval_transform
+        from dpbayes_cli.models.families.truncated_normal import interval_transform
 
         half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
         return interval_transform(coordinate - middle, self.variance**0.5, frequencies, -half, half)
@@ -105,7 +105,7 @@ class NormalNumbers(NumberFamily):
         """Return the first two moments inside the bounds, of the number scaled to [-1, 1]."""
         import numpy as np
 
-        from dpbayes_cli.truncated_normal import interval_moments
+        from dpbayes_cli.models.families.truncated_normal import interval_moments
 
         half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
         sd = np.full_like(coordinate, self.variance**0.5 / half)

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from dpbayes_cli.contracts import Card, Section
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.losses import ProbitLoss
-from dpbayes_cli.regression_domain import ClassDomain, RegressionDomain
+from dpbayes_cli.core.contracts import Card, Section
+from dpbayes_cli.core.losses import ProbitLoss
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 
 class ProbitDomain(ClassDomain, frozen=True, kw_only=True):

@@ -4,10 +4,10 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from dpbayes_cli.contracts import Card, Section, expect
-from dpbayes_cli.convex_loss import ConvexNumberModel
-from dpbayes_cli.losses import QuantileLoss
-from dpbayes_cli.regression_domain import NumberDomain, RegressionDomain
+from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.losses import QuantileLoss
+from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
+from dpbayes_cli.models.families.regression_domain import NumberDomain, RegressionDomain
 
 
 class QuantileDomain(NumberDomain, frozen=True, kw_only=True):

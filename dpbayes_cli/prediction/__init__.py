@@ -1,1 +1,1 @@
-"""Predictions for new records from a released bundle: post-processing, without ledger or cost."""
+"""Predictions and their evaluation, from a bundle: free. Knows no ledger and no source but new records."""

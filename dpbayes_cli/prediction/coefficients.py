@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.columns import NumericColumn
-from dpbayes_cli.contracts import Model, expect
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.losses import QuantileLoss
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.contracts import Model, expect
+from dpbayes_cli.core.losses import QuantileLoss
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.prediction.forms import ClassProbabilities, ClassScores, Numbers, Prediction
 from dpbayes_cli.prediction.predictor import Predictor, only_target
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 _HELD = 1 << 22
 """Entries of a design, or predictions of single draws, that are held at a time."""

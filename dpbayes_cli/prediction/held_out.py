@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.files import analysis_of, spec_of
-from dpbayes_cli.errors import SpecError
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.prediction.records import read_columns
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.numeric import Integers
 
 MOST_DRAWS = 1000
 """Averages over so many draws of the posterior."""
@@ -54,7 +54,7 @@ def held_out(document: ReleaseDocument, data: str, layout: dict[str, Any]) -> He
     """
     import numpy as np
 
-    from dpbayes_cli.inference.state_paths import held_out_log_likelihood
+    from dpbayes_cli.inference.sequences.state_paths import held_out_log_likelihood
 
     model = spec_of(document).build_model()
     analysis = analysis_of(document)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.files import analysis_of, spec_of
 from dpbayes_cli.bundle.read import read_document
-from dpbayes_cli.errors import SpecError
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.prediction.coefficients import CoefficientPredictor
 from dpbayes_cli.prediction.linear_regression import LinearRegressionPredictor

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.contracts import Model, expect
+from dpbayes_cli.core.contracts import Model, expect
 from dpbayes_cli.models.linear_regression import LinearRegression
 from dpbayes_cli.prediction.predictor import IntervalPredictor, only_target
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class LinearRegressionPredictor(IntervalPredictor):
 
     def intervals(self, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
         """Return mean, sd and quantiles of the predictive law."""
-        from dpbayes_cli.inference.predict_normal import predictive_intervals
+        from dpbayes_cli.inference.predictive.predict_normal import predictive_intervals
 
         return predictive_intervals(self._draws, features, levels)
 
     def feature_log_densities(self, features: Floats, targets: Floats) -> Floats:
         """Return the log densities of the predictive law at targets."""
-        from dpbayes_cli.inference.predict_normal import log_predictive_densities
+        from dpbayes_cli.inference.predictive.predict_normal import log_predictive_densities
 
         return log_predictive_densities(self._draws, features, targets)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.columns import AnyColumn
-from dpbayes_cli.contracts import Model, expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError, nearest
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.core.columns import AnyColumn
+from dpbayes_cli.core.contracts import Model, expect
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.prediction.forms import ClassProbabilities
 from dpbayes_cli.prediction.predictor import Predictor
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class NetworkPredictor(Predictor):
         """Return class probabilities, averaged over the posterior; see ``class_probabilities``."""
         import numpy as np
 
-        from dpbayes_cli.inference.classify import class_probabilities
+        from dpbayes_cli.inference.predictive.classify import class_probabilities
 
         network = self.model.network
         classes = network.levels[self.target]

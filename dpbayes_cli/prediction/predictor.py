@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.columns import AnyColumn, NumericColumn
-from dpbayes_cli.contracts import Model
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn
+from dpbayes_cli.core.contracts import Model
 from dpbayes_cli.prediction.forms import LEVELS, Prediction, PredictiveLaws
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.numeric import Floats, Integers
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dpbayes_cli.bundle.files import spec_of
-from dpbayes_cli.columns import AnyColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.question import source_of
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+from dpbayes_cli.workflow.question import source_of
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.numeric import Floats, Integers
     from dpbayes_cli.prediction.predictor import Predictor
 
 

@@ -1,1 +1,1 @@
-"""Guarantees, neighbour relations and exact noise. Knows no data and no files."""
+"""Guarantees, neighbor relations, composition and exact noise. Knows no data and no files."""

@@ -18,7 +18,7 @@ from dpbayes_cli.privacy.grid import EXACT
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 MOST_OUTCOMES = 60
 """Their weights, at most 2^57 each, add up to less than 2^63."""

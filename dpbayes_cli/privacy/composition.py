@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.numeric import exact_sum, parse_decimal
+from dpbayes_cli.base.numeric import exact_sum, parse_decimal
 from dpbayes_cli.privacy.guarantee import Guarantee, Statement
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,

@@ -21,7 +21,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.numeric import log_gamma_ratio_at
+from dpbayes_cli.base.numeric import log_gamma_ratio_at
 from dpbayes_cli.privacy.coordinate import (
     Lattice,
     LogitBeta,

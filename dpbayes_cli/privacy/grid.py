@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 EXACT = Context(prec=60)
 """The arithmetic of weights; ``exp`` and ``ln`` of the decimal module round correctly."""

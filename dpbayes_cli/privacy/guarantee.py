@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.numeric import decimal_text
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.privacy.renyi import INFINITE, ORDERS, delta_of_rdp, epsilon_of_rdp, round_up
 
 SMALLEST_EPSILON = Decimal("1e-12")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.base.numeric import decimal_text, parse_decimal
 from dpbayes_cli.privacy.guarantee import (
     Guarantee,
     Statement,

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from dpbayes_cli.address_space import check_address_space
-from dpbayes_cli.errors import DpbayesError
+from dpbayes_cli.base.address_space import check_address_space
+from dpbayes_cli.base.errors import DpbayesError
 
 
 def drawn(measurement: Any, values: Sequence[int]) -> list[int]:

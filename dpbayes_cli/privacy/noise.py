@@ -14,13 +14,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from dpbayes_cli.errors import DpbayesError, SpecError
+from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy.measurements import drawn, opendp_gaussian, opendp_laplace
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 # The plan's epsilon and OpenDP's own map may differ by floating rounding only: at most this relative amount, and
 # never with OpenDP's above the plan's.

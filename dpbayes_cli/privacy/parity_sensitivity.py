@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.network import min_fill
+from dpbayes_cli.privacy.dag import min_fill
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.privacy.parities import Parities
 
     Factor = tuple[tuple[int, ...], Integers]

@@ -15,7 +15,7 @@ from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLa
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 

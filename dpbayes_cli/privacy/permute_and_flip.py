@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.privacy.grid import EXACT, FLOOR, SCALE, WINDOW
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _NODES = 40
 _FAR = 45.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, LOST, NEAREST, ConjugateFamily, exact, fall, rise, updated
 from dpbayes_cli.privacy.coordinate import TAIL, Lattice, LogGamma, Normal, log_gamma_ends, spacing_for
 from dpbayes_cli.privacy.grid import EXACT

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
     Words = NDArray[np.uint64]
     Flags = NDArray[np.bool_]

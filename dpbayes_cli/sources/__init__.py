@@ -1,1 +1,1 @@
-"""Where data come from: readers whose records are local, and engines that evaluate integer statistics."""
+"""Readers whose records are local, and engines that evaluate integer statistics. Knows no model and no noise."""

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 import ibis
 
-from dpbayes_cli.columns import NumericColumn
-from dpbayes_cli.grammar import LONGEST_CELL
+from dpbayes_cli.base.grammar import LONGEST_CELL
+from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.sources.contributions import OUT_OF_BOUNDS
 
 Dialect = Literal["duckdb", "postgres", "pyspark"]

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.columns import NumericColumn
-from dpbayes_cli.duck import fetch
-from dpbayes_cli.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
+from dpbayes_cli.base.duck import fetch
+from dpbayes_cli.base.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
+from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.sources.records import literal
 from dpbayes_cli.sources.source import Cells, Reader
 from dpbayes_cli.sources.statements import any_code_expression
@@ -22,7 +22,7 @@ from dpbayes_cli.sources.statements import any_code_expression
 if TYPE_CHECKING:
     import duckdb
 
-    from dpbayes_cli.columns import AnyColumn
+    from dpbayes_cli.core.columns import AnyColumn
 
 MOST_TWINS = 1 << 20
 """So many equal records of a unit draw lots, for lots take memory; more than any number of records that is kept."""

@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
 
-from dpbayes_cli.columns import AnyColumn, Column
-from dpbayes_cli.duck import cursor
-from dpbayes_cli.errors import DpbayesError, SourceError
-from dpbayes_cli.grammar import BLANKS, LONGEST_CELL
+from dpbayes_cli.base.duck import cursor
+from dpbayes_cli.base.errors import DpbayesError, SourceError
+from dpbayes_cli.base.grammar import BLANKS, LONGEST_CELL
+from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 import ibis
 from ibis.config import Config
 
-from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.errors import SourceError
-from dpbayes_cli.grammar import BLANKS, LONGEST_CELL, normal_cell
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.base.grammar import BLANKS, LONGEST_CELL, normal_cell
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.statistic import TableCounts
 from dpbayes_cli.sources.cell_expressions import (
     END,
     LONGEST_PLAIN,
@@ -38,7 +39,6 @@ from dpbayes_cli.sources.cell_expressions import (
 from dpbayes_cli.sources.contributions import MOST_TWINS, OUT_OF_BOUNDS, UnitBound
 from dpbayes_cli.sources.source import impute_code
 from dpbayes_cli.sources.statements import Monomial
-from dpbayes_cli.statistic import TableCounts
 
 Select = Callable[[Expression], Expression]
 

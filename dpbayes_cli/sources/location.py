@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from dpbayes_cli.errors import SourceError
-from dpbayes_cli.postgres_address import PostgresAddress, is_address, parse_table_address
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.base.postgres_address import PostgresAddress, is_address, parse_table_address
 
 STDIN = "-"
 _COMPRESSED = ".gz"

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
-from dpbayes_cli.duck import stream
+from dpbayes_cli.base.duck import stream
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.sources.source import Cells, impute_code
 from dpbayes_cli.sources.statements import any_code_expression, plain_number_expression
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
     Words = NDArray[np.uint64]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.errors import SourceError
+from dpbayes_cli.base.errors import SourceError
 
 if TYPE_CHECKING:
     import duckdb

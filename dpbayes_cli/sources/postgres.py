@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.errors import SourceError
-from dpbayes_cli.grammar import LONGEST_CELL
-from dpbayes_cli.postgres_address import PostgresAddress
-from dpbayes_cli.postgres_driver import connect, driver
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.base.grammar import LONGEST_CELL
+from dpbayes_cli.base.postgres_address import PostgresAddress
+from dpbayes_cli.base.postgres_driver import connect, driver
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.source import unreadable

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.errors import SourceError, SpecError
-from dpbayes_cli.grammar import normal_cell, parse_number
+from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.grammar import normal_cell, parse_number
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.statistic import Statistic, Statistics
 from dpbayes_cli.sources.location import Location, TableLocation
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.statistic import Statistic, Statistics
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.errors import SourceError
-from dpbayes_cli.grammar import LONGEST_CELL
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.base.grammar import LONGEST_CELL
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.location import Location, RemoteLocation

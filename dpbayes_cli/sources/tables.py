@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.columns import AnyColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.statistic import Statistic, Statistics, TableCounts, released_values
 from dpbayes_cli.sources.packed_codes import Block, PackedCodes
 from dpbayes_cli.sources.statements import Tally
-from dpbayes_cli.statistic import Statistic, Statistics, TableCounts, released_values
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.sources.packed_codes import Words
 
 _MOST_BITMAPS = 256

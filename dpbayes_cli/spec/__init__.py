@@ -1,1 +1,1 @@
-"""Specs: the YAML that states a question, its typed model, and the canonical request that a release's id hashes."""
+"""YAML, flags and Python arguments, made one typed release request. Opens no source and prices nothing."""

@@ -9,13 +9,13 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.capabilities import BoundedNumber
-from dpbayes_cli.columns import Outside, RecordPolicy
-from dpbayes_cli.contracts import Model, Section
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.columns import Outside, RecordPolicy
+from dpbayes_cli.core.contracts import Model, Section
+from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
+from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.guarantee import check_epsilon
-from dpbayes_cli.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.spec.sections import Exact, convert_section, exactly
 
 _PLACE = "bounds.private"

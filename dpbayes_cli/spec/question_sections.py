@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from dpbayes_cli.contracts import Section
-from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.contracts import Section
+from dpbayes_cli.core.request import Calibration, Kernel, Selection
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.request import Calibration, Kernel, Selection
 from dpbayes_cli.spec.sections import Exact, exactly
 
 

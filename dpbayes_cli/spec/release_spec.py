@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import Meta, field
 
-from dpbayes_cli.canonical import canonical_json, digest
-from dpbayes_cli.capabilities import BoundedNumber
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import WRITTEN_FREELY, Model, Section
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.grammar import STEERING
+from dpbayes_cli.base.canonical import canonical_json, digest
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.grammar import STEERING
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import WRITTEN_FREELY, Model, Section
+from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.registry import MODELS, mechanism_type, model_type
+from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.private_quantile import PrivateBounds
-from dpbayes_cli.registry import MODELS, mechanism_type, model_type
 from dpbayes_cli.spec.bounds_section import (
     BoundsSection,
     check_place_of_bounds,
@@ -317,7 +317,7 @@ def _how_to_state(public: type[Model] | None, where: str) -> str:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file, one alternative a model."""
-    from dpbayes_cli.registry import model_names
+    from dpbayes_cli.core.registry import model_names
 
     private = [name for name in model_names() if issubclass(model_type(name), BoundedNumber)]
     kinds = [spec_type(name) for name in model_names()] + [spec_type(name, private_bounds=True) for name in private]

@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.contracts import WRITTEN_FREELY, Section
-from dpbayes_cli.errors import SpecError, nearest
-from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.numeric import decimal_text, parse_decimal
+from dpbayes_cli.core.contracts import WRITTEN_FREELY, Section
 
 Kind = TypeVar("Kind", bound=Section)
 Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]

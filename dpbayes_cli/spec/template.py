@@ -8,7 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from dpbayes_cli.contracts import Section
+from dpbayes_cli.core.contracts import Section
 from dpbayes_cli.spec.release_spec import spec_type
 
 _EXAMPLES = {

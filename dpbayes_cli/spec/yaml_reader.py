@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 
 _LARGEST_FILE = 1 << 18
 _DEEPEST = 16

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.beta_mixture import beta_mixture
+from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.problems import NoisyCounts, Total
 
 pytestmark = pytest.mark.benchmark
 

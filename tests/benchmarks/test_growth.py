@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpbayes_cli.columns import Column
+from dpbayes_cli.core.columns import Column
+from dpbayes_cli.core.statistic import CountAt, Statistic
 from dpbayes_cli.sources.location import locate_for_spark
 from dpbayes_cli.sources.spark import SparkSource
-from dpbayes_cli.statistic import CountAt, Statistic
 from tests.benchmarks.test_benchmarks import COUNT, DUCKDB_ONE, measure, released, show
 from tests.sources.tables_of_texts import NOTHING, Asked, answer, bound, embedded
 

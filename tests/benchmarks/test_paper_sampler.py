@@ -14,22 +14,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbayes_cli.core.problems import NoisyCounts, NoisySums, Problem, ScalarLaw, Total
 from dpbayes_cli.inference.batch import draw_many
-from dpbayes_cli.inference.beta_mixture import beta_mixture
+from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.diagnostics import ess_bulk, ks_distance
 from dpbayes_cli.inference.posterior import Method
-from dpbayes_cli.inference.scalar import grid_posterior
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.inference.sums.one_parameter import grid_posterior
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.problems import NoisyCounts, NoisySums, Problem, ScalarLaw, Total
 from tests.benchmarks import paper_sampler
 from tests.inference.sum_cells import EPSILONS, SIZES, TRIALS, models, noise_of, policy_of, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 N = 1000
 UPPER = 1.0

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from dpbayes_cli.core.problems import NoisySequences, Problem
 from dpbayes_cli.inference.posterior import Effort, Method, Posterior, marginals_of
-from dpbayes_cli.problems import NoisySequences, Problem
 from tests.commands.networks import spec_file
 from tests.conftest import Cli
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 
 def months(count: int) -> list[str]:

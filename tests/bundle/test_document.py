@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpbayes_cli import bundle
+from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.bundle.document import json_schema, parse_document
-from dpbayes_cli.bundle.report import report_markdown
-from dpbayes_cli.errors import VerificationError
+from dpbayes_cli.bundle.report.markdown import report_markdown
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.schemas import check_document
 

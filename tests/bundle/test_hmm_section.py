@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.bundle.document import parse_document
-from dpbayes_cli.bundle.emissions_plot import MOST_STATES, MOST_VALUES, drawn_values, emissions_plot
 from dpbayes_cli.bundle.files import analysis_of
-from dpbayes_cli.bundle.hmm_section import MOST_FEATURES, hmm_of, hmm_pictures, hmm_section
-from dpbayes_cli.bundle.page import report_html
 from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.report.emissions_plot import MOST_STATES, MOST_VALUES, drawn_values, emissions_plot
+from dpbayes_cli.bundle.report.hmm_section import MOST_FEATURES, hmm_of, hmm_pictures, hmm_section
+from dpbayes_cli.bundle.report.page import report_html
+from dpbayes_cli.bundle.report.svg_files import pictures_of
+from dpbayes_cli.bundle.report.transitions_plot import MOST, transitions_plot
 from dpbayes_cli.bundle.states_file import stated_states
-from dpbayes_cli.bundle.svg_files import pictures_of
-from dpbayes_cli.bundle.transitions_plot import MOST, transitions_plot
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts
 from tests.bundle.test_page import EVIL, Page
@@ -129,7 +129,7 @@ def test_the_report_has_a_section_about_states_with_every_picture(
 
 
 def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.bundle.hmm_section.MOST_FEATURES", 1)
+    monkeypatch.setattr("dpbayes_cli.bundle.report.hmm_section.MOST_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
     section = hmm_section("x", read_document(Path("out")))
     assert "The emissions of the first 1 of 2 features are drawn." in section

@@ -37,7 +37,7 @@ def summary(data: Any) -> Any:
 @pytest.fixture
 def only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave every problem to the Markov chain, as only large ones are."""
-    monkeypatch.setattr("dpbayes_cli.inference.convolution.affordable_draws", lambda *_: 0)
+    monkeypatch.setattr("dpbayes_cli.inference.counts.convolution.affordable_draws", lambda *_: 0)
 
 
 def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:

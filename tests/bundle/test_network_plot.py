@@ -9,17 +9,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.cut_text import ems, fitting
-from dpbayes_cli.bundle.inline_svg import Picture
-from dpbayes_cli.bundle.layered_layout import Layout, layered, layers_of, n_crossings, split_rows
-from dpbayes_cli.bundle.network_plot import (
+from dpbayes_cli.bundle.report.cut_text import ems, fitting
+from dpbayes_cli.bundle.report.inline_svg import Picture
+from dpbayes_cli.bundle.report.layered_layout import Layout, layered, layers_of, n_crossings, split_rows
+from dpbayes_cli.bundle.report.network_plot import (
     MOST,
     markov_blanket,
     network_plot,
     parents_first,
     shown_variables,
 )
-from dpbayes_cli.bundle.table_plot import MOST_ROWS, MOST_VALUES, table_plot
+from dpbayes_cli.bundle.report.table_plot import MOST_ROWS, MOST_VALUES, table_plot
 from tests.bundle.test_page import EVIL, Page
 
 Parents = list[tuple[int, ...]]

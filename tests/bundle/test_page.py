@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from dpbayes_cli.bundle.files import analysis_of
-from dpbayes_cli.bundle.markup import identifier_of, prose, share_bar, table
-from dpbayes_cli.bundle.page import SECTIONS, report_html
-from dpbayes_cli.bundle.plots import density
 from dpbayes_cli.bundle.read import read_document
-from dpbayes_cli.bundle.svg_files import pictures_of
-from dpbayes_cli.reporting import beside
+from dpbayes_cli.bundle.report.markup import identifier_of, prose, share_bar, table
+from dpbayes_cli.bundle.report.page import SECTIONS, report_html
+from dpbayes_cli.bundle.report.plots import density
+from dpbayes_cli.bundle.report.svg_files import pictures_of
+from dpbayes_cli.workflow.reporting import beside
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 EVIL = [
@@ -159,7 +159,7 @@ def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
 
 @pytest.mark.slow
 def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.convolution.affordable_draws", lambda *_: 0)
+    monkeypatch.setattr("dpbayes_cli.inference.counts.convolution.affordable_draws", lambda *_: 0)
     question = ["--model", "dirichlet-categorical", "--eps", "2", "--categories", "0,1,a,b,c", "--samples", "1000"]
     question += ["--prior", "concentration=20", "--on-invalid", "impute:0"]
     release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.cut_text import ems
-from dpbayes_cli.bundle.inline_svg import HUES, Picture
-from dpbayes_cli.bundle.states_plot import (
+from dpbayes_cli.bundle.report.cut_text import ems
+from dpbayes_cli.bundle.report.inline_svg import HUES, Picture
+from dpbayes_cli.bundle.report.states_plot import (
     MOST_NUMBERS,
     MOST_SEQUENCES,
     MOST_STEPS,
@@ -21,7 +21,7 @@ from dpbayes_cli.bundle.states_plot import (
     states_plot,
     stride_of,
 )
-from dpbayes_cli.columns import Column
+from dpbayes_cli.core.columns import Column
 from tests.bundle.regimes import months, states_of
 from tests.bundle.test_network_plot import HOSTILE, check, texts
 from tests.bundle.test_page import Page

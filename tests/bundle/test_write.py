@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.base.errors import OutputError
 from dpbayes_cli.bundle.read import read_file
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
-from dpbayes_cli.errors import OutputError
 
 
 def make(target: Path) -> None:
@@ -66,7 +66,7 @@ def test_nothing_is_ever_replaced_or_followed(what: str, place: Path) -> None:
 
 @pytest.mark.parametrize("what", ["file", "directory", "empty directory"])
 def test_a_file_system_without_renameat2_is_as_careful(what: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.atomic_file.sys.platform", "other")
+    monkeypatch.setattr("dpbayes_cli.base.atomic_file.sys.platform", "other")
     make(place / "fine")
     assert (place / "fine" / "a.txt").read_bytes() == b"content"
     occupy(place / "out", what)

@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 
 from dpbayes_cli import __version__
+from dpbayes_cli.core.registry import mechanism_names, model_names
 from dpbayes_cli.main import COMMANDS, cli
-from dpbayes_cli.registry import mechanism_names, model_names
 from dpbayes_cli.spec.release_spec import json_schema
 from tests.conftest import ROOT, Cli
 

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.bundle.files import analysis_of, spec_of
-from dpbayes_cli.contracts import Draws, Plan
-from dpbayes_cli.errors import VerificationError
+from dpbayes_cli.core.contracts import Draws, Plan
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.mechanisms.gibbs import Gibbs
-from dpbayes_cli.pricing import price
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
-from dpbayes_cli.statistic import Statistics
+from dpbayes_cli.workflow.pricing import price
 from tests.commands.networks import VARIABLES, naive_bayes, people, release, spec_file
 from tests.conftest import Cli
 from tests.schemas import check_document
@@ -171,7 +171,7 @@ def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
     monkeypatch.setattr(Gibbs, "release", counted)
     file, account = data[spec["model"]], data[spec["model"]].stem
     with monkeypatch.context() as broken:
-        broken.setattr("dpbayes_cli.release._described", killed)
+        broken.setattr("dpbayes_cli.workflow.release._described", killed)
         assert release(dpbayes, file, spec).code == 130
     spent = dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"]
     assert release(dpbayes, file, spec).json["replayed"]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, serves
 from dpbayes_cli.models.bayes_net import BayesNet
-from dpbayes_cli.registry import mechanism_names, mechanism_type, serves
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release, spec_file
 from tests.conftest import Cli
 from tests.schemas import check_document

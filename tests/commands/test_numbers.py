@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-import dpbayes_cli.release as release_module
-from dpbayes_cli.columns import NumericColumn
+import dpbayes_cli.workflow.release as release_module
+from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
 from tests.conftest import Cli
 

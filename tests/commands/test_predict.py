@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dpbayes_cli.inference import classify
+from dpbayes_cli.inference.predictive import classify
 from dpbayes_cli.prediction.kinds import MOST_DRAWS, predictor
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
 from tests.commands.regressions import LEVEL, linear_predictors, patients, release_regression
@@ -202,7 +202,7 @@ def test_probabilities_are_averages_over_the_released_draws(
 def test_averages_know_how_uncertain_the_tables_are() -> None:
     """Two draws that disagree: the average of their predictions is even, and so is neither."""
     draws = np.array([[0.5, 0.5, 0.9, 0.1, 0.1, 0.9], [0.5, 0.5, 0.2, 0.8, 0.8, 0.2]])
-    from dpbayes_cli.network import Network
+    from dpbayes_cli.privacy.dag import Network
 
     network = Network(("c", "x"), (("0", "1"), ("0", "1")), ((), (0,)))
     found = classify.class_probabilities(network, 0, draws, np.array([[-1, 0]]))

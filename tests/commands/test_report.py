@@ -65,7 +65,7 @@ def test_nothing_is_replaced_and_no_bundle_is_changed(dpbayes: Cli, bundle: Path
 def test_a_file_system_without_renameat2_is_as_careful(
     dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpbayes_cli.atomic_file.sys.platform", "other")
+    monkeypatch.setattr("dpbayes_cli.base.atomic_file.sys.platform", "other")
     assert dpbayes("report", bundle, "--out", "page.html").code == 0
     before = Path("page.html").read_bytes()
     monkeypatch.setattr("dpbayes_cli.bundle.write.check_target", lambda _: None)  # as if it came meanwhile

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 from scipy import special
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, local_loss
 from dpbayes_cli.experiments.adversarial_data.study import AdversaryCase
 from dpbayes_cli.experiments.kinds import build_study
-from dpbayes_cli.grid_posterior import GridPosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 from tests.conftest import ROOT, Cli
 
 CONFIG = str(ROOT / "configs" / "experiments" / "adversarial-data.yaml")

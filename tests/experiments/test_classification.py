@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dpbayes_cli.contracts import Sampler, expect
-from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.core.contracts import Sampler, expect
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
@@ -32,7 +33,6 @@ from dpbayes_cli.experiments.stamped import figure_files, stamped_panels
 from dpbayes_cli.experiments.store import study_yaml
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.request import Request
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 from tests.conftest import ROOT, Cli
 

@@ -12,14 +12,14 @@ import pytest
 import yaml
 from scipy import stats
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.estimation.study import EstimationCase
 from dpbayes_cli.experiments.estimation.trials import run_trials, step_of
 from dpbayes_cli.experiments.kinds import build_study, kind_of
 from dpbayes_cli.experiments.runner import compute
-from dpbayes_cli.inference.beta_mixture import beta_mixture
+from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from tests.conftest import ROOT, Cli
 
 CONFIG = ROOT / "configs" / "experiments" / "estimation.yaml"

@@ -15,8 +15,11 @@ import pandas as pd
 import pytest
 from scipy.special import betainc, betaln, gammaln
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.problems import NoisySequences
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.hmm import posteriors
 from dpbayes_cli.experiments.hmm.cell import HmmCell
@@ -35,9 +38,6 @@ from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.inference.posterior import Posterior
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.hmm import Hmm
-from dpbayes_cli.problems import NoisySequences
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 CONFIG = ROOT / "configs" / "experiments" / "hmm.yaml"

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.kinds import build_study
 from dpbayes_cli.experiments.renyi_curves.cell import RenyiCurveCell
 from dpbayes_cli.experiments.renyi_curves.study import RenyiCase

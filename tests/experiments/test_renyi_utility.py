@@ -12,7 +12,7 @@ import pytest
 import yaml
 from scipy import integrate, stats
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.kinds import build_study
 from dpbayes_cli.experiments.renyi_utility.cell import UtilityCell
@@ -25,7 +25,7 @@ from dpbayes_cli.experiments.renyi_utility.measures import (
     plan_of,
 )
 from dpbayes_cli.experiments.renyi_utility.study import UtilityCase
-from dpbayes_cli.inference.beta_mixture import beta_mixture
+from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from tests.conftest import ROOT, Cli

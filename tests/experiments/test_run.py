@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 import yaml
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import OutputError
+from dpbayes_cli.base.errors import OutputError
+from dpbayes_cli.base.figures import new_figure
+from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.kinds import build_study
 from dpbayes_cli.experiments.publish import publish
 from dpbayes_cli.experiments.runner import run_study
-from dpbayes_cli.figures import new_figure
 from tests.conftest import ROOT, Cli
 from tests.experiments.studies import SMALL, changed, grid
 from tests.experiments.test_study import CALIBRATION
@@ -51,7 +51,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures, which ``whole`` has already drawn, and prices that a simulation does not pay."""
     figures = {name: new_figure(1.0, 1.0) for name in ("ks", "ranks-coin", "ranks-dice", "mmd")}
     monkeypatch.setattr("dpbayes_cli.experiments.calibration.charts.charts", lambda *_: figures)
-    monkeypatch.setattr("dpbayes_cli.exact_posterior.exact_curve", lambda _: ())
+    monkeypatch.setattr("dpbayes_cli.mechanisms.samplers.sampler_for.exact_curve", lambda _: ())
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.experiments.calibration.cell import cells
 from dpbayes_cli.experiments.calibration.simulation import check_plans
 from dpbayes_cli.experiments.calibration.study import CalibrationStudy, build_calibration, check_served
 from dpbayes_cli.experiments.kinds import build_study, read_study
 from dpbayes_cli.experiments.store import study_yaml
 from dpbayes_cli.experiments.study import overridden, restricted
-from dpbayes_cli.registry import model_type
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 from tests.conftest import ROOT
 from tests.experiments.studies import SMALL, changed, grid

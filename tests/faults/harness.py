@@ -30,17 +30,17 @@ import opendp.measurements  # noqa: F401 - imported before the fork
 
 import dpbayes_cli.bundle.place as bundle_place
 import dpbayes_cli.bundle.write as bundle_write
-import dpbayes_cli.inference.sequences  # noqa: F401 - imported before the fork
-import dpbayes_cli.release as release_module
-from dpbayes_cli import atomic_file
+import dpbayes_cli.inference.sequences.infer_sequences  # noqa: F401 - imported before the fork
+import dpbayes_cli.workflow.release as release_module
+from dpbayes_cli.base import atomic_file
 from dpbayes_cli.bundle.document import parse_document, parse_draw
+from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.main import run
 from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.mechanisms.laplace import Laplace
-from dpbayes_cli.private_quantile import PrivateBounds
 from dpbayes_cli.sources.delimited import DelimitedSource
 
 NEVER = 10**9

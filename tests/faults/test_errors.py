@@ -259,7 +259,7 @@ def test_a_release_finishes_whatever_the_clock_says(
         def now(zone: Any) -> datetime:
             return datetime(year, 1, 19, 3, 14, 8, tzinfo=zone)
 
-    for module in ("dpbayes_cli.release", "dpbayes_cli.ledger.verified_chain"):
+    for module in ("dpbayes_cli.workflow.release", "dpbayes_cli.ledger.verified_chain"):
         monkeypatch.setattr(f"{module}.datetime", Clock)
     assert dpbayes("release", coin, *COIN).code == 0
     assert json.loads(Path("out/release.json").read_text())["created"].startswith(str(year))

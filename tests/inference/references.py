@@ -8,7 +8,7 @@ from math import lgamma
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbayes_cli.problems import NoisyCounts
+from dpbayes_cli.core.problems import NoisyCounts
 
 
 def log_weight(counts: tuple[int, ...], problem: NoisyCounts) -> float:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.columns import Outside, RecordPolicy
-from dpbayes_cli.contracts import NoisyStatistics, expect
-from dpbayes_cli.inference.augmented import AugmentedSampler
-from dpbayes_cli.inference.inversion import log_likelihoods
-from dpbayes_cli.inference.scalar import grid_posterior
+from dpbayes_cli.core.columns import Outside, RecordPolicy
+from dpbayes_cli.core.contracts import NoisyStatistics, expect
+from dpbayes_cli.core.problems import NoisySums, ScalarLaw
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.inference.sums.inversion import log_likelihoods
+from dpbayes_cli.inference.sums.one_parameter import grid_posterior
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_geometric import BetaGeometric
@@ -23,13 +25,11 @@ from dpbayes_cli.models.normal import Normal
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.problems import NoisySums, ScalarLaw
-from dpbayes_cli.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 SIZES = (10, 100, 1000)
 EPSILONS = ("0.01", "0.1", "1")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
 
 Array = NDArray[np.float64]
 

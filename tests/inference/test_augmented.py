@@ -17,20 +17,20 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.inference import lattice_chain
-from dpbayes_cli.inference.augmented import AugmentedSampler, State
-from dpbayes_cli.inference.beta_mixture import beta_mixture
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.problems import NoisyCounts, NoisySums, RecordLaw, Total
+from dpbayes_cli.inference.counts import lattice_chain
+from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
+from dpbayes_cli.inference.counts.lattice_chain import LatticeChain
 from dpbayes_cli.inference.diagnostics import ks_distance
-from dpbayes_cli.inference.lattice_chain import LatticeChain
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler, State
+from dpbayes_cli.models.families.number_families import NumberLaw
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
 from dpbayes_cli.models.normal import Normal
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dpbayes_cli.problems import NoisyCounts, NoisySums, RecordLaw, Total
-from dpbayes_cli.record_laws import NumberLaw
 from tests.inference.sum_cells import (
     EPSILONS,
     FALSE_FAIL,
@@ -47,8 +47,8 @@ from tests.statistical import assert_follows, assert_not_uniform, assert_uniform
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpbayes_cli.columns import Outside
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.core.columns import Outside
 
 CLOSE = 0.01
 

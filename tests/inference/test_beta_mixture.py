@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from dpbayes_cli.inference.beta_mixture import _rule, beta_mixture
-from dpbayes_cli.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.inference.counts.beta_mixture import _rule, beta_mixture
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.problems import NoisyCounts, Total
 
 Number = Any  # mpmath's numbers have no types
 

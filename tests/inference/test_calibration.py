@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from scipy.special import betainc
 
-from dpbayes_cli.capabilities import LatentCounts
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.inference.beta_mixture import beta_mixture
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import CountAt
+from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
@@ -25,11 +27,9 @@ from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
+from dpbayes_cli.models.families.capabilities import LatentCounts
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dpbayes_cli.problems import NoisyCounts, Total
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import CountAt
 from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_value
 
 FALSE_FAIL = 1e-6

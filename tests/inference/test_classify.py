@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference import classify
-from dpbayes_cli.inference.classify import class_probabilities, elimination_order
-from dpbayes_cli.network import Network
+from dpbayes_cli.inference.predictive import classify
+from dpbayes_cli.inference.predictive.classify import class_probabilities, elimination_order
+from dpbayes_cli.privacy.dag import Network
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 
 def network_of(sizes: tuple[int, ...], parents: tuple[tuple[int, ...], ...]) -> Network:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference import consistent_tables, family_blocks
-from dpbayes_cli.inference.consistent_tables import ConsistentTables, nearest_consistent
+from dpbayes_cli.inference.tables import consistent_tables, family_blocks
+from dpbayes_cli.inference.tables.consistent_tables import ConsistentTables, nearest_consistent
 from dpbayes_cli.privacy.parities import Parities
 from tests.privacy.parity_references import NETWORKS, counted, random_network, records_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 LIMITS = {
     "full": {},

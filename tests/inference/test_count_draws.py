@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference import plane
-from dpbayes_cli.inference.convolution import affordable_draws, draw_convolution
-from dpbayes_cli.inference.counts import infer_counts
-from dpbayes_cli.inference.plane import draw_plane
+from dpbayes_cli.base.numeric import log_gamma_ratio
+from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.inference.counts import two_count_rejection as plane
+from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
+from dpbayes_cli.inference.counts.infer_counts import infer_counts
+from dpbayes_cli.inference.counts.two_count_rejection import draw_plane
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.numeric import log_gamma_ratio
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.problems import NoisyCounts, Total
 from tests.inference.references import enumerate_posterior, mean_theta
 from tests.statistical import assert_follows, assert_means
 

@@ -15,22 +15,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.columns import NumericColumn, Outside
-from dpbayes_cli.inference import record_numbers
+from dpbayes_cli.core.columns import NumericColumn, Outside
+from dpbayes_cli.core.problems import NoisySums, RecordLaw, Total
+from dpbayes_cli.inference.sums import record_numbers
 from dpbayes_cli.models.beta_geometric import GeometricNumbers
+from dpbayes_cli.models.families.number_families import NumberFamily, NumberLaw
+from dpbayes_cli.models.families.truncated_normal import interval_moments, interval_transform
+from dpbayes_cli.models.families.wishart_records import WishartRecords
 from dpbayes_cli.models.gamma_exponential import ExponentialTimes
 from dpbayes_cli.models.gamma_poisson import PoissonCounts
 from dpbayes_cli.models.normal import NormalRecords
 from dpbayes_cli.models.normal_mean import NormalNumbers
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpbayes_cli.problems import NoisySums, RecordLaw, Total
-from dpbayes_cli.record_laws import NumberFamily, NumberLaw
-from dpbayes_cli.truncated_normal import interval_moments, interval_transform
-from dpbayes_cli.wishart_records import WishartRecords
 from tests.inference.sum_cells import all_log_likelihoods
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 Kind = Literal["known", "at-most", "unbounded"]
 GRID = 61

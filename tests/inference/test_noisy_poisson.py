@@ -10,13 +10,19 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from dpbayes_cli.inference import noisy_poisson
-from dpbayes_cli.inference.noisy_poisson import MarginalTable, draw_counts, gaussian_mode, laplace_mode, log_marginal
+from dpbayes_cli.inference.sequences import noisy_poisson
+from dpbayes_cli.inference.sequences.noisy_poisson import (
+    MarginalTable,
+    draw_counts,
+    gaussian_mode,
+    laplace_mode,
+    log_marginal,
+)
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from tests.statistical import assert_follows
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 LAWS: list[NoiseLaw] = [

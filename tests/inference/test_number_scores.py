@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.inference.number_scores import interval_scores, number_scores, quantile_scores
+from dpbayes_cli.inference.scores.number_scores import interval_scores, number_scores, quantile_scores
 from tests.statistical import FALSE_FAIL, assert_means
 
 NAN = float("nan")

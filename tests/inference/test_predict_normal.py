@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 from scipy.optimize import brentq
 
-from dpbayes_cli.inference.predict_normal import log_predictive_densities, predictive_intervals
+from dpbayes_cli.inference.predictive.predict_normal import log_predictive_densities, predictive_intervals
 from dpbayes_cli.models.linear_regression import LinearRegression
 from tests.statistical import assert_uniform
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 LEVELS = (1e-6, 0.05, 0.5, 0.95, 0.9999)
 

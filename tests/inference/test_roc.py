@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpbayes_cli.inference.roc import MOST_POINTS, roc_of
+from dpbayes_cli.inference.scores.roc import MOST_POINTS, roc_of
 from tests.statistical import FALSE_FAIL
 
 RECORDS = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 1)), min_size=1, max_size=40)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.inference import scalar
-from dpbayes_cli.inference.scalar import grid_posterior, scalar_posterior
-from dpbayes_cli.problems import ScalarLaw
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.problems import ScalarLaw
+from dpbayes_cli.inference.sums import one_parameter as scalar
+from dpbayes_cli.inference.sums.one_parameter import grid_posterior, scalar_posterior
 from tests.inference.sum_cells import EPSILONS, SIZES, Cell, dense_posterior, models, simulate
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 CLOSE = 2e-3
 """Allowed distance of cumulative probabilities: a fifth of what a chain of 100,000 draws can show."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.scores import FLOOR, N_BINS, calibration_bins, scores_of
+from dpbayes_cli.inference.scores.class_scores import FLOOR, N_BINS, calibration_bins, scores_of
 
 
 def binary(*positive: float) -> np.ndarray:

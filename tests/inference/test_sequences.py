@@ -10,20 +10,20 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from dpbayes_cli.inference import sequence_chain
+from dpbayes_cli.core.problems import NoisySequences
 from dpbayes_cli.inference.posterior import Effort
-from dpbayes_cli.inference.sequence_chain import SequenceChain, SequenceData
-from dpbayes_cli.inference.sequence_moves import EmissionMove, RateMove
-from dpbayes_cli.inference.sequences import infer_sequences, matched
-from dpbayes_cli.inference.state_paths import draw_paths, draw_states_singly, transition_counts
+from dpbayes_cli.inference.sequences import sequence_chain
+from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences, matched
+from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain, SequenceData
+from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
+from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpbayes_cli.problems import NoisySequences
 from tests.statistical import assert_follows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 TRANSITION = np.array([[0.7, 0.3], [0.1, 0.9]])
 INITIAL = np.array([0.4, 0.6])

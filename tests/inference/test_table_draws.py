@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import dpbayes_cli.inference.tables as tables_module
+import dpbayes_cli.inference.tables.infer_tables as tables_module
+from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
 from dpbayes_cli.experiments.posteriors import ranks_among
-from dpbayes_cli.inference import table_draws
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.inference.table_draws import TableDraws, draw_table
-from dpbayes_cli.inference.table_layout import TableLayout
+from dpbayes_cli.inference.tables import table_draws
+from dpbayes_cli.inference.tables.table_draws import TableDraws, draw_table
+from dpbayes_cli.inference.tables.table_layout import TableLayout
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
 from tests.inference.table_cells import GAUSSIAN, LAPLACE, Array, draw_network, enumerate_table, tiny_tables
 from tests.statistical import assert_uniform, chi_square_p_value, uniformity_p_value
 

@@ -8,20 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpbayes_cli.base.numeric import log_gamma_ratio
+from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
 from dpbayes_cli.experiments.posteriors import ranks_among
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.diagnostics import diagnose, ess_bulk, ess_tail, r_hat
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
-from dpbayes_cli.inference.gamma_table import GammaRatios
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.inference.table_chain import TableChain
-from dpbayes_cli.inference.table_layout import TableLayout
-from dpbayes_cli.inference.table_urns import TableUrns
-from dpbayes_cli.inference.trace import Trace
-from dpbayes_cli.numeric import log_gamma_ratio
+from dpbayes_cli.inference.tables.gamma_table import GammaRatios
+from dpbayes_cli.inference.tables.table_block_moves import TableUrns
+from dpbayes_cli.inference.tables.table_chain import TableChain
+from dpbayes_cli.inference.tables.table_layout import TableLayout
+from dpbayes_cli.inference.tables.trace import Trace
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpbayes_cli.problems import NoisyTable, NoisyTables, Total
 from tests.inference.table_cells import Array, draw_network, enumerate_table, theta_moments, tiny_tables
 from tests.statistical import assert_uniform, chi_square_p_value, uniformity_p_value
 
@@ -252,8 +252,8 @@ def test_a_posterior_that_takes_the_noise_for_a_tenth_is_caught_by_ranks() -> No
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make chains short where a test does not ask what they say."""
-    monkeypatch.setattr("dpbayes_cli.inference.tables._FIRST_SWEEPS", 150)
-    monkeypatch.setattr("dpbayes_cli.inference.tables._MOST_SWEEPS", 20)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._FIRST_SWEEPS", 150)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MOST_SWEEPS", 20)
 
 
 def small_network() -> NoisyTables:
@@ -299,15 +299,15 @@ def test_every_draw_belongs_to_a_chain_and_more_may_be_asked_for_than_are_kept()
 
 @pytest.mark.usefixtures("short")
 def test_a_network_that_is_too_large_returns_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.tables._RETURNED", 17 * 3000)
-    monkeypatch.setattr("dpbayes_cli.inference.tables._STORED", 17 * 8000)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._RETURNED", 17 * 3000)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._STORED", 17 * 8000)
     posterior = solve(small_network().tables, 6000)
     assert 200 <= len(posterior.draws) <= 4000
     assert "3000 samples are returned, the most for 17 cells" in posterior.method
 
 
 def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.tables._MOST_SWEEPS", 4)  # twelve for so few cells
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MOST_SWEEPS", 4)  # twelve for so few cells
     posterior = solve(small_network().tables)
     assert any("parameters looked at" in warning for warning in posterior.warnings)
     assert posterior.diagnostics["ess_bulk"] < 400

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from pathlib import Path
 
-from dpbayes_cli.canonical import digest
+from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.payloads import document_key

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.kept_copies import backed_up_already
 from dpbayes_cli.ledger.upkeep import back_up, salvage
 from tests.conftest import Cli

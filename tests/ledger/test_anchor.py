@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import anchor as anchor_module
 from dpbayes_cli.ledger.anchor import locked, read_last
 from dpbayes_cli.ledger.chain import Mark

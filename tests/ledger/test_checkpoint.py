@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.errors import DpbayesError, LedgerError
+from dpbayes_cli.base.errors import DpbayesError, LedgerError
 from dpbayes_cli.ledger import checkpoint, verified_states
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import Entry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import DpbayesError
+from dpbayes_cli.base.errors import DpbayesError
 from dpbayes_cli.ledger.chain import Entry
 from tests.conftest import Cli
 from tests.ledger.kept_books import changed, finish, lines, open_book

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.chain import GENESIS, Entry, link, next_entry
 from dpbayes_cli.ledger.key import LedgerKey, create_key, read_key

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.errors import BudgetError, LedgerError, SpecError
+from dpbayes_cli.base.errors import BudgetError, LedgerError, SpecError
 from dpbayes_cli.ledger import charging
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import BudgetError, LedgerError, SpecError
+from dpbayes_cli.base.errors import BudgetError, LedgerError, SpecError
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.charging import Charge

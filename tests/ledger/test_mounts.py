@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli import mounts
-from dpbayes_cli.errors import LedgerError
-from dpbayes_cli.mounts import file_system, read_table
+from dpbayes_cli.base import mounts
+from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.base.mounts import file_system, read_table
 from tests.conftest import Cli
 from tests.ledger.kept_books import charge, open_book
 

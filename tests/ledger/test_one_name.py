@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli import mounts
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base import mounts
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import ledger_file
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage

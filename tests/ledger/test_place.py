@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.base.postgres_address import PostgresAddress, parse_address
 from dpbayes_cli.ledger.place import default_path, storage_at
-from dpbayes_cli.postgres_address import PostgresAddress, parse_address
 from tests.conftest import Cli
 
 SECRET = "hunter2"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import BudgetError
+from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import amendment
 from dpbayes_cli.ledger.populations import data_names, is_same_source
@@ -125,7 +125,7 @@ def test_a_reservation_is_finished_from_its_own_source_alone(
     Path("link.csv").symlink_to(coin)
     asked = [*COIN, "--dataset", "coin", *named, "--out", "out", "--json"]
     with monkeypatch.context() as killed:
-        killed.setattr("dpbayes_cli.release._draw", dead)
+        killed.setattr("dpbayes_cli.workflow.release._draw", dead)
         assert dpbayes("release", coin, *asked).code == 1
     charged = dpbayes("budget", "export").out
     for more in ([], ["--same-data"], ["--dry-run"]):

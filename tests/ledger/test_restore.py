@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import BudgetError, LedgerError
+from dpbayes_cli.base.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.key import LedgerKey

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import LedgerError
+from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.errors import BudgetError, LedgerError
+from dpbayes_cli.base.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import sqlite as sqlite_module
 from dpbayes_cli.ledger import storage
 from dpbayes_cli.ledger.chain import Entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpbayes_cli.errors import VerificationError
+from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.ledger.ledger import Ledger
 from tests.conftest import Cli
 from tests.ledger.books import Books

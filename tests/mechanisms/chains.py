@@ -12,16 +12,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.held_codes import Codes
-from dpbayes_cli.latent_chain import LatentChain, Point, updates_of
-from dpbayes_cli.latent_states import LatentStates, Sites
-from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.registry import model_type
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point, updates_of
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover
+from dpbayes_cli.models.families.latent_variables import LatentStates, Sites
 from dpbayes_cli.privacy.choices import choice_weights
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.registry import model_type
-from dpbayes_cli.statistic import Statistics
 
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE)
 Record = tuple[int, ...]

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import DesignMatrix, Rows
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.design import DesignMatrix, Rows
+from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.inference.diagnostics import diagnose
-from dpbayes_cli.langevin import Gradient, Langevin
 from dpbayes_cli.mechanisms.gibbs_posterior import GibbsPosterior
-from dpbayes_cli.pricing import request_of
-from dpbayes_cli.question import source_of
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
+from dpbayes_cli.workflow.pricing import request_of
+from dpbayes_cli.workflow.question import source_of
 from tests.conftest import ROOT, SAMPLE_DATA
 
 pytestmark = pytest.mark.slow

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.request import Request
 
 MODEL = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)

@@ -12,23 +12,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.barker_walk import BarkerWalk, barker_weights, local_spread
-from dpbayes_cli.capabilities import OneParameterFamily
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Model, Plan, expect
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.held_codes import Codes
-from dpbayes_cli.latent_chain import LatentChain, Point
-from dpbayes_cli.latent_states import LatentStates
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Model, Plan, expect
+from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.gibbs import Gibbs
+from dpbayes_cli.mechanisms.samplers.barker_kernel import BarkerWalk, barker_weights, local_spread
+from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
+from dpbayes_cli.models.families.capabilities import OneParameterFamily
+from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Statistics
 from tests.mechanisms.chains import (
     COMPLETE,
     all_states,

@@ -13,13 +13,16 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.contracts import Plan, expect
-from dpbayes_cli.convex_loss import ConvexLossModel
-from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.langevin import Langevin
-from dpbayes_cli.losses import HuberLoss, LogisticLoss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.contracts import Plan, expect
+from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.huber_regression import HuberRegression
 from dpbayes_cli.models.logistic_regression import LogisticRegression
 from dpbayes_cli.models.probit_regression import ProbitRegression
@@ -27,10 +30,7 @@ from dpbayes_cli.models.quantile_regression import QuantileRegression
 from dpbayes_cli.models.svm import Svm
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import Statistics
-from dpbayes_cli.verification import EARLIER_CHAIN
+from dpbayes_cli.workflow.verification import EARLIER_CHAIN
 from tests.conftest import Cli, Result
 
 A = NumericColumn("a", 0.0, 10.0, 1 << 16)

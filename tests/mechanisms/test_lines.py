@@ -14,20 +14,26 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.coefficient_grid import MOST_POINTS, LineCover, LinePosterior, count_points, lattice_ball
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.mechanisms.ops import Ops
+from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (
+    MOST_POINTS,
+    LineCover,
+    LinePosterior,
+    count_points,
+    lattice_ball,
+)
 from dpbayes_cli.models.linear_regression import LinearRegression
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import evaluate
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.statistical import FALSE_FAIL, assert_follows
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "1")
 

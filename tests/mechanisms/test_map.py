@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.capabilities import OneParameterFamily
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Plan, expect
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.lattice_posterior import SharesCover
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Plan, expect
+from dpbayes_cli.core.request import Request, Selection
 from dpbayes_cli.mechanisms.map import GridEstimate, Map, ModeEstimate, SharesEstimate
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
+from dpbayes_cli.mechanisms.samplers.tempering import Tempering, tempered
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
+from dpbayes_cli.models.families.capabilities import OneParameterFamily
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
@@ -27,8 +29,6 @@ from dpbayes_cli.privacy.grid import SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
-from dpbayes_cli.request import Request, Selection
-from dpbayes_cli.tempering import Tempering, tempered
 from tests.statistical import assert_follows
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)

@@ -13,18 +13,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.lattice_posterior import LatticePosterior
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.mechanisms.map import Map, SharesEstimate
 from dpbayes_cli.mechanisms.ops import Ops
-from dpbayes_cli.network_posterior import NetworkSampler
+from dpbayes_cli.mechanisms.samplers.dag_sampler import NetworkSampler
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
-from dpbayes_cli.request import Request
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import count_cells
 
 N = 2
 

@@ -14,20 +14,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.capabilities import OneParameterFamily
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.grid_posterior import GridPosterior, exact_curve
-from dpbayes_cli.lattice_posterior import LatticePosterior, SharesCover
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.mechanisms.ops import Ops
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, exact_curve
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
+from dpbayes_cli.models.families.capabilities import OneParameterFamily
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.request import Request
 from tests.statistical import FALSE_FAIL, assert_follows, uniformity_p_value
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)

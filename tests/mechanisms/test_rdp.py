@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler, price
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.kinds import RenyiCurve
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.renyi_posterior import ConjugateSampler, price
-from dpbayes_cli.request import Request
 
 COIN = BetaBernoulli("1", "0", 6.0, 12.0)
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE, "0")

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.problems import NoisySums
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.models.families.regression_records import RegressionRecords
 from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior
-from dpbayes_cli.problems import NoisySums
-from dpbayes_cli.regression_records import RegressionRecords
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.inference.sum_cells import Cell, chain_ranks, simulate
 from tests.statistical import assert_not_uniform, assert_uniform
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 FALSE_FAIL = 1e-6
 
@@ -71,7 +71,7 @@ def records(features: int, n: int, seed: int = 0) -> tuple[Floats, Floats]:
 
 def exact_problem(model: LinearRegression, x: Floats, y: Floats, epsilon: str) -> NoisySums:
     """The statistic of given records, as if the noise had been zero."""
-    from dpbayes_cli.statistic import evaluate
+    from dpbayes_cli.core.statistic import evaluate
     from tests.inference.sum_cells import noise_of, policy_of
 
     policy = policy_of(model, True)

@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.held_codes import Codes
-from dpbayes_cli.latent_chain import LatentChain, Point, latent_chain, working_memory
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point, latent_chain, working_memory
 from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture, NaiveBayesMixtureDomain
-from dpbayes_cli.request import Request
 from tests.mechanisms.chains import COMPLETE, built, coarse, evidence_of, mixture, records_of
 
 T = Decimal("0.5")

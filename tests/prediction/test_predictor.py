@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.columns import Column
-from dpbayes_cli.contracts import Model
+from dpbayes_cli.core.columns import Column
+from dpbayes_cli.core.contracts import Model
 from dpbayes_cli.models.huber_regression import HuberRegression
 from dpbayes_cli.prediction import kinds
 from dpbayes_cli.prediction.predictor import IntervalPredictor, only_target
@@ -25,7 +25,7 @@ from tests.conftest import Cli
 from tests.statistical import FALSE_FAIL
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 SD = 3.0
 

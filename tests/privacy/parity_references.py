@@ -11,7 +11,7 @@ import numpy as np
 from dpbayes_cli.privacy.parities import Parities
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
 
 Family = tuple[int, ...]
 

@@ -11,15 +11,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpbayes_cli.columns import Column, NumericColumn
-from dpbayes_cli.design import Design, DesignMatrix, Feature, Rows
-from dpbayes_cli.langevin import Gradient, Langevin
-from dpbayes_cli.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows
+from dpbayes_cli.core.langevin import Gradient, Langevin
+from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
 from dpbayes_cli.privacy.chain_arithmetic import SLOPE_ERROR
 from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 A, B = NumericColumn("a", -1.0, 1.0, 1 << 16), NumericColumn("b", -1.0, 1.0, 1 << 16)
 DESIGN = Design((Feature(A), Feature(B)))

@@ -13,7 +13,7 @@ from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.composition import Composition, compose, parse_guarantee
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import (

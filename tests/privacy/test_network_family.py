@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily, NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
 from dpbayes_cli.spec.release_spec import build_spec
 from tests.statistical import FALSE_FAIL, uniformity_p_value
 

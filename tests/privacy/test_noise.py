@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbayes_cli.errors import DpbayesError, SpecError
+from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy import noise
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, parse_noise
 from tests.statistical import FALSE_FAIL, assert_follows, assert_means, chi_square_p_value

@@ -15,7 +15,7 @@ import pytest
 from numpy.polynomial.legendre import leggauss
 from scipy.special import ndtr, ndtri
 
-from dpbayes_cli.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
 from dpbayes_cli.privacy.noisy_descent import (
     Curvature,
     certificate,
@@ -32,7 +32,7 @@ from dpbayes_cli.privacy.noisy_descent import (
 from dpbayes_cli.privacy.renyi import gaussian_delta
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 Records = Sequence[tuple[float, float]]
 """Pairs (x, y) with |x| <= 1."""

@@ -13,7 +13,7 @@ from dpbayes_cli.privacy.parities import Parities
 from tests.privacy.parity_references import NETWORKS, counted, odd, patterns, records_of
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 
 def pattern(parities: Parities, i: int, member: int) -> frozenset[tuple[int, int]]:

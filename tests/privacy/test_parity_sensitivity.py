@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from dpbayes_cli.network import min_fill
 from dpbayes_cli.privacy import parity_sensitivity
+from dpbayes_cli.privacy.dag import min_fill
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.parities import Parities
 from dpbayes_cli.privacy.parity_sensitivity import most_odd, sensitivity_l1
 from tests.privacy.parity_references import NETWORKS, all_records, counted, patterns, random_network
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
 
 Record = tuple[int, ...] | None
 POLICIES = [(Neighbors.REPLACE_ONE, True), (Neighbors.REPLACE_ONE, False), (Neighbors.ADD_REMOVE, False)]

@@ -15,12 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import released_of
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import Payload, expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Payload, expect
+from dpbayes_cli.core.problems import NoisyTables
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dpbayes_cli.privacy.part_noise import (
@@ -31,11 +35,7 @@ from dpbayes_cli.privacy.part_noise import (
     noise_of_scales,
     scales_of,
 )
-from dpbayes_cli.problems import NoisyTables
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import Statistics
 from tests.conftest import Cli
 from tests.statistical import assert_follows, assert_means
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from dpbayes_cli.errors import DpbayesError
+from dpbayes_cli.base.errors import DpbayesError
 
 NOBODY = 10_000_000
 """More than the number of any real process."""

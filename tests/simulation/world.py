@@ -24,8 +24,8 @@ from typing import Any, cast
 import pytest
 
 import dpbayes_cli.bundle.place as bundle_place
+from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.bundle.write import write_new
-from dpbayes_cli.canonical import digest
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.state import State

@@ -11,14 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpbayes_cli.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.grammar import LONGEST_CELL
+from dpbayes_cli.base.grammar import LONGEST_CELL
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.statistic import CodeCounts, CountAt, ProductOf, Statistic, Statistics, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, source_for
-from dpbayes_cli.statistic import CodeCounts, CountAt, ProductOf, Statistic, Statistics, TableCounts, Witness
 
 KEY = "0f" * 32
 HALF = str(5**1075)

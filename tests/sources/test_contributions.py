@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.base.grammar import normal_cell
+from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.statistic import CountAt, ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import source_for
-from dpbayes_cli.statistic import CountAt, ProductOf, Statistic, TableCounts, Witness
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE, contributions=3)
 LEVELS = ("a", "b", "c")
@@ -192,7 +192,7 @@ def test_keys_are_new_for_every_reading() -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_column_that_is_not_there_is_refused(place: Path, ending: str) -> None:
-    from dpbayes_cli.errors import SourceError
+    from dpbayes_cli.base.errors import SourceError
 
     where = written(place / f"data.{ending}", [("p", "a")])
     source = source_for(locate(where), Dialect(), None, UnitBound("whom", 1, KEY))

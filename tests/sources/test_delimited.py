@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.errors import SourceError, SpecError
-from dpbayes_cli.grammar import LONGEST_CELL, check_levels
+from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.grammar import LONGEST_CELL, check_levels
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources import delimited, lines
 from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.statistic import Statistics
 from tests.sources.reference import count
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.columns import AnyColumn, Column, NumericColumn, RecordPolicy
-from dpbayes_cli.postgres_address import parse_table_address
+from dpbayes_cli.base.postgres_address import parse_table_address
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.statistic import CountAt, Statistic, TableCounts
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate_for_spark
 from dpbayes_cli.sources.postgres import PostgresSource
 from dpbayes_cli.sources.spark import SparkSource
-from dpbayes_cli.statistic import CountAt, Statistic, TableCounts
 from tests.postgres_server import Server
 from tests.sources.tables_of_texts import NOTHING, Asked, answer, bound, embedded, products
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.duck import cursor
+from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.source import unreadable
 from tests.sources.tables_of_texts import Asked, answer, bound, embedded, questions, random_rows, written

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import SourceError
+from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources.location import locate
 
 

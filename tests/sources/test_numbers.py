@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbayes_cli.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.contracts import BoundedStatistics
-from dpbayes_cli.errors import SourceError, SpecError
-from dpbayes_cli.grammar import parse_number
+from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.grammar import parse_number
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.contracts import BoundedStatistics
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import STEPS, NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -25,7 +26,6 @@ from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import impute_code
-from dpbayes_cli.statistic import Statistics
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
 NORMAL = NormalMean(-3.0, 7.0, 1.0, 0.0, 1.0)

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpbayes_cli.columns import Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import NumberReader
@@ -20,7 +20,7 @@ from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import source_for
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 KIND, NUMBER = Column("kind", ("u", "v")), NumericColumn("x", 0.0, 10.0, 100)
 CELLS = ["3.14159", " 7 ", "-1e3", "1e999", "", "abc", "NaN", "inf", "12.5", "1e-3", "0x10", "10"]

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.errors import SourceError, SpecError
+from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
-from dpbayes_cli.statistic import Statistics
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpbayes_cli.duck import cursor
-from dpbayes_cli.errors import SourceError
+from dpbayes_cli.base.duck import cursor
+from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources import parquet
 from dpbayes_cli.sources.parquet_pages import repaged, text_column
 from dpbayes_cli.sources.source import unreadable

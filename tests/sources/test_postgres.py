@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.columns import Column, NumericColumn
-from dpbayes_cli.errors import SourceError, SpecError
-from dpbayes_cli.postgres_address import parse_table_address
+from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.postgres_address import parse_table_address
+from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.postgres import PostgresSource

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.columns import Column, NumericColumn
-from dpbayes_cli.errors import SourceError
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.sources.location import locate_for_spark
 from dpbayes_cli.sources.spark import SparkSource, _kind, _session
 from tests.conftest import Cli

@@ -20,9 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpbayes_cli.columns import Column, CutColumn, RecordPolicy
-from dpbayes_cli.errors import DpbayesError
-from dpbayes_cli.grammar import normal_cell
+from dpbayes_cli.base.errors import DpbayesError
+from dpbayes_cli.base.grammar import normal_cell
+from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
+from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness, count_cells
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources import tables
 from dpbayes_cli.sources.location import locate
@@ -30,7 +31,6 @@ from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source, source_for
 from dpbayes_cli.sources.tables import TableTally
-from dpbayes_cli.statistic import Statistic, TableCounts, Witness, count_cells
 from tests.sources.reference import cells_of, codes_of, physical_lines, table
 
 AnyLevels = Column | CutColumn

@@ -10,14 +10,14 @@ import jsonschema
 import pytest
 import yaml
 
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.network import cell_names
-from dpbayes_cli.network_domain import MOST_CELLS
-from dpbayes_cli.pricing import price
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.families.network_domain import MOST_CELLS
+from dpbayes_cli.privacy.dag import cell_names
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
+from dpbayes_cli.workflow.pricing import price
 from tests.conftest import ROOT, Cli
 from tests.schemas import check_spec
 

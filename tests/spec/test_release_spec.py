@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 import yaml
 
-from dpbayes_cli.errors import SpecError
-from dpbayes_cli.registry import mechanism_type, model_names
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.registry import mechanism_type, model_names
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.template import template
 from dpbayes_cli.spec.yaml_reader import parse_yaml

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 
 

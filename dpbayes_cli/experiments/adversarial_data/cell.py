@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 
 from dpbayes_cli import __version__
-from dpbayes_cli.contracts import expect
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.adversarial_data.study import AdversarialStudy, AdversaryCase
 from dpbayes_cli.experiments.cell import Cell, Outcome
 from dpbayes_cli.experiments.coin import COMPLETE
-from dpbayes_cli.grid_posterior import GridPosterior
 from dpbayes_cli.mechanisms.ops import Ops
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 from dpbayes_cli.privacy.renyi import bounded_range_rdp
-from dpbayes_cli.request import Request
 
 if TYPE_CHECKING:
-    from dpbayes_cli.contracts import Step
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.core.contracts import Step
 
 _WHOLE = Decimal(1000)
 """So large an epsilon leaves the posterior untempered."""

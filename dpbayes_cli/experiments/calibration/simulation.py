@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbayes_cli.capabilities import ConjugatePosterior
-from dpbayes_cli.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.contracts import Model, NoisyStatistics, Plan, Sampler, expect
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import measure
 from dpbayes_cli.experiments.calibration.study import parameter_of
@@ -19,15 +21,13 @@ from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
 from dpbayes_cli.experiments.posteriors import ranks_among, ranks_of
 from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
-from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
 from dpbayes_cli.spec.release_spec import build_spec
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.posterior import Method as Inference
-    from dpbayes_cli.numeric import Floats, Integers
 
 
 @dataclass(frozen=True)

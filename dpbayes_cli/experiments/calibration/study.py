@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from dpbayes_cli.contracts import NoisyStatistics, Section
-from dpbayes_cli.errors import SpecError, nearest
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.core.contracts import NoisyStatistics, Section
+from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.request import Temper
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
-from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.privacy.guarantee import check_delta
-from dpbayes_cli.registry import check_serves, mechanism_type, model_names, model_type, serves
-from dpbayes_cli.request import Temper
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.sections import Exact, convert_section
 
@@ -96,7 +96,7 @@ def check_served(study: CalibrationStudy) -> None:
         SpecError: a model's posterior cannot be inferred from noisy statistics, a parameter does not exist, or a
             mechanism does not serve a model.
     """
-    from dpbayes_cli.capabilities import ConjugatePosterior
+    from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 
     needed = (NoisyStatistics, ConjugatePosterior)
     for name, case in study.cases.items():

@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.contracts import Mechanism, Plan, expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.contracts import Mechanism, Plan, expect
+from dpbayes_cli.core.problems import NoisyTables, Total
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import released_values
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.records import POLICY, Records
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, least_entry, table_temperature
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
-from dpbayes_cli.inference.table_layout import TableLayout
-from dpbayes_cli.inference.tables import possible_tables
-from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.inference.tables.infer_tables import possible_tables
+from dpbayes_cli.inference.tables.table_layout import TableLayout
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.problems import NoisyTables, Total
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
-from dpbayes_cli.statistic import released_values
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 MECHANISMS = {
     "laplace": "laplace",

@@ -11,12 +11,12 @@ from dpbayes_cli.experiments.classification.cell import ERRORS, SCORES, Classifi
 from dpbayes_cli.experiments.classification.posteriors import posteriors
 from dpbayes_cli.experiments.classification.records import Records, model_of, records_of, target_of
 from dpbayes_cli.experiments.means import standard_error
-from dpbayes_cli.inference.classify import class_probabilities
-from dpbayes_cli.inference.scores import scores_of
+from dpbayes_cli.inference.predictive.classify import class_probabilities
+from dpbayes_cli.inference.scores.class_scores import scores_of
 
 if TYPE_CHECKING:
-    from dpbayes_cli.discrete_network import DiscreteNetwork
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
 
 def predict_cell(cell: ClassificationCell) -> Outcome:

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.contracts import expect
-from dpbayes_cli.discrete_network import DiscreteNetwork
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.study import network_of
 from dpbayes_cli.experiments.file_records import read_codes
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.question import source_of
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import count_cells
+from dpbayes_cli.workflow.question import source_of
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 """Every variable has a stand-in, so that records are complete and their number is public."""

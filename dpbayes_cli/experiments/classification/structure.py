@@ -6,12 +6,12 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.numeric import parse_decimal
+from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.parities import n_bits
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from dpbayes_cli.contracts import Model, Section
-from dpbayes_cli.discrete_network import DiscreteNetwork
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import decimal_text, parse_decimal
+from dpbayes_cli.core.contracts import Model, Section
+from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
-from dpbayes_cli.numeric import decimal_text, parse_decimal
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.guarantee import check_epsilon
-from dpbayes_cli.registry import model_names, model_type
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.sections import Exact, convert_section
 

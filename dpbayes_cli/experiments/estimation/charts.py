@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dpbayes_cli.contracts import expect
+from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.estimation.study import EstimationStudy, Method, prices_of
 from dpbayes_cli.experiments.estimation.trials import mixture_of, step_of
 from dpbayes_cli.experiments.stamped import stamped_panels
 from dpbayes_cli.experiments.store import FinishedCell
 from dpbayes_cli.experiments.tables import Results
-from dpbayes_cli.grid_posterior import GridPosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

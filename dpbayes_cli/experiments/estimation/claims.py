@@ -13,7 +13,7 @@ from dpbayes_cli.experiments.estimation.trials import step_of
 from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.store import FinishedCell
 from dpbayes_cli.experiments.tables import Results
-from dpbayes_cli.grid_posterior import GridPosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 
 POSTERIORS, ERRORS = "[F] Figure 1", "[F] Figure 2"
 CLEAR = 3.0

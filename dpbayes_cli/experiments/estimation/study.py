@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, exact_prices
 from dpbayes_cli.spec.sections import convert_section

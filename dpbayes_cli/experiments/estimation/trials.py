@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.contracts import Sampler, expect
+from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.contracts import Sampler, expect
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.means import standard_error
 from dpbayes_cli.experiments.simulated_draws import simulate_sampler
-from dpbayes_cli.inference.beta_mixture import BetaMixture, beta_mixture
+from dpbayes_cli.inference.counts.beta_mixture import BetaMixture, beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
-from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.kinds import BoundedRange
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
 
 if TYPE_CHECKING:
-    from dpbayes_cli.columns import RecordPolicy
-    from dpbayes_cli.contracts import Step
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.core.columns import RecordPolicy
+    from dpbayes_cli.core.contracts import Step
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _ORDER = Decimal(2)

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.hmm.cell import HmmCell
 from dpbayes_cli.experiments.hmm.records import POLICY, Trial
 from dpbayes_cli.experiments.hmm.study import HmmStudy, Method, model_of
@@ -23,14 +27,10 @@ from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.hmm import Hmm
-from dpbayes_cli.numeric import parse_decimal
 from dpbayes_cli.privacy.part_noise import laws_at
-from dpbayes_cli.problems import NoisyCounts, Total
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, sweeps=80)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from dpbayes_cli.canonical import canonical_json
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.experiments.hmm.cell import HmmCell
 from dpbayes_cli.experiments.hmm.study import HmmCase, model_of
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.statistic import count_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpbayes_cli.numeric import Integers
+    from dpbayes_cli.base.numeric import Integers
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 """Every column has a stand-in, so that records are complete and their number is public."""

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.base.numeric import normalized_rows
 from dpbayes_cli.experiments.restricted_rows import draw_restricted
-from dpbayes_cli.inference.state_paths import draw_paths
-from dpbayes_cli.numeric import normalized_rows
+from dpbayes_cli.inference.sequences.state_paths import draw_paths
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.models.hmm import Hmm
-    from dpbayes_cli.numeric import Floats, Integers
 
 _TRIES = 20
 """After so many proposals without the restriction, rows are drawn within it by a chain."""

@@ -9,7 +9,7 @@ from dpbayes_cli.experiments.hmm.cell import HmmCell
 from dpbayes_cli.experiments.hmm.posteriors import Prediction, power_of, predictions
 from dpbayes_cli.experiments.hmm.records import Trial, trials_of
 from dpbayes_cli.experiments.means import standard_error
-from dpbayes_cli.inference.state_paths import held_out_log_likelihood
+from dpbayes_cli.inference.sequences.state_paths import held_out_log_likelihood
 
 
 def run_trials(cell: HmmCell) -> Outcome:

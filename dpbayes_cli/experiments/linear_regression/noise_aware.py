@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbayes_cli.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.contracts import NoisyStatistics, expect
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.contracts import NoisyStatistics, expect
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.request import Request
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.statistic import evaluate
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _POLICY = RecordPolicy(Neighbors.REPLACE_ONE, impute="0")
 """Cells have stand-ins already: records are complete."""

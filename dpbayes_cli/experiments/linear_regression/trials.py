@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from dpbayes_cli.canonical import canonical_json
-from dpbayes_cli.columns import RecordPolicy
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.experiments.linear_regression.ball import ball_radius, draw_in_ball, likelihood_power
@@ -21,7 +21,7 @@ from dpbayes_cli.experiments.means import standard_error
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 """Every column has a stand-in, so that records are complete and their number is public."""

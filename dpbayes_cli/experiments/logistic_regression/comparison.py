@@ -8,7 +8,7 @@ from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
 from dpbayes_cli.experiments.logistic_regression.study import Method
 from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.tables import Results
-from dpbayes_cli.gibbs_plan import HOTTEST
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST
 
 CLEAR = 2.0
 """A difference of so many standard errors is called one: of twenty comparisons of equals one errs."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _SCALE = 1.3
 """Times d^(-1/6): the standard deviation of a proposal. Of a normal law three of four are accepted then."""

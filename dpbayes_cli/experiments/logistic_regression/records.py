@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from dpbayes_cli.canonical import canonical_json
-from dpbayes_cli.columns import Column, NumericColumn
-from dpbayes_cli.design import Design
-from dpbayes_cli.errors import SpecError
+from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.design import Design
+from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.experiments.logistic_regression.study import LogisticCase
 from dpbayes_cli.experiments.logistic_regression.temperatures import POLICY
-from dpbayes_cli.losses import LogisticLoss
 from dpbayes_cli.models.logistic_regression import LogisticRegression
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 
 @dataclass(frozen=True)

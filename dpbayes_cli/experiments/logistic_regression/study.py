@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.columns import Column, CutColumn
-from dpbayes_cli.contracts import Level, Positive, Section
+from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.core.columns import Column, CutColumn
+from dpbayes_cli.core.contracts import Level, Positive, Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, exact_number
-from dpbayes_cli.numeric import decimal_text
-from dpbayes_cli.regression_domain import FeatureSection, check_target
+from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
 from dpbayes_cli.spec.sections import Exact, convert_section
 
 Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gdp-langevin", "minami-langevin"]

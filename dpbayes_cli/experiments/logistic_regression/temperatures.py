@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
-from dpbayes_cli.columns import RecordPolicy
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.logistic_regression.study import Method
-from dpbayes_cli.gibbs_plan import HOTTEST, UNDER, Chain, Chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST, UNDER, Chain, Chains
 from dpbayes_cli.models.logistic_regression import LogisticRegression
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noisy_descent import (
@@ -19,7 +20,6 @@ from dpbayes_cli.privacy.noisy_descent import (
     mu_of_statement,
 )
 from dpbayes_cli.privacy.renyi import pure_rdp
-from dpbayes_cli.request import Request
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 """Every column has a stand-in, so that records are complete and their number is public."""

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.design import DesignMatrix, Rows
+from dpbayes_cli.core.design import DesignMatrix, Rows
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
 from dpbayes_cli.experiments.logistic_regression.exact_draws import Posterior, draw_posterior
 from dpbayes_cli.experiments.logistic_regression.records import Records, model_of, records_of
 from dpbayes_cli.experiments.means import standard_error
-from dpbayes_cli.langevin import Langevin
-from dpbayes_cli.losses import LogisticLoss
 
 if TYPE_CHECKING:
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
 
 _WATCHED_CHAINS = 4
 """Of each trial with records of its own: the first is its draw, the others tell whether it has converged."""

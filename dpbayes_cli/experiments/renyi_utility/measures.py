@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special, stats
 
+from dpbayes_cli.base.numeric import normalized_rows
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.renyi_utility.cell import UtilityCell
 from dpbayes_cli.experiments.renyi_utility.study import UtilityCase
+from dpbayes_cli.inference.counts.count_windows import prior_term
 from dpbayes_cli.inference.naive import naive_shape
-from dpbayes_cli.inference.windows import prior_term
-from dpbayes_cli.numeric import normalized_rows
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import calibrated
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.registry import mechanism_type
-from dpbayes_cli.renyi_posterior import calibrated
-from dpbayes_cli.request import Request
 
 if TYPE_CHECKING:
-    from dpbayes_cli.contracts import Plan
-    from dpbayes_cli.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.core.contracts import Plan
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _NATS = 40.0

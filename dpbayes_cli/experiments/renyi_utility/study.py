@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.study import Study, build_cases, exact_number, exact_prices
-from dpbayes_cli.numeric import decimal_text
 from dpbayes_cli.spec.sections import Exact, convert_section
 
 Method = Literal[

@@ -1,0 +1,132 @@
+"""The plots of a guarantee: delta against epsilon, and the Renyi divergence against its order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank, inline
+from dpbayes_cli.privacy.tradeoff import Tradeoff
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpbayes_cli.privacy.guarantee import Guarantee
+
+_SIZE = (3.8, 2.2)
+_POINTS = 121
+_LOWEST = 1e-12
+"""Deltas below it are drawn at the lower edge."""
+
+
+def guarantee_pictures(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
+    """Return the curves of a guarantee, those that say something.
+
+    Args:
+        guarantee: the promise.
+        epsilon, delta: the statement that the bundle makes, which is marked; an epsilon of None is none.
+    """
+    return [*_tradeoff(guarantee, epsilon, delta), *_renyi(guarantee)]
+
+
+def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
+    curve = Tradeoff(guarantee)
+    x = curve.epsilons(_POINTS)
+    y = [max(curve.delta(each), _LOWEST) for each in x]
+    if len(x) < 2:
+        return []
+    figure, (panel,) = blank(*_SIZE)
+    pure = guarantee.epsilon.is_finite() and guarantee.delta == 0
+    linear = guarantee.kind == "pure"  # whose curve ends at 0 with a slope, and not as a tail
+    if linear:
+        y[-1] = 0.0
+    else:
+        panel.set_yscale("log")
+    panel.plot(x, y, color=SERIES[0], linewidth=1.6)
+    if pure or guarantee.delta > 0:  # beyond the epsilon that is stated, delta stays where it is
+        panel.hlines(y[-1], x[-1], 1.12 * x[-1], color=SERIES[0], linewidth=1.6)
+    if epsilon is not None and epsilon <= 1.12 * x[-1]:
+        at = delta if linear else max(delta, _LOWEST)
+        panel.plot([epsilon], [at], marker="o", markersize=5, color=INK, clip_on=False)
+    _axes(panel, "epsilon", "delta at most")
+    panel.set_xlim(0.0, 1.12 * x[-1])
+    if linear:
+        panel.set_ylim(0.0, 1.15 * y[0])
+        panel.locator_params(axis="y", nbins=5)
+    else:
+        panel.set_ylim(_LOWEST, 1.0)
+        _decades(panel)
+    if pure:
+        marks = f"The dot marks what is stated: from epsilon {epsilon:.4g} on, delta is 0."
+    elif epsilon is not None:
+        marks = f"The dot marks what is stated: epsilon {epsilon:.4g} at delta {delta:.4g}."
+    else:
+        marks = "No epsilon is stated, for the account states no delta."
+    if not linear and y[-1] <= _LOWEST:
+        marks += " The lower edge is 1e-12 and less."
+    caption = (
+        "Delta against epsilon: no conclusion is more likely with one of two neighbouring data sets than exp(epsilon) "
+        f"times as likely as with the other, plus delta. {marks}"
+    )
+    return [Picture("privacy-curve", inline(figure, "privacy-curve", caption), caption)]
+
+
+def _renyi(guarantee: Guarantee) -> list[Picture]:
+    points = [(order, value) for order, value in Tradeoff(guarantee).renyi if value > 0]
+    if len(points) < 2:
+        return []
+    orders, values = [order for order, _ in points], [value for _, value in points]
+    figure, (panel,) = blank(*_SIZE)
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.plot(orders, values, color=SERIES[0], linewidth=1.6, marker="o", markersize=2.2)
+    _axes(panel, "order", "divergence at most")
+    panel.set_ylim(min(values) / 1.6, max(values) * 2.2)
+    caption = "Renyi divergence at most, against its order"
+    if guarantee.delta > 0:
+        caption += f", but for an event of probability {float(guarantee.delta):.4g}"
+    if guarantee.order_max.is_finite():
+        largest = float(guarantee.order_max)
+        panel.axvline(largest, color=SERIES[1], linewidth=1.4, linestyle=(0, (4, 2)))
+        panel.annotate(
+            f"lambda* = {largest:.4g}",
+            (largest, 1.0),
+            xytext=(-4, -3),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            color=INK,
+            fontsize=9,
+        )
+        caption += f". The dashed line is lambda* = {largest:.4g}: at and above that order nothing is promised"
+        panel.set_xlim(orders[0] / 1.08, max(largest, orders[-1]) * 1.15)
+    elif guarantee.rho.is_finite():
+        caption += f"; never above rho times the order, rho = {float(guarantee.rho):.4g}"
+    _plain_orders(panel)
+    return [Picture("renyi-curve", inline(figure, "renyi-curve", f"{caption}."), f"{caption}.")]
+
+
+def _axes(panel: Axes, x: str, y: str) -> None:
+    panel.set_xlabel(x)
+    panel.set_ylabel(y, color=QUIET, fontsize=9)
+    panel.grid(color=LINE, linewidth=0.5)
+    panel.set_axisbelow(True)
+    panel.minorticks_off()
+
+
+def _decades(panel: Axes) -> None:
+    """Label deltas as they are written elsewhere in the page."""
+    exponents = range(-12, 1, 3)
+    panel.set_yticks([10.0**e for e in exponents], ["1" if e == 0 else f"1e{e}" for e in exponents])
+
+
+def _plain_orders(panel: Axes) -> None:
+    """Label orders and divergences by few plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+    for axis in (panel.xaxis, panel.yaxis):
+        low, high = axis.get_view_interval()
+        axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
+        axis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,74 @@
+"""The section of a report about a hidden Markov model: what each state emits, what follows it, and where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UnsetType
+
+from dpbayes_cli.bundle.files import spec_of
+from dpbayes_cli.bundle.report.emissions_plot import emissions_plot
+from dpbayes_cli.bundle.report.markup import paragraph, prose, section
+from dpbayes_cli.bundle.report.page_figures import scrolled, summary_columns
+from dpbayes_cli.bundle.report.states_plot import states_plot
+from dpbayes_cli.bundle.report.transitions_plot import transitions_plot
+from dpbayes_cli.models.hmm import Hmm
+
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.report.inline_svg import Picture
+
+MOST_FEATURES = 12
+"""The emissions of so many features are drawn; ``release.json`` holds them all."""
+
+
+def hmm_of(document: ReleaseDocument) -> Hmm | None:
+    """Return the hidden Markov model that a release is about, None where it is about another model."""
+    model = spec_of(document).build_model()
+    return model if isinstance(model, Hmm) else None
+
+
+def hmm_section(identifier: str, document: ReleaseDocument) -> str:
+    """Return the pictures of a hidden Markov model's states; nothing where the model is none.
+
+    Args:
+        identifier: the name by which the section is linked to.
+        document: the release.
+    """
+    model = hmm_of(document)
+    if model is None:
+        return ""
+    drawn, count = min(len(model.features), MOST_FEATURES), len(model.features)
+    stated = states_text(document)
+    parts = [
+        paragraph("States are numbered from 1, the most frequent first; they have no other names.", "quiet"),
+        *map(scrolled, hmm_pictures(document, model)),
+        paragraph(f"The emissions of the first {drawn} of {count} features are drawn.", "quiet")
+        if drawn < count
+        else "",
+        paragraph(prose(stated)) if stated else "",
+    ]
+    return section(identifier, "The states", parts)
+
+
+def states_text(document: ReleaseDocument) -> str:
+    """Return what the table of all states holds, a sentence; nothing where there is none."""
+    if isinstance(document.states, UnsetType):
+        return ""
+    return "`states.csv` holds, for each sequence and step, the most likely state and the probability of every state."
+
+
+def hmm_pictures(document: ReleaseDocument, model: Hmm) -> list[Picture]:
+    """Return the plots of the states over time, where they are known, of the emissions, and of the transitions."""
+    import numpy as np
+
+    parts = {name: model.split(values) for name, values in summary_columns(document).items()}
+    found = []
+    if not isinstance(document.states, UnsetType):
+        sequences, steps = model.axes
+        found.append(states_plot(sequences, steps, np.array(document.states), "states"))
+    for i, column in enumerate(model.features[:MOST_FEATURES]):
+        cells = {name: emissions[i] for name, (emissions, _, _) in parts.items()}
+        found.append(emissions_plot(column.role, column.levels, cells, f"emissions-{i}"))
+    _, transition, initial = parts["mean"]
+    return [*found, transitions_plot(transition, initial, "transitions")]

@@ -1,0 +1,191 @@
+"""The picture of a network: a box for each variable, an arrow from each parent to its child."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.report.cut_text import ems, fitting
+from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank, inline
+from dpbayes_cli.bundle.report.layered_layout import Layout, layered
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST = 40
+"""Of larger networks a part is drawn."""
+_FONT, _SMALL = 9.0, 7.5
+_POINT = 1.0 / 72.0
+_NAME_EMS = 10.0
+_HEIGHT, _GAP, _LANE, _BETWEEN, _PAD = 0.42, 0.14, 0.06, 0.42, 0.08
+"""In inches: a box, the distances of boxes, a lane for arrows that pass a row, the distance of rows, and around all."""
+_WIDEST = 9.4
+_HEAD = 0.07
+"""An arrow's head, in inches."""
+
+_Point = tuple[float, float]
+
+
+def network_plot(
+    names: Sequence[str], sizes: Sequence[int], parents: Sequence[Sequence[int]], target: int | None, name: str
+) -> Picture:
+    """Return the picture of a network, or of a part of it that can be read.
+
+    Args:
+        names: the variables' names.
+        sizes: how many values each has.
+        parents: for each variable the indices of its parents.
+        target: the variable that is marked, or none.
+        name: the figure's name in the page.
+    """
+    shown = shown_variables(parents, target)
+    place = {i: k for k, i in enumerate(shown)}
+    among = [[place[j] for j in parents[i] if j in place] for i in shown]
+    labels = [(fitting(names[i], _NAME_EMS), _values(sizes[i], marked=i == target)) for i in shown]
+    longest = max((max(ems(top) * _FONT, ems(bottom) * _SMALL) for top, bottom in labels), default=0.0)
+    box = longest * _POINT + 2 * _PAD
+    layout = layered(among, box, _GAP, _LANE, _WIDEST)
+    figure, (panel,) = blank(
+        layout.width + 2 * _PAD, max(layout.n_rows, 1) * (_HEIGHT + _BETWEEN) - _BETWEEN + 2 * _PAD
+    )
+    figure.set_layout_engine("none")
+    panel.set_position((0.0, 0.0, 1.0, 1.0))
+    panel.set_axis_off()
+    panel.set_xlim(-_PAD, layout.width + _PAD)
+    panel.set_ylim(-figure.get_figheight() + _PAD, _PAD)
+    _draw_edges(panel, layout, among, box)
+    for k, i in enumerate(shown):
+        _draw_box(panel, layout.x[k], _top(layout.row[k]), box, labels[k], marked=i == target)
+    caption = _caption(names, parents, shown, target)
+    return Picture(name, inline(figure, name, caption), caption)
+
+
+def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tuple[int, ...]:
+    """Return the variables that are drawn, each after its parents.
+
+    All of them, if they are not too many; else the target and its Markov blanket, or the first of that; without a
+    target, the first variables.
+
+    Args:
+        parents: for each variable its parents.
+        target: the variable that is marked, or none.
+    """
+    order = parents_first(parents)
+    if len(order) <= MOST:
+        return order
+    if target is None:
+        return order[:MOST]
+    blanket = markov_blanket(parents, target)
+    kept = {target, *[i for i in order if i in blanket][: MOST - 1]}
+    return tuple(i for i in order if i in kept)
+
+
+def parents_first(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the vertices of an acyclic graph in their order, but each after its ancestors, which come just before it.
+
+    The first of them are connected, where the first of an order by depth would all be roots.
+    """
+    found: dict[int, None] = {}
+    for first in range(len(parents)):
+        path = [first]
+        while path:
+            waiting = [j for j in parents[path[-1]] if j not in found]
+            if waiting:
+                path.append(waiting[0])
+            else:
+                found.setdefault(path.pop())
+    return tuple(found)
+
+
+def markov_blanket(parents: Sequence[Sequence[int]], target: int) -> frozenset[int]:
+    """Return the parents and the children of a variable, and the other parents of these."""
+    families = [{target, *parents[target]}, *({i, *each} for i, each in enumerate(parents) if target in each)]
+    return frozenset().union(*families) - {target}
+
+
+def _values(size: int, *, marked: bool) -> str:
+    values = f"{size} value{'s' if size != 1 else ''}"
+    return f"target, {values}" if marked else values
+
+
+def _top(row: int) -> float:
+    return -row * (_HEIGHT + _BETWEEN)
+
+
+def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, str], *, marked: bool) -> None:
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import FancyBboxPatch
+
+    color = SERIES[1] if marked else SERIES[0]
+    shape = FancyBboxPatch(
+        (x - box / 2, top - _HEIGHT),
+        box,
+        _HEIGHT,
+        boxstyle="round,pad=0,rounding_size=0.07",
+        facecolor=to_rgba(color, 0.22 if marked else 0.10),
+        edgecolor=color,
+        linewidth=2.0 if marked else 0.9,
+    )
+    panel.add_patch(shape)
+    for words, share, size, ink in ((label[0], 0.36, _FONT, INK), (label[1], 0.76, _SMALL, QUIET)):
+        panel.text(
+            x, top - share * _HEIGHT, words, fontsize=size, color=ink, ha="center", va="center", parse_math=False
+        )
+
+
+def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], box: float) -> None:
+    """Draw each edge from the middle below its parent to a place of its own above its child."""
+    drawn: set[tuple[_Point, _Point]] = set()
+    for i, each in enumerate(parents):
+        arriving = sorted(((layout.x[j], *layout.routes[j, i])[-1], j) for j in each)
+        for k, (_, j) in enumerate(arriving):
+            spread = 0.7 * box * ((k + 0.5) / len(arriving) - 0.5)
+            end = (layout.x[i] + spread, _top(layout.row[i]))
+            start = (layout.x[j], _top(layout.row[j]) - _HEIGHT)
+            for r, x in enumerate(layout.routes[j, i], layout.row[j] + 1):
+                _draw_piece(panel, drawn, start, (x, _top(r)))
+                _draw_piece(panel, drawn, (x, _top(r)), (x, _top(r) - _HEIGHT))
+                start = (x, _top(r) - _HEIGHT)
+            _draw_piece(panel, drawn, start, (end[0], end[1] + _HEAD))
+            corners = [end, (end[0] - _HEAD / 2.2, end[1] + _HEAD), (end[0] + _HEAD / 2.2, end[1] + _HEAD)]
+            panel.fill(*zip(*corners, strict=True), color=QUIET, linewidth=0)
+
+
+def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, end: _Point) -> None:
+    """Draw a curve that leaves and arrives vertically, once: edges of one parent share what they can."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    if (start, end) in drawn:
+        return
+    drawn.add((start, end))
+    middle = (start[1] + end[1]) / 2
+    path = Path(
+        [start, (start[0], middle), (end[0], middle), end], [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4]
+    )
+    panel.add_patch(PathPatch(path, facecolor="none", edgecolor=QUIET, linewidth=0.8))
+
+
+def _caption(names: Sequence[str], parents: Sequence[Sequence[int]], shown: Sequence[int], target: int | None) -> str:
+    n_edges = sum(map(len, parents))
+    what = f"The network: {_counted(len(names), 'variable')}, {_counted(n_edges, 'arrow')} from parent to child"
+    if target is not None:
+        what += f"; the target is {names[target]}"
+    if len(shown) == len(names):
+        return f"{what}."
+    if target is None:
+        return (
+            f"{what}. Drawn are the first {len(shown)} variables, parents before children, and the arrows among them."
+        )
+    blanket = markov_blanket(parents, target)
+    if len(blanket) < len(shown):
+        which = "parents, children and the children's other parents"
+        return f"{what}. Drawn are the target and its Markov blanket ({which}), {_counted(len(shown), 'variable')}."
+    return (
+        f"{what}. Drawn are the target and the first {len(shown) - 1} of the {len(blanket)} variables in its Markov "
+        "blanket, parents before children."
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count != 1 else ''}"

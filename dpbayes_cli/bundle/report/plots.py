@@ -1,0 +1,175 @@
+"""The plots of a report: densities and intervals of the posterior, traces and ranks of its Markov chains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.document import ParameterSummary
+from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, blank, inline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpbayes_cli.base.numeric import Floats
+
+_FEW = 100
+"""Fewer samples than this are shown one by one."""
+_BINS = 512
+_POINTS = 128
+_TRACED = 250
+_RANK_BINS = 20
+_OF_CHAINS = (4.8, 1.6)
+"""The size of a figure of chains, in inches."""
+_LABEL = 28
+
+
+def density_plot(
+    samples: Floats, summary: ParameterSummary, name: str, label: str, *, alone: bool, expected: float | None = None
+) -> str:
+    """Return the posterior density of one parameter; its middle 90 % are darker and its median is a line.
+
+    Args:
+        samples: shape (n_samples,).
+        summary: the released summary, from which interval and median are taken.
+        name: the figure's name in the page.
+        label: what it shows, in words.
+        alone: whether it is the only one, and may be larger.
+        expected: a width to compare with, a bar above the density whose place says nothing; None: none.
+    """
+    figure, (panel,) = blank(3.8, 2.0) if alone else blank(3.2, 1.7)
+    panel.set_yticks([])
+    panel.locator_params(axis="x", nbins=4)
+    low, high = float(samples.min()), float(samples.max())
+    if len(samples) < _FEW or high - low <= 1e-9 * max(abs(low), abs(high)):
+        panel.vlines(samples, 0.0, 1.0, color=SERIES[0], linewidth=1.5, alpha=max(0.25, 1.0 / len(samples) ** 0.5))
+    else:
+        x, y = density(samples)
+        panel.fill_between(x, y, color=SERIES[0], alpha=0.18, linewidth=0)
+        panel.plot(x, y, color=SERIES[0], linewidth=1.3)
+        if summary.q05 is not None and summary.q95 is not None:
+            panel.fill_between(
+                x, y, where=(x >= summary.q05) & (x <= summary.q95), color=SERIES[0], alpha=0.35, linewidth=0
+            )
+        if summary.q50 is not None:
+            panel.axvline(summary.q50, color=INK, linewidth=1.0)
+    if expected is not None:
+        _bar(panel, summary.mean if summary.q50 is None else summary.q50, expected)
+    panel.set_ylim(bottom=0.0)
+    return inline(figure, name, label)
+
+
+def _bar(panel: Axes, middle: float, width: float) -> None:
+    """Draw a width above everything else, with ends; where it is too wide for the figure, to its edges."""
+    low, high = panel.get_xlim()
+    reach = max(3.0 * (high - low), 1e-9 * abs(middle))
+    top = panel.get_ylim()[1]
+    left, right = middle - width / 2.0, middle + width / 2.0
+    if width <= reach or low >= high:
+        panel.plot([left, right], [1.1 * top] * 2, color=SERIES[1], linewidth=2.2, marker="|", markersize=8)
+    else:
+        panel.plot([low, high], [1.1 * top] * 2, color=SERIES[1], linewidth=2.2, linestyle=(0, (1, 1)))
+        panel.set_xlim(low, high)
+    panel.set_ylim(top=1.22 * top)
+
+
+def density(samples: Floats) -> tuple[Floats, Floats]:
+    """Estimate a density between the smallest and the largest sample, with mirrors at both ends.
+
+    The mirrors keep a density that does not vanish at the end of its range, as at theta = 0, from sagging there.
+
+    Args:
+        samples: shape (n_samples,), not all alike.
+
+    Returns:
+        Points and densities, the same shape.
+    """
+    import numpy as np
+
+    counts, edges = np.histogram(samples, _BINS)
+    quarters = np.quantile(samples, [0.25, 0.75])
+    spread = min(float(samples.std()), float(quarters[1] - quarters[0]) / 1.34) or float(samples.std())
+    step = float(edges[1] - edges[0])
+    width = max(0.9 * spread * len(samples) ** -0.2 / step, 1.0)
+    reach = min(int(4 * width) + 1, _BINS)
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
+    smooth = np.convolve(np.pad(counts.astype(float), reach, mode="symmetric"), kernel / kernel.sum(), mode="valid")
+    centers = (edges[:-1] + edges[1:]) / 2.0
+    return centers[:: _BINS // _POINTS], (smooth / (len(samples) * step))[:: _BINS // _POINTS]
+
+
+def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: str) -> str:
+    """Return the medians and 90 % intervals of several parameters, one below the other.
+
+    Args:
+        posterior: the parameters that are shown.
+        name: the figure's name in the page.
+        label: what it shows, in words.
+    """
+    figure, (panel,) = blank(4.2, 0.45 + 0.21 * len(posterior))
+    rows = range(len(posterior))
+    for row, summary in zip(rows, posterior.values(), strict=True):
+        if summary.q05 is not None and summary.q95 is not None:
+            panel.hlines(row, summary.q05, summary.q95, color=SERIES[0], linewidth=2.2, alpha=0.55)
+    middles = [summary.mean if summary.q50 is None else summary.q50 for summary in posterior.values()]
+    panel.plot(middles, rows, linestyle="none", marker="o", markersize=3.6, color=SERIES[0])
+    panel.set_yticks(rows, [_short(parameter) for parameter in posterior], parse_math=False)
+    panel.tick_params(axis="y", length=0, labelcolor=INK)
+    panel.set_ylim(len(posterior) - 0.4, -0.6)
+    panel.grid(axis="x", color=LINE, linewidth=0.5)
+    panel.set_axisbelow(True)
+    return inline(figure, name, label)
+
+
+def trace_plot(chains: Floats, name: str, label: str) -> str:
+    """Return the draws of one parameter in the order in which they were drawn, one line a chain.
+
+    Args:
+        chains: shape (n_chains, n_draws).
+        name: the figure's name in the page.
+        label: what it shows, in words.
+    """
+    import numpy as np
+
+    figure, (panel,) = blank(*_OF_CHAINS)
+    shown = np.arange(0, chains.shape[1], -(-chains.shape[1] // _TRACED))
+    for chain, color in zip(chains, _colors(len(chains)), strict=True):
+        panel.plot(shown + 1, chain[shown], color=color, linewidth=0.6, alpha=0.8)
+    panel.locator_params(axis="y", nbins=4)
+    panel.set_xlabel("draw")
+    panel.margins(x=0.01)
+    return inline(figure, name, label)
+
+
+def rank_plot(chains: Floats, name: str, label: str) -> str:
+    """Return a histogram a chain of the ranks of its draws among those of all chains; even ones show good mixing.
+
+    Args:
+        chains: shape (n_chains, n_draws).
+        name: the figure's name in the page.
+        label: what it shows, in words.
+    """
+    from dpbayes_cli.inference.diagnostics import rank_counts
+
+    counts = rank_counts(chains, _RANK_BINS)
+    figure, panels = blank(*_OF_CHAINS, len(chains))
+    for place, (panel, color) in enumerate(zip(panels, _colors(len(chains)), strict=True), 1):
+        panel.stairs(counts[place - 1], fill=True, color=color, alpha=0.6)
+        panel.axhline(chains.shape[1] / _RANK_BINS, color=QUIET, linewidth=0.9, linestyle=(0, (4, 2)))
+        panel.set_ylim(0.0, max(float(counts.max()), 2.0 * chains.shape[1] / _RANK_BINS))
+        _bare(panel, f"chain {place}")
+    return inline(figure, name, label)
+
+
+def _bare(panel: Axes, title: str) -> None:
+    panel.set_xticks([])
+    panel.set_yticks([])
+    panel.set_xlabel(title)
+
+
+def _colors(count: int) -> list[str]:
+    return [SERIES[i % len(SERIES)] for i in range(count)]
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}\u2026"

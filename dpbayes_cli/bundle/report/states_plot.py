@@ -1,0 +1,253 @@
+"""States over time: a row for each sequence, a column for each step, coloured by the most likely state.
+
+How likely it is shows in how strong the colour is. The number of a state stands where it begins, so that states can be
+told apart without their colours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.report.cut_text import ems, fitting
+from dpbayes_cli.bundle.report.emissions_plot import hue_of
+from dpbayes_cli.bundle.report.inline_svg import HUES, INK, OTHERS, PAGE, QUIET, Picture, blank, inline
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.core.columns import Column
+
+MOST_SEQUENCES, MOST_STEPS = 40, 120
+MOST_NUMBERS = 800
+"""Where there are more runs of a state than this, their numbers are left out."""
+STRENGTHS = {0.0: 0.2, 0.5: 0.4, 0.7: 0.62, 0.9: 1.0}
+"""How opaque a cell is, from which probability of its state."""
+_POINT = 1.0 / 72.0
+_FONT, _SMALL, _TINY = 9.0, 8.0, 6.5
+_NAME_EMS, _STEP_EMS = 14.0, 7.0
+_PAD, _ROW, _LINE = 0.1, 0.2, 0.22
+"""In inches: around all, a row of cells, a line of text."""
+_ALL, _NARROWEST, _WIDEST = 7.2, 0.1, 0.5
+"""In inches: all cells of a row, and one cell."""
+_SMALLEST = 1.15
+"""How many pixels a point on narrow screens."""
+_SWATCH = 0.16
+_LEAST_LEGEND = 4.6
+_STRIDES = (1, 2, 3, 4, 6, 12, 24, 36, 60)
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Where cells are, in inches from the upper left corner."""
+
+    left: float
+    top: float
+    cell: float
+    shape: tuple[int, int]
+
+    @property
+    def right(self) -> float:
+        return self.left + self.shape[1] * self.cell
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.shape[0] * _ROW
+
+
+@dataclass(frozen=True)
+class _Item:
+    """A part of the legend: a swatch, or none where it has no colour, and words."""
+
+    x: float
+    line: int
+    color: str
+    alpha: float
+    words: str
+
+
+def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: str) -> Picture:
+    """Return the most likely state of the first sequences at their first steps.
+
+    Args:
+        sequences, steps: the columns of the two axes; their levels are the rows and the columns.
+        probabilities: of each state, shape (n_sequences, n_steps, n_states).
+        name: the figure's name in the page.
+    """
+    shape = min(len(sequences.levels), MOST_SEQUENCES), min(len(steps.levels), MOST_STEPS)
+    shown = probabilities[: shape[0], : shape[1]]
+    state, level = shown.argmax(axis=2), levels_of(shown.max(axis=2))
+    rows = [fitting(label, _NAME_EMS) for label in sequences.levels[: shape[0]]]
+    left = max(_width(label, _SMALL) for label in rows) + 2 * _PAD
+    grid = _Grid(left, _PAD + _LINE, min(max(_ALL / shape[1], _NARROWEST), _WIDEST), shape)
+    room = max(grid.right - _PAD, _LEAST_LEGEND)
+    legend = _legend(probabilities.shape[2], room)
+    width = room + 2 * _PAD
+    bottom = grid.bottom + 2 * _LINE
+    height = bottom + (legend[-1].line + 1) * _LINE + _PAD
+    figure, (panel,) = blank(width, height)
+    figure.set_layout_engine("none")
+    panel.set_position((0.0, 0.0, 1.0, 1.0))
+    panel.set_axis_off()
+    panel.set_xlim(0.0, width)
+    panel.set_ylim(height, 0.0)
+    _draw_cells(panel, grid, state, level)
+    numbered = _draw_numbers(panel, grid, state, level)
+    _draw_axes(panel, grid, rows, steps)
+    panel.text(
+        left - _PAD, grid.top - 0.1, fitting(sequences.role, _NAME_EMS), fontsize=_SMALL, color=QUIET, ha="right",
+        va="center", parse_math=False,
+    )  # fmt: skip
+    for item in legend:
+        _draw_item(panel, _PAD, bottom, item)
+    caption = _caption((sequences, steps), shape, numbered=numbered)
+    return Picture(name, inline(figure, name, f"{caption} {_in_words(probabilities)}", _SMALLEST), caption)
+
+
+def levels_of(likely: Floats) -> Integers:
+    """Return for each probability of a most likely state which of ``STRENGTHS`` shows it."""
+    import numpy as np
+
+    return np.searchsorted(np.array(list(STRENGTHS)), likely, side="right").astype(np.int64) - 1
+
+
+def runs_of(states: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the first place and the length of each run of a state."""
+    first = 0
+    for place in range(1, len(states) + 1):
+        if place == len(states) or states[place] != states[first]:
+            yield first, place - first
+            first = place
+
+
+def stride_of(labels: Sequence[str], cell: float) -> int:
+    """Return every how many columns a label has room.
+
+    Args:
+        labels: what is written.
+        cell: the width of a column, in inches.
+    """
+    needed = max(_width(label, _SMALL) for label in labels) + 0.5 * _SMALL * _POINT
+    return next((stride for stride in _STRIDES if stride * cell >= needed), max(int(needed / cell) + 1, _STRIDES[-1]))
+
+
+def _width(label: str, font: float) -> float:
+    return ems(label) * font * _POINT
+
+
+def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> None:
+    """Draw the cells, as one shape for all that look alike."""
+    import numpy as np
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    alphas = list(STRENGTHS.values())
+    looks = np.minimum(state, len(HUES)) * len(alphas) + level
+    gap = min(0.04 * grid.cell, 0.01)
+    box = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]) * (grid.cell - gap, _ROW - 0.01)
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY]
+    for look in np.unique(looks).tolist():
+        row, column = np.nonzero(looks == look)
+        corners = np.stack([grid.left + column * grid.cell, grid.top + row * _ROW], axis=1)
+        path = Path((corners[:, None, :] + box).reshape(-1, 2), codes * len(corners))
+        color, alpha = hue_of(look // len(alphas)), alphas[look % len(alphas)]
+        panel.add_patch(PathPatch(path, facecolor=color, alpha=alpha, linewidth=0))
+
+
+def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> bool:
+    """Write the number of each state where a run of it begins and has room; return False where they are too many."""
+    runs = [(row, *run) for row, of_row in enumerate(state.tolist()) for run in runs_of(of_row)]
+    if len(runs) > MOST_NUMBERS:
+        return False
+    for row, first, length in runs:
+        number = str(state[row, first] + 1)
+        if _width(number, _TINY) > length * grid.cell:
+            continue
+        x = grid.left + first * grid.cell + max(grid.cell, _width(number, _TINY)) / 2
+        strong = level[row, first] == len(STRENGTHS) - 1
+        color = PAGE if strong else INK
+        panel.text(x, grid.top + (row + 0.48) * _ROW, number, fontsize=_TINY, color=color, ha="center", va="center")
+    return True
+
+
+def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> None:
+    """Write the names of the sequences beside their rows, and those of some steps below their columns."""
+    for row, label in enumerate(rows):
+        place = grid.left - _PAD, grid.top + (row + 0.48) * _ROW
+        panel.text(*place, label, fontsize=_SMALL, color=INK, ha="right", va="center", parse_math=False)
+    labels = [fitting(label, _STEP_EMS) for label in steps.levels[: grid.shape[1]]]
+    stride = stride_of(labels, grid.cell)
+    for column in range(0, len(labels), stride):
+        x, below = grid.left + column * grid.cell, grid.bottom
+        if column > 0 and stride > 1 and x + _width(labels[column], _SMALL) > grid.right + _PAD:
+            break
+        panel.plot([x + 0.5 * grid.cell] * 2, [below, below + 0.04], color=QUIET, linewidth=0.7)
+        start = x if stride > 1 else x + 0.5 * grid.cell
+        panel.text(
+            start, below + 0.5 * _LINE + 0.02, labels[column], fontsize=_SMALL, color=INK,
+            ha="left" if stride > 1 else "center", va="center", parse_math=False,
+        )  # fmt: skip
+    panel.text(
+        grid.left, grid.bottom + 1.4 * _LINE, fitting(steps.role, 40.0), fontsize=_SMALL, color=QUIET, va="center",
+        parse_math=False,
+    )  # fmt: skip
+
+
+def _legend(n_states: int, room: float) -> list[_Item]:
+    """Return what colours mean, and below it what their strengths mean, in lines that are no wider than the room."""
+    states = [(hue_of(k), 1.0, f"state {k + 1}") for k in range(min(n_states, len(HUES)))]
+    if n_states > len(HUES):
+        last = f"s {len(HUES) + 1} to {n_states}" if n_states > len(HUES) + 1 else f" {n_states}"
+        states.append((OTHERS, 1.0, f"state{last}"))
+    bounds = list(STRENGTHS)[0 if n_states > 2 else 1 :]  # of two states the likelier one is above a half
+    strengths = [("", 0.0, "its probability:")]
+    for bound in bounds:
+        words = f"at least {bound:.0%}" if bound > 0.0 else f"below {bounds[1]:.0%}"
+        strengths.append((QUIET, STRENGTHS[bound], words.replace("%", " %")))
+    found = list(_placed(states, room, 0))
+    return [*found, *_placed(strengths, room, found[-1].line + 1)]
+
+
+def _placed(items: Sequence[tuple[str, float, str]], room: float, line: int) -> Iterator[_Item]:
+    """Yield things that are written one after the other, beginning at a line."""
+    x = 0.0
+    for color, alpha, words in items:
+        width = _width(words, _SMALL) + (_SWATCH + 0.06 if color else 0.0)
+        if x > 0.0 and x + width > room:
+            x, line = 0.0, line + 1
+        yield _Item(x, line, color, alpha, words)
+        x += width + 0.12
+
+
+def _draw_item(panel: Axes, left: float, top: float, item: _Item) -> None:
+    from matplotlib.patches import Rectangle
+
+    x, y = left + item.x, top + (item.line + 0.5) * _LINE
+    if item.color:
+        place = (x, y - _SWATCH / 2)
+        panel.add_patch(Rectangle(place, _SWATCH, _SWATCH, facecolor=item.color, alpha=item.alpha, linewidth=0))
+        x += _SWATCH + 0.06
+    panel.text(x, y, item.words, fontsize=_SMALL, color=INK if item.color else QUIET, va="center")
+
+
+def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: bool) -> str:
+    sequences, steps = axes
+    caption = (
+        f"The most likely state by {sequences.role} and {steps.role}; the stronger the colour, the more likely it is."
+    )
+    caption += " Numbers stand where a state begins." if numbered else ""
+    pairs = zip((sequences, steps), shape, strict=True)
+    kept = [f"the first {n} of {len(c.levels)} values of {c.role}" for c, n in pairs if n < len(c.levels)]
+    return f"{caption} Drawn are {' and '.join(kept)}." if kept else caption
+
+
+def _in_words(probabilities: Floats) -> str:
+    """Return how often each of the first states is the most likely one, over all sequences and steps."""
+    import numpy as np
+
+    n_states = probabilities.shape[2]
+    shares = np.bincount(probabilities.argmax(axis=2).ravel(), minlength=n_states) / probabilities[..., 0].size
+    parts = [f"state {k + 1} in {share:.0%}" for k, share in enumerate(shares[: len(HUES) + 2].tolist())]
+    return f"Over all of them the most likely is {', '.join(parts).replace('%', ' %')}."

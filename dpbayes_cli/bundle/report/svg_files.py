@@ -1,0 +1,74 @@
+"""The figures of the page as files of their own, for papers and slides."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.report.guarantee_section import promise_pictures
+from dpbayes_cli.bundle.report.hmm_section import hmm_of, hmm_pictures
+from dpbayes_cli.bundle.report.markup import text
+from dpbayes_cli.bundle.report.network_section import network_of, network_pictures
+from dpbayes_cli.bundle.report.page_figures import chain_pictures, posterior_pictures
+from dpbayes_cli.bundle.report.report_context import NOTHING, Beside
+
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.analysis import Analysis
+    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.report.inline_svg import Picture
+
+_TAG = re.compile("<[^>]*>")
+_ROLE = re.compile(r"var\(--([-a-z0-9]+)\)")
+_SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
+_LABEL = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')
+
+
+def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: Beside = NOTHING) -> list[Picture]:
+    """Return the figures of the page, each under a name of its own.
+
+    Args:
+        document: the release.
+        analysis: its posterior, as ``analysis_of`` repeats it.
+        beside: what the page tells beside what the bundle holds.
+    """
+    network, hmm = network_of(document), hmm_of(document)
+    chains = () if analysis.chains is None else chain_pictures(analysis.parameters, analysis.chains)
+    return [
+        *promise_pictures(document, beside),
+        *posterior_pictures(document, analysis, beside.expected),
+        *([] if network is None else network_pictures(document, network)),
+        *([] if hmm is None else hmm_pictures(document, hmm)),
+        *(picture for _, pictures in chains for picture in pictures),
+    ]
+
+
+def svg_file(picture: Picture) -> bytes:
+    """Return the bytes of a figure as a file: in light colours on white, which every program that reads SVG knows."""
+    start = picture.svg.index(">") + 1
+    found = _LABEL.search(picture.svg[:start])
+    if found is None:
+        raise ValueError("a figure has a label and a size")
+    label, width, height = found.groups()
+    frame = (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
+        f'width="{width}pt" height="{height}pt" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">\n'
+        f"<title>{text(picture.caption)}</title>\n"
+        "<style>* { stroke-linejoin: round; stroke-linecap: butt; }</style>\n"
+        f'<rect width="100%" height="100%" fill="{_light()["page"]}"/>'
+    )
+    return (frame + _TAG.sub(lambda tag: _plain(tag[0]), picture.svg[start:])).encode("utf-8")
+
+
+def _plain(tag: str) -> str:
+    """Return a tag with colours instead of their names, and links as older programs read them."""
+    return _ROLE.sub(lambda role: _light()[role[1]], tag).replace(' href="#', ' xlink:href="#')
+
+
+@cache
+def _light() -> dict[str, str]:
+    """Return the colours of the page when it is light, by their names."""
+    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    return dict(_SETTING.findall(style[: style.index("}")]))

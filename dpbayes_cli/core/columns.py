@@ -1,0 +1,173 @@
+"""Columns with public domains: which texts are valid, what they mean as codes, and what an invalid one counts as."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from dpbayes_cli.base.numeric import float_text
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+Outside = Literal["clamp", "drop"]
+
+
+@dataclass(frozen=True)
+class RecordPolicy:
+    """How neighbours are defined and what an invalid record counts as.
+
+    Attributes:
+        neighbors: the neighbour relation.
+        impute: the public value that stands for an invalid cell, or None when invalid records are dropped
+            (a dropped record is the null record: it contributes zero and has likelihood one).
+        contributions: how many records a privacy unit may have; neighbours differ in those of one unit. Where it may
+            have several, it may have fewer: each of them may be the null record, and their number is private.
+    """
+
+    neighbors: Neighbors
+    impute: str | None = None
+    contributions: int = 1
+
+    @property
+    def complete(self) -> bool:
+        """Whether every unit has a valid record, so that under replace-one the number of valid records is public."""
+        return self.impute is not None and self.contributions == 1
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column that a model reads, with its public domain.
+
+    Attributes:
+        role: what the column is to the model, e.g. ``outcome``.
+        levels: the texts that are valid, in the order of their codes; everything else is invalid.
+        impute: the public level that stands for an invalid cell of this column, or None: the policy says.
+    """
+
+    role: str
+    levels: tuple[str, ...]
+    impute: str | None = None
+
+
+@dataclass(frozen=True)
+class CutColumn:
+    """One column of numbers that a model reads as levels, cut at public points.
+
+    Every number is valid: the code is the number of cuts at or below it.
+
+    Attributes:
+        role: what the column is to the model.
+        cuts: ascending points.
+        impute: the public number that stands for an invalid cell of this column, or None: the policy says.
+    """
+
+    role: str
+    cuts: tuple[float, ...]
+    impute: str | None = None
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The names of the intervals, in the order of their codes."""
+        ends = [float_text(cut) for cut in self.cuts]
+        inner = (f"{low} to <{high}" for low, high in itertools.pairwise(ends))
+        return (f"<{ends[0]}", *inner, f">={ends[-1]}")
+
+    def code(self, number: float) -> int:
+        """Return the code of a number; engines compute it by the same comparisons."""
+        return sum(cut <= number for cut in self.cuts)
+
+
+def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
+    """Return whether a unit has one record and an invalid cell of a column counts as a public value: none is null."""
+    return policy.complete or (column.impute is not None and policy.contributions == 1)
+
+
+_LEAST_STEP = 1e-200
+_NARROWEST = 1e-100
+"""Closer bounds have no grid of floats between them, or squares that floats do not hold."""
+
+
+def check_bounds(lower: float, upper: float) -> None:
+    """Refuse public bounds between which there is no grid of floats.
+
+    Raises:
+        ValueError: they are not in order, too close for their distance from zero, or closer than 1e-100.
+    """
+    if not lower < upper or upper - lower < max(1e-12 * max(abs(lower), abs(upper)), _NARROWEST):
+        raise ValueError("the lower bound must be below the upper one, and not next to it")
+
+
+@dataclass(frozen=True)
+class NumericColumn:
+    """One column of numbers that a model reads, with public bounds and a public grid.
+
+    A number inside the bounds is rounded to the nearest of ``steps`` + 1 grid points; its code is the index of that
+    point, an integer in 0..steps. A number outside is clamped to the bound, or makes the record invalid.
+
+    Attributes:
+        role: what the column is to the model, e.g. ``value``; where a model reads several, its name in the file.
+        lower, upper: the public bounds, lower < upper.
+        steps: the number of grid steps between them.
+        integers: whether only integers are valid.
+        outside: what happens to a number outside the bounds.
+        impute: the public number that stands for an invalid cell of this column, or None: the policy says.
+
+    Raises:
+        ValueError: the bounds are none, see ``check_bounds``.
+    """
+
+    role: str
+    lower: float
+    upper: float
+    steps: int
+    integers: bool = False
+    outside: Outside = "clamp"
+    impute: str | None = None
+
+    def __post_init__(self) -> None:
+        if not _LEAST_STEP <= self.step < math.inf:
+            raise ValueError("the bounds leave no grid between them")
+
+    @property
+    def step(self) -> float:
+        """The width of a grid step."""
+        return (self.upper - self.lower) / self.steps
+
+    def code(self, number: float) -> int | None:
+        """Return the code of a number, None where it is out of bounds; engines compute it in the same operations.
+
+        Privacy: whatever floating point does, a code is one of 0..steps, which is what sensitivities rest on.
+        Source: mechanisms, integer statistics on a public grid.
+        """
+        clamped = min(max(number, self.lower), self.upper)
+        if self.outside == "drop" and clamped != number:
+            return None
+        return min(max(math.floor((clamped - self.lower) / self.step + 0.5), 0), self.steps)
+
+    def codes(self, numbers: Floats) -> tuple[Integers, Integers]:
+        """Return the codes of many numbers, clamped, and a mask of those that are valid."""
+        import numpy as np
+
+        clamped = np.clip(numbers, self.lower, self.upper)
+        codes = np.clip(np.floor((clamped - self.lower) / self.step + 0.5), 0, self.steps).astype(np.int64)
+        valid = (
+            np.ones(codes.shape, dtype=np.int64) if self.outside == "clamp" else (clamped == numbers).astype(np.int64)
+        )
+        return codes, valid
+
+    def cell(self, share: float) -> str:
+        """Return the text of the number at a share of the way from the lower to the upper bound."""
+        number = self.lower + share * (self.upper - self.lower)
+        return str(int(number)) if self.integers else repr(float(number))
+
+
+AnyColumn = Column | CutColumn | NumericColumn
+
+
+def n_codes(column: AnyColumn) -> int:
+    """Return the number of codes of valid cells."""
+    return column.steps + 1 if isinstance(column, NumericColumn) else len(column.levels)

@@ -1,0 +1,316 @@
+"""What the parts of dpbayes promise each other: models, mechanisms, statistics, evidence and inference problems.
+
+A model says what a record contributes to an integer statistic, a source evaluates that statistic, a mechanism
+privatizes it, and inference sees only the latent-count problem that the model states about the privatized numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
+
+import msgspec
+
+from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
+from dpbayes_cli.core.design import Rows
+from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.problems import Problem
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistic, Statistics, for_units
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.privacy.part_noise import scales_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Kind = TypeVar("Kind")
+
+
+def expect(value: object, kind: Callable[..., Kind]) -> Kind:
+    """Return a value that must be of a kind.
+
+    Raises:
+        TypeError: it is not; two parts of the program do not fit each other.
+    """
+    if not isinstance(kind, type) or not isinstance(value, kind):
+        raise TypeError(f"expected {kind}, got {type(value).__name__}")
+    return cast(Kind, value)
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a spec: typed, frozen, and an unknown key is an error; ``__post_init__`` raises ValueError."""
+
+
+WRITTEN_FREELY = {"format": "written freely"}
+"""Marks a text that a YAML file may also write as a number or a truth value; the schema of specs allows all three."""
+
+Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=WRITTEN_FREELY)]
+"""The text of a valid cell, as a spec declares it; see ``grammar.check_levels``."""
+
+Positive = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
+"""A parameter of a prior: positive, and within what the inference is tested for."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What ``dpbayes explain NAME`` tells about a model or a mechanism; every field is a sentence or more."""
+
+    releases: str
+    guarantee: str
+    assumptions: str
+    source: str
+    corrections: str
+    prefer_when: str
+
+
+class Model(ABC):
+    """A statistical model with a public domain and prior; its powers are the capabilities that it also inherits."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    card: ClassVar[Card]
+    domain_type: ClassVar[type[Section]]
+    prior_type: ClassVar[type[Section]]
+
+    @classmethod
+    @abstractmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec.
+
+        Raises:
+            SpecError: the parts do not fit each other.
+        """
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[AnyColumn, ...]:
+        """The columns that the model reads, with their public domains."""
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns in the file, where the domain states them; else the spec names the one column."""
+        return ()
+
+    @property
+    @abstractmethod
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the reported parameters."""
+
+    @abstractmethod
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return the posterior predictive probability of each level of a new record, or ``mean`` for a number.
+
+        Args:
+            mean: the posterior means of the reported parameters.
+        """
+
+
+class BoundedStatistics(Model):
+    """The capability of models with an exact integer statistic of bounded sensitivity."""
+
+    @abstractmethod
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the minimal sufficient integer statistic under a policy, with its sensitivity and a witness."""
+
+
+class NoisyStatistics(BoundedStatistics):
+    """The capability of models whose posterior can be inferred from their privatized statistic."""
+
+    @abstractmethod
+    def problem(self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None) -> Problem:
+        """State the inference problem behind privatized statistics.
+
+        Args:
+            policy: the policy under which they were released.
+            released: the privatized integers, in the order of ``statistic``.
+            noise: the law of their noise.
+            n_records: the public number of records; None where it is private.
+        """
+
+    @abstractmethod
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the reported parameters from the prior and the exact statistic of that many valid records."""
+
+    @property
+    def components(self) -> tuple[int, ...]:
+        """For each reported parameter, the component of the problem's posterior that it is."""
+        return tuple(range(len(self.parameters)))
+
+
+class Sampler(ABC):
+    """A calibrated law of posterior draws, or of point estimates, as a plan holds it."""
+
+    @abstractmethod
+    def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw from the law that exact integer statistics determine, with the operating system's randomness."""
+
+    @abstractmethod
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return mean and standard deviation of that law for the first parameter, in floats: for planning."""
+
+    def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
+        """Return those of the first parameter of every row of a network's tables; of other models ``moments`` alone."""
+        return [self.moments(values)]
+
+    def possible(self, draw: Sequence[float]) -> bool | None:
+        """Return whether a draw, as it is released, can be one of this law whatever the data; None: not known."""
+        return None
+
+    def coarser(self) -> Sampler:
+        """Return the same law on a cover of fewer points where there are very many, for audits; at the same price."""
+        return self
+
+
+class Chain(ABC):
+    """A planned Markov chain every update of which is priced, as a plan holds it."""
+
+    @property
+    def n_states(self) -> int:
+        """How many hidden states are released with each point."""
+        return 0
+
+    @abstractmethod
+    def run(self, evidence: Statistics, size: int) -> Draws:
+        """Run the chain on exact evidence, with the operating system's randomness, and return its last points."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One priced step of a plan; it adds noise to its statistic, draws from a posterior, or chooses bounds.
+
+    Attributes:
+        statistic: what is read from the data.
+        law: the calibrated law of the noise, of the draws, of the bounds, or the chain that draws.
+        guarantee: the price of this step.
+        draws: how many draws, where it draws.
+        rows: the rows of a design, or the codes of records, where a chain reads these in place of a statistic.
+    """
+
+    statistic: Statistic
+    law: NoiseLaw | Sampler | PrivateBounds | Langevin | Chain
+    guarantee: Guarantee
+    draws: int = 0
+    rows: Rows | Codes | None = None
+
+    @property
+    def noise(self) -> NoiseLaw:
+        """The law of the noise.
+
+        Raises:
+            TypeError: the step draws from a posterior, or chooses bounds.
+        """
+        if isinstance(self.law, Sampler | PrivateBounds | Langevin | Chain):
+            raise TypeError("this step adds no noise")
+        return self.law
+
+    @property
+    def n_states(self) -> int:
+        """How many hidden states each draw holds beside the parameters."""
+        return self.law.n_states if isinstance(self.law, Chain) else 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An ordered list of priced steps, made without data; the total is charged once.
+
+    Attributes:
+        steps: the steps in the order of their execution.
+        guarantee: the guarantee of the whole.
+        parameters: what calibration found, by its name in the field.
+        how: of draws that need more words, how they are made.
+        warnings: what is public about how good they are.
+    """
+
+    steps: tuple[Step, ...]
+    guarantee: Guarantee
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    how: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def answer(self) -> Step:
+        """The last step; those before it choose what it needs."""
+        return self.steps[-1]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """What a mechanism lets out of the data: posterior draws or point estimates, each of them paid for.
+
+    Attributes:
+        values: the draws, one value a parameter of the model each.
+        states: of hidden Markov models, the states of each draw, sequence by sequence; none of other models.
+        log_weight: of an annealed chain, its log importance weight with noise, where that was paid for.
+    """
+
+    values: tuple[tuple[float, ...], ...]
+    states: tuple[tuple[int, ...], ...] = ()
+    log_weight: float | None = None
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a mechanism lets out of the data: one privatized integer a component, with the law of its noise.
+
+    Attributes:
+        names: the components' names.
+        values: the privatized integers.
+        noise: the law of the noise that was added.
+        bounds: the bounds that were chosen privately for it, or None.
+    """
+
+    names: tuple[str, ...]
+    values: tuple[int, ...]
+    noise: NoiseLaw
+    bounds: tuple[float, float] | None = None
+
+    def described(self) -> list[dict[str, Any]]:
+        """Return the components as (name, value, noise_scale) objects."""
+        scales = scales_of(self.noise, len(self.values))
+        return [
+            {"name": name, "value": value, "noise_scale": scale}
+            for name, value, scale in zip(self.names, self.values, scales, strict=True)
+        ]
+
+
+class Mechanism(ABC):
+    """A privacy mechanism: prices a question without data, then privatizes exact evidence."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    card: ClassVar[Card]
+    requires: ClassVar[tuple[type, ...]]
+    needs_n: ClassVar[bool] = False
+    post_processing: ClassVar[bool] = True
+    """Whether prior and inference come after privacy, so that changing them is free."""
+    estimates: ClassVar[bool] = False
+    """Whether what is drawn are point estimates, whose spread says nothing about the width of a posterior."""
+
+    def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
+        """Return the statistic that is read from the data."""
+        return for_units(expect(model, BoundedStatistics).statistic(policy), policy)
+
+    def problem(
+        self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> Problem:
+        """State the inference problem behind what was released; see ``NoisyStatistics.problem``."""
+        return expect(model, NoisyStatistics).problem(policy, released, noise, n_records)
+
+    @abstractmethod
+    def plan(self, model: Model, request: Request) -> Plan:
+        """Price a release; never sees data.
+
+        Raises:
+            SpecError: no guarantee can be given.
+        """
+
+    @abstractmethod
+    def release(self, plan: Plan, evidence: Statistics) -> Payload | Draws:
+        """Privatize the exact evidence; the only step that draws secret randomness."""

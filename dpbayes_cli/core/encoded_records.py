@@ -1,0 +1,75 @@
+"""The records of a data set as codes, held in memory, for chains that visit every record again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.core.columns import Column, CutColumn
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Integers
+
+
+@dataclass(frozen=True)
+class Codes:
+    """What a chain reads that needs the records themselves: the code of every cell.
+
+    Attributes:
+        columns: what is read; something stands in for their invalid cells, so that every record is complete.
+    """
+
+    columns: tuple[Column | CutColumn, ...]
+
+    def hold(self, expected: int) -> HeldCodes:
+        """Return where records are collected, at first none."""
+        return HeldCodes(self)
+
+    def memory(self, n_records: int) -> int:
+        """Return the bytes that so many records take."""
+        import numpy as np
+
+        return n_records * sum(int(np.dtype(code_type(len(column.levels))).itemsize) for column in self.columns)
+
+
+@dataclass
+class HeldCodes:
+    """The codes of all records, block by block: exact evidence.
+
+    Attributes:
+        rows: what is read.
+        n_records: the number of all records so far.
+        blocks: for each block of records the codes of each column, in the smallest type that holds them.
+    """
+
+    rows: Codes
+    n_records: int = 0
+    blocks: list[list[Any]] = field(default_factory=list)
+
+    def take(self, codes: Integers) -> None:
+        """Add a block of records: their codes, shape (n_records, n_columns).
+
+        Raises:
+            ValueError: a cell is invalid; a stand-in makes that impossible.
+        """
+        if (codes < 0).any():
+            raise ValueError("a record is not complete")
+        self.n_records += len(codes)
+        columns = enumerate(self.rows.columns)
+        self.blocks.append([codes[:, i].astype(code_type(len(column.levels))) for i, column in columns])
+
+    def columns(self) -> list[Integers]:
+        """Return the codes of each column, shape (n_records,)."""
+        import numpy as np
+
+        sizes: Sequence[int] = [len(column.levels) for column in self.rows.columns]
+        empty: list[Any] = [np.empty(0, dtype=code_type(size)) for size in sizes]
+        return [np.concatenate([empty[i], *(block[i] for block in self.blocks)]) for i in range(len(sizes))]
+
+
+def code_type(n_levels: int) -> Any:
+    """Return the smallest type of NumPy that holds the codes of so many levels."""
+    import numpy as np
+
+    return np.min_scalar_type(max(n_levels - 1, 0)).type

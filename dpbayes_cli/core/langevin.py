@@ -1,0 +1,175 @@
+"""Unadjusted Langevin chains on the potential of a convex loss: full gradients, a public start, step and horizon."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.core.losses import Loss
+from dpbayes_cli.privacy.chain_arithmetic import MOST_AT_ONCE, Arithmetic, chain_arithmetic
+from dpbayes_cli.privacy.secret_normals import RoundedNormals
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.core.design import DesignMatrix
+
+Normals = Callable[[tuple[int, ...]], "Floats"]
+
+_DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MOST_AT_ONCE
+"""Records whose gradients are computed at once: dense ones small enough for the caches."""
+_ROOM = 1 << 24
+"""Linear predictors that are held at once, of all chains together: 128 MB a thread."""
+_THREADS = 2
+_MANY = 1 << 22
+"""Designs of more entries are worked on by several threads."""
+
+
+@dataclass(frozen=True)
+class Langevin:
+    """The chain w <- w - h grad U(w) + sqrt(2 h) N(0, I) from w = 0, T steps; only the last iterate gets out, rounded.
+
+    U(w) = rho sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Several draws are as many independent chains.
+
+    Privacy: see ``descent_mu``; start, step and horizon are public. The chain runs on a lattice, with noise that is
+        exact and a little larger, so that it keeps that price in double precision: see ``chain_arithmetic``.
+    Source: Bok, Su and Altschuler 2024; mechanisms, posteriors of convex losses.
+
+    Attributes:
+        loss: of the linear predictor.
+        width: the number of coefficients.
+        rho, tau: temperature and prior precision.
+        step, steps: h and T.
+        grid: released coefficients are multiples of it, a power of two.
+        n_records: the public number of records, or a public limit of it.
+        row_norm: the norm of a row at most.
+    """
+
+    loss: Loss
+    width: int
+    rho: float
+    tau: float
+    step: float
+    steps: int
+    grid: float
+    n_records: int
+    row_norm: float
+
+    @cached_property
+    def arithmetic(self) -> Arithmetic:
+        """The numbers that it runs on."""
+        import numpy as np
+
+        curvature = self.loss.curvature_bound * self.row_norm**2 * self.n_records
+        return chain_arithmetic(
+            width=self.width,
+            n_records=self.n_records,
+            row_norm=self.row_norm,
+            slope=self.loss.slope_bound * self.row_norm,
+            excess=float(self.loss.value(np.zeros(3), np.array([-1.0, 0.0, 1.0])).max()),
+            curvature=self.rho * curvature,
+            rho=self.rho,
+            tau=self.tau,
+            step=self.step,
+        )
+
+    def draw(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Floats:
+        """Run independent chains and return their last iterates, shape (size, width).
+
+        Args:
+            matrix: rows and targets.
+            size: how many chains.
+            normals: only of simulations: returns standard normal numbers of a shape, in place of secret ones.
+        """
+        import numpy as np
+
+        for iterate in self.iterates(matrix, size, normals):  # noqa: B007 - the last one
+            pass
+        return np.asarray(np.round(iterate / self.grid) * self.grid + 0.0).T  # a zero without the sign of what gave it
+
+    def iterates(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Iterator[Floats]:
+        """Yield the iterates of independent chains, shape (width, size); only the last may be released."""
+        import numpy as np
+
+        lattice = self.arithmetic.lattice
+        scale = self.arithmetic.noise / lattice
+        noise = RoundedNormals(scale) if normals is None else lambda shape: np.rint(scale * normals(shape))
+        w = np.zeros((self.width, size))
+        with ExitStack() as stack:
+            gradient = Gradient(matrix, self.loss, stack, size)
+            for _ in range(self.steps):
+                w = self.moved(gradient, w) + lattice * noise(w.shape)
+                yield w
+
+    def moved(self, gradient: Gradient, w: Floats) -> Floats:
+        """Return where a step goes from points of the lattice before its noise, shape (width, size)."""
+        import numpy as np
+
+        lattice, reach = self.arithmetic.lattice, self.arithmetic.reach
+        w = np.clip(w, -reach, reach)
+        drift = self.rho * gradient(w) + self.tau * w
+        return np.asarray(lattice * np.rint((w - self.step * drift) / lattice))
+
+
+class Gradient:
+    """The gradient of the sum of losses, computed piece by piece and added up in the order of the pieces.
+
+    However many pieces there are, adding them loses no more than one rounding: what every addition rounds off is kept,
+    and added at the end (Ogita, Rump and Oishi 2005).
+
+    Args:
+        matrix: rows and targets.
+        loss: of the linear predictor.
+        stack: closes the threads.
+        chains: for how many points at once.
+    """
+
+    def __init__(self, matrix: DesignMatrix, loss: Loss, stack: ExitStack, chains: int = 1) -> None:
+        import numpy as np
+
+        self._loss = loss
+        dense = matrix.rows.design.dense
+        entries = sum(len(y) for _, y in matrix.blocks) * matrix.rows.design.entries_per_row
+        size = min(_DENSE_PIECE if dense else _SPARSE_PIECE, max(1, _ROOM // chains))
+        pieces = [(x, x.T if dense else x.T.tocsr(), y) for x, y in matrix.pieces(size)]
+        threads = _THREADS if entries > _MANY else 1
+        self._map: Any = map
+        if threads > 1:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._map = stack.enter_context(ThreadPoolExecutor(threads)).map
+        ends = np.linspace(0, len(pieces), threads + 1).astype(int)
+        self._groups = [pieces[start:end] for start, end in itertools.pairwise(ends)]
+
+    def __call__(self, w: Floats) -> Floats:
+        """Return the gradient at points, shape (width, size) as the points."""
+        import numpy as np
+
+        one = w.shape[1] == 1
+        point = w[:, 0] if one else w
+
+        def part(pieces: list[tuple[Any, Any, Floats]]) -> Floats:
+            total, lost = np.zeros(point.shape), np.zeros(point.shape)
+            for x, across, y in pieces:
+                wide, narrow = (x, across) if x.dtype == np.float64 else _widened(x)
+                term = narrow @ self._loss.slope(wide @ point, y if one else y[:, None])
+                before, total = total, total + term
+                added = total - before
+                lost += (before - (total - added)) + (term - added)
+            return total + lost
+
+        total = np.zeros(point.shape)
+        for found in self._map(part, self._groups):
+            total += found
+        return total[:, None] if one else total
+
+
+def _widened(x: Any) -> tuple[Any, Any]:
+    """Return a dense array in double precision, and its transpose."""
+    import numpy as np
+
+    wide = x.astype(np.float64)
+    return wide, wide.T

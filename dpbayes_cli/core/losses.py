@@ -1,0 +1,220 @@
+"""Convex losses of a linear predictor t, with bounded slope and curvature: what their posteriors' privacy rests on."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+
+class Loss(ABC):
+    """A loss l(t; y), convex and differentiable in t, never negative.
+
+    Privacy: for a row of norm c the gradient in the coefficients has the norm ``slope_bound`` c at most, and the
+        Hessian the norm ``curvature_bound`` c^2 at most, whatever the record.
+    Source: mechanisms, posteriors of convex losses.
+    """
+
+    @property
+    @abstractmethod
+    def slope_bound(self) -> float:
+        """The largest |dl/dt|."""
+
+    @property
+    @abstractmethod
+    def curvature_bound(self) -> float:
+        """The largest d2l/dt2."""
+
+    @abstractmethod
+    def value(self, t: Floats, y: Floats) -> Floats:
+        """Return l(t; y), elementwise."""
+
+    @abstractmethod
+    def slope(self, t: Floats, y: Floats) -> Floats:
+        """Return dl/dt, elementwise."""
+
+
+@dataclass(frozen=True)
+class LogisticLoss(Loss):
+    """log(1 + exp(t)) - y t, y in {0, 1}: the negative log likelihood of logistic regression.
+
+    The slope sigma(t) - y is in (-1, 1), the curvature sigma (1 - sigma) at most 1/4.
+    """
+
+    @property
+    def slope_bound(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def curvature_bound(self) -> float:
+        """A quarter."""
+        return 0.25
+
+    def value(self, t: Floats, y: Floats) -> Floats:
+        """Return log(1 + exp(t)) - y t."""
+        import numpy as np
+
+        return np.logaddexp(0.0, t) - y * t
+
+    def slope(self, t: Floats, y: Floats) -> Floats:
+        """Return sigma(t) - y."""
+        from scipy.special import expit
+
+        return expit(t) - y
+
+
+@dataclass(frozen=True)
+class ProbitLoss(Loss):
+    """A(t) - y t with A(t) = t Phi(t) + phi(t), y in {0, 1}: a canonical pseudo-likelihood, not that of probit.
+
+    The slope Phi(t) - y is in (-1, 1), the curvature phi(t) at most phi(0). The log likelihood of probit regression
+    itself has unbounded gradients.
+    """
+
+    @property
+    def slope_bound(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def curvature_bound(self) -> float:
+        """phi(0), rounded up."""
+        return 1.0 / math.sqrt(2.0 * math.pi) * (1.0 + 1e-15)
+
+    def value(self, t: Floats, y: Floats) -> Floats:
+        """Return t Phi(t) + phi(t) - y t."""
+        import numpy as np
+        from scipy.special import ndtr
+
+        return t * ndtr(t) + np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi) - y * t
+
+    def slope(self, t: Floats, y: Floats) -> Floats:
+        """Return Phi(t) - y."""
+        from scipy.special import ndtr
+
+        return ndtr(t) - y
+
+
+@dataclass(frozen=True)
+class HuberLoss(Loss):
+    """Huber's loss of the residual r = (t - y) / scale: r^2 / 2 up to ``threshold``, linear beyond.
+
+    The slope is clip(r, -threshold, threshold) / scale, the curvature 1 / scale^2 at most.
+
+    Attributes:
+        threshold: in units of the scale.
+        scale: of residuals, in units of y.
+    """
+
+    threshold: float
+    scale: float
+
+    @property
+    def slope_bound(self) -> float:
+        """The threshold over the scale."""
+        return self.threshold / self.scale
+
+    @property
+    def curvature_bound(self) -> float:
+        """One over the scale's square."""
+        return 1.0 / self.scale**2
+
+    def value(self, t: Floats, y: Floats) -> Floats:
+        """Return the loss."""
+        import numpy as np
+
+        r = np.abs(t - y) / self.scale
+        inside = np.minimum(r, self.threshold)
+        return inside * (r - inside / 2.0)
+
+    def slope(self, t: Floats, y: Floats) -> Floats:
+        """Return the clipped residual over the scale."""
+        import numpy as np
+
+        return np.clip((t - y) / self.scale, -self.threshold, self.threshold) / self.scale
+
+
+@dataclass(frozen=True)
+class QuantileLoss(Loss):
+    """The pinball loss of r = (t - y) / scale, smoothed by a uniform law on [-smoothing, smoothing].
+
+    The slope is (P(r + U > 0) - level) / scale, the curvature 1 / (2 smoothing scale^2) at most.
+
+    Attributes:
+        level: the quantile, in (0, 1).
+        smoothing: half the width over which the kink is rounded, in units of the scale.
+        scale: of residuals, in units of y.
+    """
+
+    level: float
+    smoothing: float
+    scale: float
+
+    @property
+    def slope_bound(self) -> float:
+        """max(level, 1 - level) over the scale."""
+        return max(self.level, 1.0 - self.level) / self.scale
+
+    @property
+    def curvature_bound(self) -> float:
+        """One over twice the smoothing, over the scale's square."""
+        return 1.0 / (2.0 * self.smoothing * self.scale**2)
+
+    def value(self, t: Floats, y: Floats) -> Floats:
+        """Return the loss: the integral of its slope from 0, plus a constant."""
+        import numpy as np
+
+        r = (t - y) / self.scale
+        near = np.clip(r, -self.smoothing, self.smoothing)
+        positive = np.square(near + self.smoothing) / (4.0 * self.smoothing) + np.maximum(r - self.smoothing, 0.0)
+        return positive - self.level * r
+
+    def slope(self, t: Floats, y: Floats) -> Floats:
+        """Return the share of the smoothing law above -r, less the level, over the scale."""
+        import numpy as np
+
+        share = np.clip(0.5 + (t - y) / (2.0 * self.smoothing * self.scale), 0.0, 1.0)
+        return (share - self.level) / self.scale
+
+
+@dataclass(frozen=True)
+class SmoothHingeLoss(Loss):
+    """The hinge loss max(0, 1 - m) of the margin m = (2 y - 1) t, its kink rounded over 1 - smoothing to 1.
+
+    The slope in m is -clip((1 - m) / smoothing, 0, 1), the curvature 1 / smoothing at most.
+
+    Attributes:
+        smoothing: the width over which the kink is rounded.
+    """
+
+    smoothing: float
+
+    @property
+    def slope_bound(self) -> float:
+        """One."""
+        return 1.0
+
+    @property
+    def curvature_bound(self) -> float:
+        """One over the smoothing."""
+        return 1.0 / self.smoothing
+
+    def value(self, t: Floats, y: Floats) -> Floats:
+        """Return the loss."""
+        import numpy as np
+
+        short = 1.0 - (2.0 * y - 1.0) * t
+        inside = np.clip(short, 0.0, self.smoothing)
+        return inside * inside / (2.0 * self.smoothing) + np.maximum(short - self.smoothing, 0.0)
+
+    def slope(self, t: Floats, y: Floats) -> Floats:
+        """Return the slope in t."""
+        import numpy as np
+
+        sign = 2.0 * y - 1.0
+        return -sign * np.clip((1.0 - sign * t) / self.smoothing, 0.0, 1.0)

@@ -1,0 +1,236 @@
+"""Private bounds: quantiles of a column of numbers, chosen on a public grid by the exponential mechanism.
+
+The evidence is an exact histogram of valid numbers on a fine public grid of [low, high], read in one pass. The bounds
+are edges of a coarser grid, drawn one after the other; once drawn they are public, and the statistic between them is
+computed from the same histogram, in integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
+from dpbayes_cli.core.statistic import CodeCounts, Statistic, Witness, for_units
+from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
+from dpbayes_cli.privacy.kinds import BoundedRange
+from dpbayes_cli.privacy.neighbors import Neighbors
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_STEPS = 1 << 18
+_LEAST_SUBSTEPS = 16
+_DOWN = Context(prec=30, rounding=ROUND_FLOOR)
+
+Histogram = Mapping[int, int]
+"""The number of valid records of each code that occurs."""
+
+
+@dataclass(frozen=True)
+class BoundsGrid:
+    """The public grid of the bounds and, finer, that of the histogram.
+
+    Attributes:
+        low, high: the public range; numbers beyond are clamped to it, or dropped.
+        cells: how many cells were asked for; whole numbers have at most that many, of equal whole width but the last.
+        whole: whether numbers are whole; then low is 0 and high is whole.
+    """
+
+    low: float
+    high: float
+    cells: int
+    whole: bool = False
+
+    @property
+    def substeps(self) -> int:
+        """The number of steps of the histogram in a cell."""
+        return -(-int(self.high) // self.cells) if self.whole else max(_LEAST_SUBSTEPS, _STEPS // self.cells)
+
+    @property
+    def steps(self) -> int:
+        """The number of steps of the histogram between low and high."""
+        return int(self.high) if self.whole else self.cells * self.substeps
+
+    @property
+    def last(self) -> int:
+        """The index of the last edge; the first is 0."""
+        return -(-self.steps // self.substeps)
+
+    def edge(self, index: int) -> int:
+        """Return the code of an edge."""
+        return min(index * self.substeps, self.steps)
+
+    def value(self, index: int) -> float:
+        """Return the number at an edge."""
+        code = self.edge(index)
+        if self.whole:
+            return float(code)
+        return self.high if code == self.steps else self.low + (self.high - self.low) * (code / self.steps)
+
+    def index(self, value: float) -> int:
+        """Return the index of the edge at a number.
+
+        Raises:
+            ValueError: it is no edge.
+        """
+        near = round((value - self.low) / (self.high - self.low) * self.steps / self.substeps)
+        for index in range(max(near - 1, 0), min(near + 1, self.last) + 1):
+            if self.value(index) == value:
+                return index
+        raise ValueError(f"{value} is no edge of the grid of the bounds")
+
+    def column(self, role: str, outside: Outside) -> NumericColumn:
+        """Return the column of numbers whose codes the histogram counts."""
+        return NumericColumn(role, self.low, self.high, self.steps, integers=self.whole, outside=outside)
+
+    def cumulative(self, histogram: Histogram) -> list[int]:
+        """Return for each edge the number of valid records at or below it."""
+        counts = [0] * (self.last + 1)
+        for code, count in histogram.items():
+            counts[-(-code // self.substeps)] += count
+        return list(accumulate(counts))
+
+
+@dataclass(frozen=True)
+class PrivateBounds:
+    """Draw the upper bound, then the lower bound among the edges below it; each near a quantile of the numbers.
+
+    The utility of an edge x for a quantile q is u(x) = -|F(x) - q m|: F(x) valid numbers are at or below x, m in all.
+    An edge is drawn in proportion to exp(e u / (2 D)), e the share of epsilon and D the sensitivity of u, by exact
+    integer weights. The second choice is among the edges below the first, so that lower < upper whatever the data.
+
+    Privacy: one record moves F(x) - q m by at most D; a unit of k records by at most k times as much, which then is D.
+        Replaced by a valid one: m stays and F moves by at most 1. From valid to none, or back: by 1 - q where it is at
+        or below x and by q where it is not, at most max(q, 1 - q) <= 1.
+        So D = 1 under replace-one and max(q, 1 - q) under add-remove, for | | does not stretch a difference. Hence the
+        log ratio of two neighbours' probabilities varies by at most e over the edges (bounded range), and integers add
+        less than ``SLACK``, which is taken off e first. The second choice knows the first, which is public: epsilons
+        and Renyi curves add up under such a composition. 2 D is attained where q m lies between counts that move.
+    Source: Smith 2011 (private quantiles, as in Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee
+        and Rogers 2019 (bounded range).
+
+    Attributes:
+        grid: the public grid.
+        lower, upper: the quantiles; lower is None where the lower bound is fixed at ``grid.low``.
+        epsilon: the price of both together, split in halves.
+        neighbors: the neighbour relation.
+        outside: what happens to numbers beyond the bounds.
+        contributions: how many records a privacy unit may have.
+    """
+
+    grid: BoundsGrid
+    lower: Fraction | None
+    upper: Fraction
+    epsilon: Decimal
+    neighbors: Neighbors
+    outside: Outside = "clamp"
+    contributions: int = 1
+
+    @property
+    def parts(self) -> int:
+        """The number of quantiles that are drawn."""
+        return 1 if self.lower is None else 2
+
+    @property
+    def guarantee(self) -> BoundedRange:
+        """The price of the bounds."""
+        return BoundedRange(self.epsilon, self.parts)
+
+    def described(self) -> str:
+        """Return the quantiles in words."""
+        found = [f"{float(q):g}" for q in (self.lower, self.upper) if q is not None]
+        return f"quantile{'s' if self.lower is not None else ''} {' and '.join(found)}"
+
+    def statistic(self, role: str, policy: RecordPolicy) -> Statistic:
+        """Return the histogram of the numbers.
+
+        Privacy: a record counts at one code or at none: it moves the histogram by 2 in L1 where it is replaced, by 1
+            where it is added. The histogram itself never leaves the process.
+        Source: mechanisms, integer statistics on a public grid.
+        """
+        column = self.grid.column(role, self.outside)
+        top, bottom = (column.cell(1.0),), (column.cell(0.0),)
+        size, other = (1, None) if policy.neighbors is Neighbors.ADD_REMOVE else (2, bottom)
+        found = Statistic(("histogram",), (CodeCounts(column),), size, Witness(top, other), size)
+        return for_units(found, policy)
+
+    def sensitivity(self, quantile: Fraction) -> Fraction:
+        """Return the sensitivity D of the utility."""
+        each = Fraction(1) if self.neighbors is Neighbors.REPLACE_ONE else max(quantile, 1 - quantile)
+        return self.contributions * each
+
+    def power(self, quantile: Fraction) -> Decimal:
+        """Return what one unit of the integer loss |b F - a m|, q = a / b, takes off a log weight; rounded down."""
+        each = _DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK)
+        units = 2 * self.sensitivity(quantile) * quantile.denominator
+        return _DOWN.divide(_DOWN.multiply(each, Decimal(units.denominator)), Decimal(units.numerator))
+
+    def weights(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> CellWeights:
+        """Return the integer weights of the edges first..last, from the exact counts at all edges."""
+        import numpy as np
+
+        power, losses = self.power(quantile), self._losses(quantile, cumulative, first, last)
+
+        def exact(cell: int) -> Decimal:
+            return EXACT.multiply(power, Decimal(-losses[cell]))
+
+        return cell_weights(-float(power) * np.array(losses, dtype=np.float64), exact)
+
+    def choose(self, histogram: Histogram) -> tuple[int, int]:
+        """Draw the indices of the lower and the upper edge, with the operating system's randomness.
+
+        Privacy: see the class; only the two edges are returned.
+        Source: see the class.
+        """
+        cumulative = self.grid.cumulative(histogram)
+        upper = 1 + self.weights(self.upper, cumulative, 1, self.grid.last).draw(1)[0]
+        if self.lower is None:
+            return 0, upper
+        return self.weights(self.lower, cumulative, 0, upper - 1).draw(1)[0], upper
+
+    def simulate(self, histogram: Histogram, rng: np.random.Generator) -> tuple[int, int]:
+        """Draw the edges in floats, for simulations only."""
+        cumulative = self.grid.cumulative(histogram)
+        upper = 1 + self._simulated(self.upper, cumulative, 1, self.grid.last, rng)
+        return (0 if self.lower is None else self._simulated(self.lower, cumulative, 0, upper - 1, rng)), upper
+
+    def _simulated(
+        self, quantile: Fraction, cumulative: list[int], first: int, last: int, rng: np.random.Generator
+    ) -> int:
+        import numpy as np
+
+        losses = np.array(self._losses(quantile, cumulative, first, last), dtype=np.float64)
+        return int(np.argmax(rng.gumbel(size=len(losses)) - float(self.power(quantile)) * losses))
+
+    def _losses(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> list[int]:
+        """Return -b u of the edges first..last, q = a / b, less the smallest of them."""
+        wanted = quantile.numerator * cumulative[-1]
+        losses = [abs(quantile.denominator * count - wanted) for count in cumulative[first : last + 1]]
+        least = min(losses)
+        return [loss - least for loss in losses]
+
+    def codes(self, histogram: Histogram, lower: int, upper: int, column: NumericColumn) -> dict[int, int]:
+        """Return the histogram of the codes of a column whose bounds are the chosen edges.
+
+        A number is clamped to the edges, or dropped beyond them, and rounded to the nearest of the column's own grid
+        points; all in integers.
+
+        Privacy: a record still counts at one code in 0..steps or at none, so that the column's statistic has the
+            sensitivity that its own docstring proves, whatever the chosen edges.
+        Source: mechanisms, integer statistics on a public grid.
+        """
+        start = self.grid.edge(lower)
+        width = self.grid.edge(upper) - start
+        found: dict[int, int] = {}
+        for code, count in histogram.items():
+            inside = min(max(code - start, 0), width)
+            if self.outside == "drop" and inside != code - start:
+                continue
+            nearest = (2 * inside * column.steps + width) // (2 * width)
+            found[nearest] = found.get(nearest, 0) + count
+        return found

@@ -1,0 +1,126 @@
+"""The models and mechanisms that exist, by the names of the command line; loaded only when they are used.
+
+One line adds one. Third parties register through the entry-point groups ``dpbayes.models`` and
+``dpbayes.mechanisms`` (unstable): an entry point's name is the command line's name, its object the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, cast
+
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.core.contracts import Mechanism, Model
+
+MODELS: Mapping[str, str] = MappingProxyType(
+    {
+        "bayes-net": "dpbayes_cli.models.bayes_net:BayesNet",
+        "beta-bernoulli": "dpbayes_cli.models.beta_bernoulli:BetaBernoulli",
+        "beta-geometric": "dpbayes_cli.models.beta_geometric:BetaGeometric",
+        "dirichlet-categorical": "dpbayes_cli.models.dirichlet_categorical:DirichletCategorical",
+        "gamma-exponential": "dpbayes_cli.models.gamma_exponential:GammaExponential",
+        "gamma-poisson": "dpbayes_cli.models.gamma_poisson:GammaPoisson",
+        "hmm": "dpbayes_cli.models.hmm:Hmm",
+        "huber-regression": "dpbayes_cli.models.huber_regression:HuberRegression",
+        "linear-regression": "dpbayes_cli.models.linear_regression:LinearRegression",
+        "logistic-regression": "dpbayes_cli.models.logistic_regression:LogisticRegression",
+        "multivariate-normal": "dpbayes_cli.models.multivariate_normal:MultivariateNormal",
+        "naive-bayes": "dpbayes_cli.models.naive_bayes:NaiveBayes",
+        "naive-bayes-mixture": "dpbayes_cli.models.naive_bayes_mixture:NaiveBayesMixture",
+        "normal": "dpbayes_cli.models.normal:Normal",
+        "normal-mean": "dpbayes_cli.models.normal_mean:NormalMean",
+        "probit-regression": "dpbayes_cli.models.probit_regression:ProbitRegression",
+        "quantile-regression": "dpbayes_cli.models.quantile_regression:QuantileRegression",
+        "svm": "dpbayes_cli.models.svm:Svm",
+    }
+)
+MECHANISMS: Mapping[str, str] = MappingProxyType(
+    {
+        "fourier-laplace": "dpbayes_cli.mechanisms.fourier_laplace:FourierLaplace",
+        "gaussian": "dpbayes_cli.mechanisms.gaussian:Gaussian",
+        "gibbs": "dpbayes_cli.mechanisms.gibbs:Gibbs",
+        "gibbs-posterior": "dpbayes_cli.mechanisms.gibbs_posterior:GibbsPosterior",
+        "laplace": "dpbayes_cli.mechanisms.laplace:Laplace",
+        "map": "dpbayes_cli.mechanisms.map:Map",
+        "ops": "dpbayes_cli.mechanisms.ops:Ops",
+        "rdp-concentrated": "dpbayes_cli.mechanisms.rdp_concentrated:RdpConcentrated",
+        "rdp-diffuse": "dpbayes_cli.mechanisms.rdp_diffuse:RdpDiffuse",
+        "rdp-direct": "dpbayes_cli.mechanisms.rdp_direct:RdpDirect",
+    }
+)
+
+_UNBOUNDED = (
+    "the log likelihood of {} regression has unbounded gradients, so that one record may change its posterior by any "
+    "amount: no chain on it is private"
+)
+_REFUSED: Mapping[str, str] = MappingProxyType(
+    {"probit": _UNBOUNDED.format("probit"), "cloglog-regression": _UNBOUNDED.format("complementary log-log")}
+)
+
+
+def model_type(name: str) -> type[Model]:
+    """Return the class of a model.
+
+    Raises:
+        SpecError: there is no such model; the hint names the nearest.
+    """
+    if name in _REFUSED:
+        raise SpecError(_REFUSED[name], where="model", hint="probit-regression (canonical), or logistic-regression")
+    return cast(type[Model], _load(name, MODELS, "dpbayes.models", "model"))
+
+
+def mechanism_type(name: str) -> type[Mechanism]:
+    """Return the class of a mechanism.
+
+    Raises:
+        SpecError: there is no such mechanism; the hint names the nearest.
+    """
+    return cast(type[Mechanism], _load(name, MECHANISMS, "dpbayes.mechanisms", "mechanism"))
+
+
+def model_names() -> list[str]:
+    """Return the names of all models, third parties' included."""
+    return sorted({*MODELS, *_entry_points("dpbayes.models")})
+
+
+def mechanism_names() -> list[str]:
+    """Return the names of all mechanisms, third parties' included."""
+    return sorted({*MECHANISMS, *_entry_points("dpbayes.mechanisms")})
+
+
+def serves(mechanism: type[Mechanism], model: type[Model]) -> bool:
+    """Return whether a model has the capability that a mechanism requires."""
+    return issubclass(model, mechanism.requires)
+
+
+def check_serves(mechanism: type[Mechanism], model: type[Model]) -> None:
+    """Refuse a pair that does not fit.
+
+    Raises:
+        SpecError: the model lacks the capability; the hint lists the mechanisms that fit.
+    """
+    if not serves(mechanism, model):
+        fitting = [name for name in mechanism_names() if serves(mechanism_type(name), model)]
+        raise SpecError(
+            f"mechanism {mechanism.name!r} does not serve model {model.name!r}",
+            where="mechanism",
+            hint=f"allowed here: {', '.join(fitting)}",
+        )
+
+
+def _load(name: str, built_in: Mapping[str, str], group: str, what: str) -> Any:
+    if name in built_in:
+        module, _, attribute = built_in[name].partition(":")
+        return getattr(import_module(module), attribute)
+    found = _entry_points(group)
+    if name not in found:
+        raise SpecError(f"there is no {what} {name!r}", where=what, hint=nearest(name, {*built_in, *found}))
+    return found[name].load()
+
+
+def _entry_points(group: str) -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=group)}

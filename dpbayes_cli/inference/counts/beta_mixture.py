@@ -1,0 +1,253 @@
+"""The exact posterior where one latent count decides: a finite mixture of Beta laws, for any n.
+
+With two categories and a known total n, the posterior of theta_0 is sum_s w_s Beta(a + s, b + n - s) with w_s
+proportional to BetaBinomial(s; n, a, b) times the probabilities of the noise. Only s where a weight exceeds 4e-18 of
+the largest are looked at, and where the weights and the components vary slowly (large n, large noise) a panel of many
+s is summed by a rule on 16 of them that is exact for polynomials, so that a few thousand components do for n = 1e8.
+
+Source: Bernstein and Sheldon 2018 (the model), solved exactly; mechanisms, noise-aware inference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
+from dpbayes_cli.core.problems import NoisyCounts
+from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+_NODES = 16
+_SHORTEST_PANEL = 64
+"""Shorter panels are enumerated: their Clenshaw-Curtis points do not fall on distinct integers."""
+_NATS = 40.0
+"""Weights below exp(-40) = 4e-18 of the largest are left out."""
+
+
+@dataclass(frozen=True)
+class BetaMixture:
+    """A finite mixture of Beta(shape_a, shape_b), components ordered by their means.
+
+    Attributes:
+        shape_a, shape_b: the components, shape (n_components,), their sum the same for all.
+        weights: positive, sum one.
+    """
+
+    shape_a: Floats
+    shape_b: Floats
+    weights: Floats
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return float(self.weights @ (self.shape_a / (self.shape_a + self.shape_b)))
+
+    @property
+    def variances(self) -> tuple[float, float]:
+        """The mean variance within components, and the variance of the means between them."""
+        total = self.shape_a + self.shape_b
+        means = self.shape_a / total
+        within = self.weights @ (means * (self.shape_b / total) / (total + 1.0))
+        between = self.weights @ (means - self.mean) ** 2
+        return float(within), float(between)
+
+    @cached_property
+    def _log_factors(self) -> Floats:
+        """The log weights over the Beta functions."""
+        import numpy as np
+        from scipy.special import betaln
+
+        return np.asarray(np.log(self.weights) - betaln(self.shape_a, self.shape_b))
+
+    def pdf(self, theta: Floats) -> Floats:
+        """Return the density at points of (0, 1)."""
+        import numpy as np
+
+        theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
+        log_terms = (
+            self._log_factors
+            + np.multiply.outer(np.log(theta), self.shape_a - 1.0)
+            + np.multiply.outer(np.log1p(-theta), self.shape_b - 1.0)
+        )
+        return np.asarray(np.exp(log_terms).sum(axis=1))
+
+    def cdf(self, theta: float) -> float:
+        """Return P(parameter <= theta).
+
+        A component whose mean is further than t from theta counts as 0 or 1, with exp(-2 t^2 (total + 1)) < 1e-18
+        (a Beta law is sub-Gaussian with variance proxy 1 / (4 (total + 1)); Marchal and Arbel 2017).
+        """
+        import numpy as np
+        from scipy.special import betainc
+
+        total = float(self.shape_a[0] + self.shape_b[0])
+        reach = math.sqrt(42.0 / (2.0 * (total + 1.0)))
+        means = self.shape_a / total
+        low, high = np.searchsorted(means, [theta - reach, theta + reach])
+        near = slice(int(low), int(high))
+        inside = self.weights[near] @ betainc(self.shape_a[near], self.shape_b[near], theta)
+        return float(min(1.0, self.weights[: int(low)].sum() + inside))
+
+    def cdf_of(self, theta: Floats) -> Floats:
+        """Return P(parameter <= theta) at many points, by interpolation on a grid of 2,049."""
+        import numpy as np
+
+        sd = math.sqrt(sum(self.variances))
+        ends = max(0.0, self.mean - 12.0 * sd), min(1.0, self.mean + 12.0 * sd)
+        grid = np.linspace(*ends, 2049)
+        return np.interp(theta, grid, [self.cdf(float(point)) for point in grid])
+
+    def quantile(self, probability: float) -> float:
+        """Return the theta with cdf(theta) = probability: Newton's method on the logit scale, kept in a bracket."""
+        import numpy as np
+
+        low, high = -745.0, 37.0
+        mean, sd = self.mean, math.sqrt(sum(self.variances))
+        logit = math.log(mean / (1.0 - mean)) + (probability - 0.5) * sd / max(mean * (1.0 - mean), 1e-300)
+        for _ in range(100):
+            if not low < logit < high:
+                logit = (low + high) / 2.0
+            theta = _expit(logit)
+            excess = self.cdf(theta) - probability
+            low, high = (logit, high) if excess < 0 else (low, logit)
+            slope = float(self.pdf(np.array([theta]))[0]) * theta * (1.0 - theta) if 0.0 < theta < 1.0 else 0.0
+            if abs(excess) < 1e-15 or high - low < 1e-13 * max(1.0, abs(logit)):
+                break
+            step = excess / slope if slope > 0 else math.inf
+            if abs(step) < 1e-14 * max(1.0, abs(logit)):
+                break
+            logit = logit - step
+        return _expit(logit)
+
+    def draw(self, size: int, rng: np.random.Generator) -> Floats:
+        """Return independent draws."""
+        import numpy as np
+
+        index = np.searchsorted(np.cumsum(self.weights), rng.random(size))
+        index = np.minimum(index, len(self.weights) - 1)
+        return np.asarray(rng.beta(self.shape_a[index], self.shape_b[index]))
+
+    def posterior(self, n_draws: int, rng: np.random.Generator) -> Posterior:
+        """Return the posterior of (theta, 1 - theta)."""
+        import numpy as np
+
+        within, between = self.variances
+        theta = self.draw(n_draws, rng)
+        sds = (math.sqrt(within + between), math.sqrt(within), math.sqrt(between))
+        quantiles = {name: self.quantile(p) for name, p in QUANTILES.items()}
+        mirrored = dict(zip(QUANTILES, [1.0 - q for q in reversed(quantiles.values())], strict=True))
+        return Posterior(
+            (
+                Marginal(self.mean, sds[0], quantiles, sds[1], sds[2]),
+                Marginal(1.0 - self.mean, sds[0], mirrored, sds[1], sds[2]),
+            ),
+            np.column_stack([theta, 1.0 - theta]),
+            f"exact mixture of {len(self.weights)} Beta laws",
+            exact=True,
+        )
+
+
+def beta_mixture(problem: NoisyCounts) -> BetaMixture:
+    """Solve a problem with two categories and a known total.
+
+    Args:
+        problem: two categories, at least one of them observed, ``total.kind == "known"``.
+    """
+    import numpy as np
+
+    a, b = problem.concentration
+    n = problem.total.n
+
+    def log_weight(s: Integers) -> Floats:
+        terms = log_gamma_ratio(s + 1.0, a - 1.0) + log_gamma_ratio(n - s + 1.0, b - 1.0)
+        for observed, count in zip(problem.observed, (s, n - s), strict=True):
+            if observed is not None:
+                terms = terms + problem.noise.log_pmf(observed - count)
+        return np.asarray(terms)
+
+    y0, y1 = problem.observed
+    kinks = [min(max(k, 0), n) for k in (y0, None if y1 is None else n - y1) if k is not None]
+    low, high = _support(log_weight, n, kinks)
+    s, multiplicity = _panels(low, high, kinks, lambda s: _smooth_length(s, problem))
+    weights = normalized(log_weight(s)) * multiplicity
+    keep = weights > 1e-22 * weights.max()
+    s, weights = s[keep], weights[keep]
+    return BetaMixture(a + s, b + n - s, weights / weights.sum())
+
+
+def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int]) -> tuple[int, int]:
+    """Return the least and the largest s with a weight above the threshold, or a little further out.
+
+    The weight is monotone or concave between the kinks and the ends, so a grid that is linear over the range and
+    geometric around them brackets it; a second, finer grid over what the first found narrows the bracket.
+    """
+    import numpy as np
+
+    low, high = 0, n
+    for _ in range(2):
+        steps = np.unique(np.geomspace(1, max(2, n), 200).astype(np.int64))
+        around = [sign * steps + point for point in (0, n, *kinks) for sign in (-1, 1)]
+        points = np.concatenate([np.linspace(low, high, 4097).astype(np.int64), np.asarray(kinks, np.int64), *around])
+        grid = np.unique(points[(points >= low) & (points <= high)])
+        values = log_weight(grid)
+        (above,) = np.nonzero(values > values.max() - _NATS)
+        low, high = int(grid[max(0, above[0] - 1)]), int(grid[min(len(grid) - 1, above[-1] + 1)])
+    return low, high
+
+
+def _smooth_length(s: int, problem: NoisyCounts) -> float:
+    """Return a length, in counts, over which weights and components at s vary by about one standard deviation."""
+    (a, b), n = problem.concentration, problem.total.n
+    component = math.sqrt((a + s) * (b + n - s) / (a + b + n))
+    ends = min((s + 1.0) / math.sqrt(1.0 + abs(a - 1.0)), (n - s + 1.0) / math.sqrt(1.0 + abs(b - 1.0)))
+    return min(problem.noise.scale, component, ends / 2.0)
+
+
+def _panels(low: int, high: int, kinks: list[int], length: Callable[[int], float]) -> tuple[Integers, Floats]:
+    """Cover low..high by panels that stop at every kink; return the nodes, ascending, and what each stands for."""
+    import numpy as np
+
+    nodes, multiplicities = [], []
+    start = low
+    while start <= high:
+        stop = min([high + 1, *(kink for kink in kinks if kink > start)])  # a kink begins a panel
+        size = int(min(length(start), length(stop - 1) if stop - start < 4 * length(start) else math.inf))
+        if size < _SHORTEST_PANEL or stop - start < _SHORTEST_PANEL:
+            size = min(stop - start, _SHORTEST_PANEL)
+            nodes.append(np.arange(start, start + size))
+            multiplicities.append(np.ones(size))
+        else:
+            size = 1 << (min(size, stop - start).bit_length() - 1)
+            offsets, weights = _rule(size)
+            nodes.append(start + offsets)
+            multiplicities.append(weights)
+        start += size
+    return np.concatenate(nodes), np.concatenate(multiplicities)
+
+
+@lru_cache(maxsize=64)
+def _rule(size: int) -> tuple[Integers, Floats]:
+    """Return integer nodes in 0..size-1 and weights that sum any polynomial of degree < 16 over 0..size-1 exactly.
+
+    The nodes are the integers next to the Clenshaw-Curtis points; the weights solve the moment equations in the
+    Chebyshev basis, are positive, and add up to ``size``.
+    """
+    import numpy as np
+
+    angles = np.pi * np.arange(_NODES) / (_NODES - 1)
+    offsets = np.rint((size - 1) * (1.0 - np.cos(angles)) / 2.0).astype(np.int64)
+    basis = np.polynomial.chebyshev.chebvander(2.0 * offsets / (size - 1) - 1.0, _NODES - 1)
+    moments = np.polynomial.chebyshev.chebvander(2.0 * np.arange(size) / (size - 1) - 1.0, _NODES - 1).sum(axis=0)
+    return offsets, np.linalg.solve(basis.T, moments)
+
+
+def _expit(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x > 0 else math.exp(x) / (1.0 + math.exp(x))

@@ -1,0 +1,1 @@
+"""Predictive laws of new records, given posterior draws. Knows no bundle and no file."""

@@ -1,0 +1,1 @@
+"""How good predictions are, given the truth: of classes, of numbers, of rankings."""

@@ -1,0 +1,131 @@
+"""How good predicted numbers are, given the true ones: errors, quantile scores, coverage of intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpbayes_cli.base.numeric import Floats
+
+    Booleans = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class NumberScores:
+    """Scores over the records that have a target and a prediction; NaN where there is no such record.
+
+    Attributes:
+        n_scored: how many records are scored.
+        n_unlabelled: how many are left out because they have no target.
+        n_unpredicted: how many have a target, but no prediction.
+        rmse: the root of the mean squared error.
+        mae: the mean absolute error.
+        r_squared: one less the ratio of the squared errors to those of the mean of these targets: 1 is best, 0 is as
+            good as that constant; NaN where all targets are equal.
+    """
+
+    n_scored: int
+    n_unlabelled: int
+    n_unpredicted: int
+    rmse: float
+    mae: float
+    r_squared: float
+
+
+@dataclass(frozen=True)
+class QuantileScores:
+    """Scores of a predicted quantile.
+
+    Attributes:
+        level: of the quantile.
+        pinball: the mean pinball loss at the level, in units of the target; 0 is best.
+        at_or_below: the share of targets at or below the prediction; near the level where it is the quantile.
+    """
+
+    level: float
+    pinball: float
+    at_or_below: float
+
+
+@dataclass(frozen=True)
+class IntervalScores:
+    """Scores of predictive intervals.
+
+    Attributes:
+        coverage: the share of targets between the ends of their intervals, or at one of them.
+        width: the mean width.
+    """
+
+    coverage: float
+    width: float
+
+
+def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
+    """Return the errors of predicted numbers.
+
+    Args:
+        predicted: NaN where there is none, shape (n_records,).
+        targets: NaN where one is missing, shape (n_records,).
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    import numpy as np
+
+    scored = _scored(predicted, targets)
+    p, y = predicted[scored], targets[scored]
+    errors = p - y
+    spread = float(np.square(y - y.mean()).sum()) if len(y) else 0.0
+    unexplained = float(np.square(errors).sum())
+    return NumberScores(
+        len(y),
+        int(np.isnan(targets).sum()),
+        int((np.isnan(predicted) & ~np.isnan(targets)).sum()),
+        float(np.sqrt(_mean(np.square(errors)))),
+        _mean(np.abs(errors)),
+        1.0 - unexplained / spread if spread > 0.0 else float("nan"),
+    )
+
+
+def quantile_scores(predicted: Floats, targets: Floats, level: float) -> QuantileScores:
+    """Return the scores of a predicted quantile; see ``number_scores``.
+
+    Args:
+        predicted, targets: see ``number_scores``.
+        level: of the quantile, in (0, 1).
+
+    Source: Koenker and Bassett 1978 (the pinball loss).
+    """
+    import numpy as np
+
+    scored = _scored(predicted, targets)
+    above = targets[scored] - predicted[scored]
+    return QuantileScores(level, _mean(np.maximum(level * above, (level - 1.0) * above)), _mean(above <= 0.0))
+
+
+def interval_scores(lower: Floats, upper: Floats, targets: Floats) -> IntervalScores:
+    """Return how often intervals hold the targets, and how wide they are; see ``number_scores``.
+
+    Args:
+        lower, upper: the ends, NaN where there are none, shape (n_records,).
+        targets: see ``number_scores``.
+    """
+    scored = _scored(lower, targets) & _scored(upper, targets)
+    low, high, y = lower[scored], upper[scored], targets[scored]
+    return IntervalScores(_mean((low <= y) & (y <= high)), _mean(high - low))
+
+
+def _scored(predicted: Floats, targets: Floats) -> Booleans:
+    import numpy as np
+
+    if predicted.ndim != 1 or predicted.shape != targets.shape:
+        raise ValueError(f"predictions of shape {predicted.shape} and targets of shape {targets.shape}")
+    return ~(np.isnan(predicted) | np.isnan(targets))
+
+
+def _mean(values: Floats | Booleans) -> float:
+    return float(values.mean()) if values.size else float("nan")

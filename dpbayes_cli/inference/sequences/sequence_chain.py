@@ -1,0 +1,328 @@
+"""A Markov chain on a hidden Markov model whose records were counted and seen through noise.
+
+A sweep draws
+
+1. the states of all sequences, with the counts summed out of the likelihood (``noisy_poisson``);
+2. emissions and rates, with the counts summed out (``sequence_moves``);
+3. the counts given states, rates and what was observed: exactly and independently;
+4. emissions, transitions and the first state's law: Dirichlet given counts and states;
+5. the rates: records of sequence s at step t occur at rate r_st ~ Gamma(shape a, mean m), of which the share v_f is
+   valid for feature f; then a and m. They say how many records there are, and nothing about the state.
+
+Steps 3 to 5 alone are a chain, too, but where noise is larger than counts it moves by what the counts leave open and
+must cross what the noise does: 800 sweeps are worth 5 draws. With step 2 steps 3 to 5 are only made now and then.
+
+Rates are there to say what counts are likely before they are seen: with a flat law of each total instead, a few records
+under much noise would look like many. Where counts were seen exactly, or noise is to be ignored, steps 2, 3 and 5 fall
+out.
+
+Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, then any chain is free); van Dyk and Park 2008
+(a step with others summed out is followed by theirs); mechanisms, HMM with naive Bayes emissions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.core.problems import NoisySequences
+from dpbayes_cli.inference.dirichlet_rows import starts_of
+from dpbayes_cli.inference.sequences.noisy_poisson import MarginalTable, draw_counts
+from dpbayes_cli.inference.sequences.sequence_moves import LEAST_RATE, VALID_SHAPE, EmissionMove, RateMove
+from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+    Sampler = Literal["blocked", "collapsed"]
+
+TYPICAL_TOTAL = 100.0
+"""The mean m of the rates is inverse gamma a priori, shape 1 and this scale: half below 144, a tenth above 950."""
+_RECENT = 20.0
+COUNTS_EVERY = 8
+"""Sweeps between draws of the counts: these are what takes the longest."""
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceData:
+    """What was observed, as chains read it: one row a sequence and step, one column a feature and value.
+
+    Attributes:
+        problem: the problem.
+        shape: the numbers of sequences, steps and states.
+        observed: shape (n_sequences n_steps, n_columns).
+        feature: of each column, shape (n_columns,).
+        first: the first column of each feature.
+        emission: the concentration of each column.
+        noise: each law of noise with its columns and what it makes of them; none where counts are taken as they are.
+        spread: of each column, what its noise adds to a count's variance, for the scale of steps.
+    """
+
+    problem: NoisySequences
+    shape: tuple[int, int, int]
+    observed: Integers
+    feature: Integers
+    first: Integers
+    emission: Floats
+    noise: tuple[tuple[NoiseLaw, Integers, MarginalTable], ...]
+    spread: Floats
+
+    @classmethod
+    def of(cls, problem: NoisySequences, *, naive: bool = False) -> SequenceData:
+        """Lay a problem out; naive: noisy counts are taken for the truth, negative ones for none."""
+        n_sequences, n_steps, _ = problem.observed[0].shape
+        observed = np.concatenate([each.reshape(n_sequences * n_steps, -1) for each in problem.observed], axis=1)
+        sizes = [len(each) for each in problem.emission]
+        feature = np.repeat(np.arange(len(sizes)), sizes)
+        laws = list(dict.fromkeys(problem.noises))
+        groups = []
+        for law in laws:
+            if law is not None and not naive:
+                columns = np.flatnonzero([problem.noises[f] == law for f in feature])
+                groups.append((law, columns, MarginalTable.of(law, observed[:, columns].ravel())))
+        return cls(
+            problem,
+            (n_sequences, n_steps, len(problem.initial)),
+            observed,
+            feature,
+            starts_of(np.array(sizes)),
+            np.concatenate(problem.emission),
+            tuple(groups),
+            np.array([0.0 if law is None else law.scale**2 for law in problem.noises])[feature],
+        )
+
+    def log_marginals(self, rate: Floats) -> Floats:
+        """Return log p(observed | rate) of every cell, for positive rates, shape (n_sequences n_steps, n_columns)."""
+        value = np.empty(rate.shape)
+        for _, columns, table in self.noise:
+            some = rate[:, columns]
+            value[:, columns] = table.at(some.reshape(-1, 1)).reshape(some.shape)
+        return value
+
+    def with_slopes(self, rate: Floats) -> tuple[Floats, Floats]:
+        """Return log p(observed | rate) of every cell and its derivative by the rate; see ``log_marginals``."""
+        value, slope = np.empty(rate.shape), np.empty(rate.shape)
+        for _, columns, table in self.noise:
+            some = rate[:, columns]
+            found, by_rate = table.with_slope(some.reshape(-1, 1))
+            value[:, columns], slope[:, columns] = found.reshape(some.shape), by_rate.reshape(some.shape)
+        return value, slope
+
+
+class SequenceChain:
+    """One chain.
+
+    Args:
+        data: what was observed.
+        rng: the generator.
+        sampler: whether states are drawn together, or one after the other without the transitions.
+
+    Attributes:
+        emission: shape (n_states, n_columns).
+        typical: the emissions of recent sweeps, on average.
+        transition, initial: the law of the states.
+        counts: the latent counts, shape (n_sequences n_steps, n_columns).
+        rate: of records, shape (n_sequences n_steps,).
+        valid: the share that is valid for each feature.
+        mean_rate, rate_shape: the law of the rates.
+        states: shape (n_sequences, n_steps).
+        log_likelihood: of what was observed, given all but states and counts.
+    """
+
+    def __init__(self, data: SequenceData, rng: np.random.Generator, sampler: Sampler = "blocked") -> None:
+        self.data, self._rng, self._sampler = data, rng, sampler
+        n_sequences, n_steps, n_states = data.shape
+        self.emission: Floats = np.empty((n_states, len(data.feature)))
+        self.typical: Floats = self.emission
+        self.transition: Floats = np.empty((n_states, n_states))
+        self.initial: Floats = np.empty(n_states)
+        self.counts: Floats = np.maximum(data.observed, 0.0)
+        totals = np.add.reduceat(data.observed, data.first, axis=1)
+        self.rate: Floats = np.maximum(totals.mean(axis=1), 0.5)
+        self.valid: Floats = np.ones(len(data.first))
+        self.mean_rate, self.rate_shape = float(self.rate.mean()), 1.0
+        self.states: Integers = np.empty((n_sequences, n_steps), dtype=np.int64)
+        self.log_likelihood = -math.inf
+        self._sweeps = 0
+        self._moves: tuple[EmissionMove, RateMove]
+
+    def start(self) -> None:
+        """Begin where each state is like some stretch of some sequence, as clusters begin at points.
+
+        Sequences of many records are the likelier to be taken; of what was seen of a stretch much of the noise cancels.
+        """
+        n_sequences, n_steps, n_states = self.data.shape
+        length = max(1, n_steps // 8)
+        cells = self.data.observed.reshape(n_sequences, n_steps, -1)
+        often = np.maximum(cells.sum(axis=(1, 2)), 1.0)
+        for k in range(n_states):
+            s, t = self._rng.choice(n_sequences, p=often / often.sum()), self._rng.integers(n_steps - length + 1)
+            weight = np.maximum(cells[s, t : t + length].sum(axis=0), 0.0) + self.data.emission
+            self.emission[k] = weight / np.add.reduceat(weight, self.data.first)[self.data.feature]
+        self.transition[:] = (np.eye(n_states) * 4.0 + 1.0) / (n_states + 4.0)
+        self.initial[:] = 1.0 / n_states
+        self.draw_states()
+        self.draw_parameters()
+
+    def take_place(self, other: SequenceChain) -> None:
+        """Go to where another chain is."""
+        self.emission, self.transition, self.initial = other.emission, other.transition, other.initial
+        self.states = other.states
+        if other.data is self.data:
+            self.counts, self.rate, self.valid = other.counts.copy(), other.rate, other.valid
+            self.mean_rate, self.rate_shape = other.mean_rate, other.rate_shape
+        self.log_likelihood = other.log_likelihood
+        self.typical = self.emission
+        self.scale_moves()
+
+    def scale_moves(self) -> None:
+        """Fit the steps of moves to where the chain is; while draws are kept they stay as they are."""
+        if self.data.noise:
+            rate = self.rates()
+            self._moves = EmissionMove.at(self, rate), RateMove.at(self, rate)
+
+    def sweep(self) -> None:
+        """Redraw everything once, counts now and then."""
+        self.draw_states()
+        if not self.data.noise:
+            self.draw_parameters()
+            return
+        emissions, rates = self._moves
+        rates.make(self, emissions.make(self, self._rng), self._rng)
+        self._sweeps += 1
+        if self.has_counts:
+            self.draw_counts()
+            self.draw_parameters()
+            self.draw_rates()
+        else:
+            self.draw_transitions()
+        self.draw_law_of_rates()
+        self.typical = self.typical + (self.emission - self.typical) / _RECENT
+
+    def rates(self) -> Floats:
+        """Return the rate of each cell in its state, shape (n_sequences n_steps, n_columns)."""
+        found = self.rate[:, None] * self.valid[self.data.feature] * self.emission[self.states.ravel()]
+        return np.asarray(np.maximum(found, LEAST_RATE))
+
+    def likelihood(self) -> Floats:
+        """Return the log likelihood of what was observed by state, counts summed out, shape (S, T, n_states)."""
+        data = self.data
+        if not data.noise:
+            return np.asarray((self.counts @ np.log(self.emission).T).reshape(data.shape))
+        found = np.zeros((len(data.observed), data.shape[2]))
+        for _, columns, table in data.noise:
+            rate = self.rate[:, None] * self.valid[data.feature[columns]]
+            rates = np.maximum(rate[:, :, None] * self.emission[:, columns].T, LEAST_RATE)
+            found += table.at(rates.reshape(-1, data.shape[2])).reshape(rates.shape).sum(axis=1)
+        return np.asarray(found.reshape(data.shape))
+
+    def draw_states(self) -> None:
+        """Redraw the states of all sequences."""
+        likelihood = self.likelihood()
+        if self._sampler == "collapsed" and np.isfinite(self.log_likelihood):
+            problem = self.data.problem
+            self.states = draw_states_singly(self.states, likelihood, problem.transition, problem.initial, self._rng)
+            self.log_likelihood = float(np.take_along_axis(likelihood, self.states[:, :, None], axis=2).sum())
+            return
+        self.states, self.log_likelihood = draw_paths(likelihood, self.transition, self.initial, self._rng)
+
+    def draw_counts(self) -> None:
+        """Redraw the counts, given all else."""
+        data, rates = self.data, self.rates()
+        for law, columns, _ in data.noise:
+            some = rates[:, columns]
+            drawn = draw_counts(law, data.observed[:, columns].ravel(), some.ravel(), self._rng)
+            self.counts[:, columns] = drawn.reshape(some.shape)
+
+    def members(self) -> Floats:
+        """Return 1 where a sequence at a step is in a state, else 0, shape (n_states, n_sequences n_steps)."""
+        return np.asarray(np.eye(self.data.shape[2])[:, self.states.ravel()])
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether the counts are those of the states, as they are after they have been drawn."""
+        return not self.data.noise or self._sweeps % COUNTS_EVERY == 0
+
+    def conditional_variance(self) -> Floats:
+        """Return the variance of each emission given counts and states, shape (n_states, n_columns)."""
+        weight = self.members() @ self.counts + self.data.emission
+        total = np.add.reduceat(weight, self.data.first, axis=1)[:, self.data.feature]
+        share = weight / total
+        return np.asarray(share * (1.0 - share) / (total + 1.0))
+
+    def draw_parameters(self) -> None:
+        """Redraw emissions, transitions and the first state's law, given counts and states."""
+        counts = self.members() @ self.counts + self.data.emission
+        self.emission = _shares(_log_gammas(counts, self._rng), self.data.first, self.data.feature)
+        self.draw_transitions()
+
+    def draw_transitions(self) -> None:
+        """Redraw transitions and the first state's law, given the states."""
+        problem, n_states = self.data.problem, self.data.shape[2]
+        first = np.bincount(self.states[:, 0], minlength=n_states) + problem.initial
+        follows = transition_counts(self.states, n_states) + problem.transition
+        start, one = np.zeros(1, dtype=np.int64), np.zeros(n_states, dtype=np.int64)
+        self.transition = _shares(_log_gammas(follows, self._rng), start, one)
+        self.initial = _shares(_log_gammas(first[None], self._rng), start, one)[0]
+
+    def draw_rates(self) -> None:
+        """Redraw rates and shares of valid records, given the counts."""
+        data, rng, a = self.data, self._rng, self.rate_shape
+        shape = a + self.counts.sum(axis=1)
+        self.rate = np.maximum(rng.standard_gamma(shape) / (a / self.mean_rate + self.valid.sum()), LEAST_RATE)
+        if not data.problem.complete:
+            seen = np.add.reduceat(self.counts.sum(axis=0), data.first)
+            self.valid = rng.standard_gamma(VALID_SHAPE + seen) / (VALID_SHAPE + float(self.rate.sum()))
+
+    def draw_law_of_rates(self) -> None:
+        """Redraw shape and mean of the law of the rates."""
+        n, a, total = len(self.rate), self.rate_shape, float(self.rate.sum())
+        self.mean_rate = (TYPICAL_TOTAL + a * total) / float(self._rng.standard_gamma(1.0 + n * a))
+        logs = float(np.log(self.rate).sum())
+
+        def log_density(log_shape: float) -> float:
+            """Return that of log a: a ~ Exponential(1) a priori."""
+            b = math.exp(log_shape)
+            rates = n * (b * math.log(b / self.mean_rate) - math.lgamma(b)) + b * (logs - total / self.mean_rate)
+            return rates - b + log_shape
+
+        self.rate_shape = math.exp(_slice(log_density, math.log(a), 1.0, self._rng))
+
+
+def _shares(log_weight: Floats, first: Integers, group: Integers) -> Floats:
+    """Return weights as shares of their groups of columns."""
+    weight = np.exp(log_weight - np.maximum.reduceat(log_weight, first, axis=1)[:, group])
+    shares = weight / np.add.reduceat(weight, first, axis=1)[:, group]
+    return np.asarray(np.maximum(shares, 1e-300))
+
+
+def _log_gammas(shape: Floats, rng: np.random.Generator) -> Floats:
+    """Draw logarithms of gamma variables; those of a shape below one do not underflow."""
+    small = shape < 1.0
+    logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
+    if small.any():
+        logs[small] += np.log1p(-rng.random(int(small.sum()))) / shape[small]
+    return np.asarray(logs)
+
+
+def _slice(log_density: Callable[[float], float], x: float, width: float, rng: np.random.Generator) -> float:
+    """Return the next point of a slice sampler (Neal 2003, stepping out and shrinking)."""
+    level = log_density(x) - float(rng.standard_exponential())
+    low = x - width * float(rng.random())
+    high = low + width
+    while log_density(low) > level:
+        low -= width
+    while log_density(high) > level:
+        high += width
+    while True:
+        y = low + (high - low) * float(rng.random())
+        if log_density(y) > level:
+            return y
+        low, high = (y, high) if y < x else (low, y)

@@ -1,0 +1,168 @@
+"""Moves of many records at a time, for tables that the noise says little about.
+
+Given the total of a row its counts are those of exchangeable records: take a record at random away, and what is left
+has the law of a smaller row; add one by the urn (value k with probability proportional to a_k + c_k), and it has the
+law of a larger one. Moves that take away and add so need no factor of the cells but the noise in their acceptance.
+
+Source: Blackwell and MacQueen 1973 (the urn); Green 1995 (acceptance of moves).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.inference.tables.table_layout import TableLayout
+
+_LARGEST_COUNT = 5e8
+"""numpy draws hypergeometric numbers out of fewer than 1e9."""
+_SMALLEST_SHARE = 1e-9
+_OCTAVES = 3.01
+"""Rows of up to 8 cells are handled together, of up to 64, and so on."""
+
+
+class TableUrns:
+    """Moves records between rows, and into and out of tables."""
+
+    def __init__(self, layout: TableLayout, rng: np.random.Generator) -> None:
+        self._layout = layout
+        self._rng = rng
+        self._reach = np.sqrt(np.add.reduceat(layout.variance, layout.row_start))
+        self._table_reach = np.sqrt(np.add.reduceat(layout.variance, layout.table_start))
+        self._sums = np.add.reduceat(layout.row_sums, layout.table_row)
+        self._open_cells = np.flatnonzero(~layout.known[layout.table])
+
+    def exchange(self, counts: Floats, first: Integers, second: Integers) -> Floats:
+        """Move records from one row of each pair to the other, by the urn.
+
+        Args:
+            counts: shape (chains, n_cells).
+            first, second: the rows of each pair, both of one table.
+
+        Returns:
+            The new counts.
+        """
+        layout = self._layout
+        coupled = layout.coupled[layout.row_table[first]]  # elsewhere single splits mix as well
+        if not coupled.any() or counts.max() * layout.row_size.max() > _LARGEST_COUNT:
+            return counts
+        counts = counts.copy()
+        first, second = first[coupled], second[coupled]
+        kind = np.log2(layout.row_size[first]) // _OCTAVES  # rows of one kind fill their arrays well
+        for each in np.unique(kind):
+            chosen = kind == each
+            self._exchange_alike(counts, first[chosen], second[chosen])
+        return counts
+
+    def _exchange_alike(self, counts: Floats, first: Integers, second: Integers) -> None:
+        """Exchange between rows of similar sizes, in place; arrays have shape (chains, pairs, cells of a row)."""
+        layout, rng = self._layout, self._rng
+        longest_first = np.argsort(-layout.row_size[first], kind="stable")
+        first, second = first[longest_first], second[longest_first]
+        sizes = layout.row_size[first]
+        ranks = np.minimum(np.arange(sizes[0]), sizes[:, None] - 1)
+        real = np.arange(sizes[0]) < sizes[:, None]
+        left, right = (layout.row_start[rows][:, None] + ranks for rows in (first, second))
+        here, there = counts[:, left] * real, counts[:, right] * real
+        totals, others = here.sum(axis=2), there.sum(axis=2)
+        both = totals + others
+        forward = rng.random(both.shape) < 0.5
+        reach = self._reach[first] * np.exp2(rng.uniform(-3.0, 2.0, both.shape))
+        moved = np.ceil(np.minimum(reach, both) * rng.random(both.shape))
+        source = np.where(forward[..., None], here, there)
+        target = np.where(forward[..., None], there, here)
+        possible = moved <= source.sum(axis=2)
+        moved = np.where(possible, moved, 0.0)
+        concentration = layout.concentration
+        prior = np.where(forward[..., None], concentration[right], concentration[left]) * real
+        taken, added = _take(source, moved, sizes, rng), _add(target + prior, moved, sizes, rng)
+        change = np.where(forward[..., None], -taken, added), np.where(forward[..., None], added, -taken)
+        log_ratio = np.zeros(both.shape)
+        for rows, cells, before, total, step in (
+            (first, left, here, totals, change[0]),
+            (second, right, there, others, change[1]),
+        ):
+            log_ratio += layout.log_urns(total + step.sum(axis=2), rows) - layout.log_urns(total, rows)
+            noise = layout.log_noise(before + step, cells) - layout.log_noise(before, cells)
+            log_ratio += (noise * real).sum(axis=2)
+        accepted = (log_ratio > -rng.standard_exponential(both.shape))[..., None]
+        counts[:, left[real]] += (change[0] * accepted)[:, real]
+        counts[:, right[real]] += (change[1] * accepted)[:, real]
+
+    def scale(self, counts: Floats) -> Floats:
+        """Thin all counts of tables whose total is not known, or add to all of them what thinning would undo.
+
+        Thinning by a share r takes a binomial(c, r) number away from each cell. Its reverse adds a negative binomial
+        number of shape a + c and share s to each, s so that the mean of what is added to a total m fits what thinning
+        takes: s (A + m) / (1 - s) = r (m + 1) / (1 - r), A the sum of all a. The ratio of the two, for d records from m
+        to m + d, is prod_k [Gamma(a + c) / c!] / [Gamma(a + c') / c'!], the factors of the cells again, times
+        (1 - r)^m r^d / [(1 - s)^(A + m) s^d].
+        """
+        layout, rng, cells = self._layout, self._rng, self._open_cells
+        tables = layout.table[cells]
+        totals = np.add.reduceat(counts, layout.table_start, axis=1)
+        usual = self._table_reach / (self._table_reach + layout.typical_total + 1.0)
+        share = np.clip(usual * np.exp2(rng.uniform(-4.0, 1.0, totals.shape)), _SMALLEST_SHARE, 0.9)
+        up = rng.random(totals.shape) < 0.5
+        current, rises = counts[:, cells], up[:, tables]
+        rate = self._rate(share, totals)[:, tables]
+        step = np.empty(current.shape)
+        prior = np.broadcast_to(layout.concentration[cells], current.shape)
+        step[rises] = rng.poisson(rng.standard_gamma(current[rises] + prior[rises]) * rate[rises])
+        step[~rises] = -rng.binomial(current[~rises].astype(np.int64), share[:, tables][~rises])
+        proposed = counts.copy()
+        proposed[:, cells] += step
+        noise = np.zeros(counts.shape)
+        noise[:, cells] = layout.log_noise(current + step, cells) - layout.log_noise(current, cells)
+        log_ratio = np.add.reduceat(noise, layout.table_start, axis=1)
+        log_ratio += layout.log_tables(proposed) - layout.log_tables(counts)
+        after = np.add.reduceat(proposed, layout.table_start, axis=1)
+        low, added = np.minimum(totals, after), np.abs(after - totals)
+        odds = self._rate(share, low)
+        reverse = low * np.log1p(-share) + added * np.log(share)
+        reverse += (self._sums + low + added) * np.log1p(odds) - added * np.log(odds)
+        log_ratio += np.where(up, reverse, -reverse)
+        accepted = log_ratio > -rng.standard_exponential(totals.shape)
+        return np.where(accepted[:, layout.table], proposed, counts)
+
+    def _rate(self, share: Floats, totals: Floats) -> Floats:
+        """Return s / (1 - s), see ``scale``, for totals before anything is added."""
+        return np.asarray(share / (1.0 - share) * (totals + 1.0) / (self._sums + totals))
+
+
+def _take(source: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
+    """Return how many records of each cell are among ``number`` taken at random.
+
+    Args:
+        source: shape (chains, rows, cells).
+        number: shape (chains, rows).
+        sizes: the number of cells of each row, descending.
+        rng: the generator.
+    """
+    whole, taken = source.astype(np.int64), np.zeros(source.shape)
+    left, rest = number.astype(np.int64), whole.sum(axis=2)
+    for k in range(sizes[0] - 1):
+        n = int(np.searchsorted(-sizes, -k - 1))  # so many rows have a cell after this one
+        rest[:, :n] -= whole[:, :n, k]
+        drawn = rng.hypergeometric(whole[:, :n, k], rest[:, :n], left[:, :n])
+        taken[:, :n, k] = drawn
+        left[:, :n] -= drawn
+    taken[:, np.arange(len(sizes)), sizes - 1] = left
+    return taken
+
+
+def _add(shape: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
+    """Return how many of ``number`` new records fall into each cell by the urn; arguments as of ``_take``."""
+    weights, added = rng.standard_gamma(shape), np.zeros(shape.shape)
+    left, rest = number.astype(np.int64), np.cumsum(weights[..., ::-1], axis=2)[..., ::-1]
+    shares = np.minimum(weights / np.maximum(rest, 1e-300), 1.0)
+    for k in range(sizes[0] - 1):
+        n = int(np.searchsorted(-sizes, -k - 1))
+        drawn = rng.binomial(left[:, :n], shares[:, :n, k])
+        added[:, :n, k] = drawn
+        left[:, :n] -= drawn
+    added[:, np.arange(len(sizes)), sizes - 1] = left
+    return added

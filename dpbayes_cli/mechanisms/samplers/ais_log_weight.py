@@ -1,0 +1,82 @@
+"""The importance weight of an annealed chain, noised and paid for: annealed importance sampling (Neal 2001).
+
+A chain that starts from the prior and rises through powers T_1 < ... < T_m of the likelihood has the weight prod
+L(x_t)^(T_t - T_t-1), x_t the point before the sweeps at T_t. Its mean is the evidence: the prior's mean of the
+likelihood to the power T_m. The points are public and the likelihood is not: the logarithm leaves with its own noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.privacy.noise import DiscreteLaplace
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Integers
+
+_GRID_BITS = 24
+"""The weight is released in units of 2^-24 nats."""
+
+
+@dataclass(frozen=True)
+class NoisyLogWeight:
+    """The law of the noise on a log weight.
+
+    Privacy: between T_t-1 and T_t a record adds to the log weight the sum over features of an increment, a number of a
+        public table by the share of its value. Whatever the public points are, replacing the record moves the sum over
+        all t by at most D, the sum over t and features of the tables' ranges: T log(most / least) a feature but for
+        rounding. The sum is an exact integer, floored to a grid, which adds one unit at most; discrete Laplace noise of
+        scale D / epsilon makes it pure epsilon-DP given the points, which have their own price.
+    Source: Neal 2001; Foulds et al. 2016, supplement; mechanisms, additive noise.
+
+    Attributes:
+        law: in units of the grid.
+        shift: the bits that are floored away.
+        bits: of the fraction of what is left.
+    """
+
+    law: DiscreteLaplace
+    shift: int
+    bits: int
+
+    @property
+    def scale(self) -> float:
+        """The scale of the noise in nats."""
+        return self.law.scale / 2.0**self.bits
+
+    def release(self, exact: int) -> float:
+        """Return a log weight with noise, in nats; exact: in the units of the tables."""
+        return int(self.law.release([exact >> self.shift])[0]) / 2.0**self.bits
+
+
+def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal) -> NoisyLogWeight:
+    """Return the law of the noise.
+
+    Args:
+        increments: the tables, one a rise and feature, in units of 2^-bits nats.
+        bits: of their fraction.
+        epsilon: what the weight may cost.
+
+    Raises:
+        SpecError: epsilon is too small for integers of 64 bits.
+    """
+    shift = max(0, bits - _GRID_BITS)
+    largest = sum(int(table.max() - table.min()) for table in increments)
+    return NoisyLogWeight(DiscreteLaplace.calibrate((largest >> shift) + 1, epsilon), shift, bits - shift)
+
+
+def check_log_weight(epsilon: Decimal, whole: Decimal, *, annealed: bool) -> None:
+    """Refuse a price of the log weight that cannot be.
+
+    Raises:
+        SpecError: the chain is not annealed, or nothing is left for it.
+    """
+    where = "sampling.log_weight_epsilon"
+    if not annealed:
+        raise SpecError("a weight is that of an annealed chain", where=where, hint="kernel: annealed")
+    if epsilon >= whole:
+        raise SpecError(f"the weight takes {epsilon:g} of {whole:g}: nothing is left for the chain", where=where)

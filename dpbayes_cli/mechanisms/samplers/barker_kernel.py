@@ -1,0 +1,120 @@
+"""A random walk on a public grid of one parameter, by Barker's rule: each step an exponential mechanism on two points.
+
+Metropolis' rule accepts what is better for certain: "rejected" then has probability zero under one data set and not
+under its neighbour. Barker's rule accepts with probability p(proposed) / (p(proposed) + p(current)), which is never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from typing import Any
+
+from dpbayes_cli.core.contracts import Chain, Draws
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainPrice, Stage, Update, powers, priced
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, grid_posterior
+from dpbayes_cli.mechanisms.samplers.tempering import UP
+from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily
+from dpbayes_cli.privacy.choices import fresh_generator
+from dpbayes_cli.privacy.grid import EXACT, uniform_fraction
+from dpbayes_cli.privacy.lattice import LATTICE_SLACK, WIDE, chosen
+
+STEPS = 200
+_CELLS = 1 << 12
+"""Cells of the grid at most: every pair of a reach is looked at."""
+
+
+@dataclass(frozen=True)
+class BarkerWalk(Chain):
+    """A walk of a fixed number of steps from the middle of the grid; its path is public.
+
+    Privacy: a step proposes a cell by public coins, symmetrically, and chooses between it and the current one with
+        weights exp(T u). Replacing a record moves the difference of the two log weights by at most T times the width
+        of the records' statistic times |a(proposed) - a(current)|: bounded range, largest over all pairs of cells
+        within reach, and the weights are decimals that err by less than ``LATTICE_SLACK`` together. A proposal off the
+        grid is public, and no data are asked.
+    Source: Foulds et al. 2016, sec. 4.1 and supplement; Barker 1965.
+
+    Attributes:
+        posterior: the law that the walk leaves invariant, at a temperature of its own stage.
+        stages: temperatures with numbers of steps.
+        reach: the farthest proposal, in cells.
+    """
+
+    posterior: GridPosterior
+    stages: tuple[Stage, ...]
+    reach: int
+
+    def run(self, evidence: Statistics, size: int) -> Draws:
+        """Walk; return the last points, each somewhere in its cell."""
+        rng, cell, path = fresh_generator(), self.posterior.n_cells // 2, []
+        for stage in self.stages:
+            score = lru_cache(None)(replace(self.posterior, temperature=stage.temperature).exact_log(evidence.values))
+            for _ in range(stage.sweeps):
+                away = int(rng.integers(1, self.reach + 1)) * (1 if rng.integers(2) else -1)
+                if 0 <= cell + away < self.posterior.n_cells:
+                    cell = (cell, cell + away)[chosen(barker_weights(score(cell), score(cell + away)))]
+                path.append(cell)
+        low, high = self.posterior.support
+        width = (high - low) / self.posterior.n_cells
+        return Draws(tuple((low + width * (cell + uniform_fraction()),) for cell in path[len(path) - size :]))
+
+
+def barker_weights(current: Decimal, proposed: Decimal) -> Sequence[Decimal]:
+    """Return the weights of staying and of moving, from exact log weights."""
+    largest = max(current, proposed)
+    return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]
+
+
+def local_spread(posterior: GridPosterior, reach: int) -> Decimal:
+    """Return the range of one record's log ratio between cells within reach, rounded up.
+
+    Privacy: width of the statistic times the largest |a(theta_i) - a(theta_j)|, |i - j| <= reach; ``a`` is monotone, so
+        that pairs at the full reach and at the grid's ends are looked at.
+    Source: see ``BarkerWalk``.
+    """
+    _, width, steps = posterior.model.grid
+    low, high = map(Decimal, posterior.support)
+    with localcontext(EXACT):
+        cell = (high - low) / posterior.n_cells
+        middles = (low + cell * (i + Decimal("0.5")) for i in range(posterior.n_cells))
+        values = [posterior.model.natural(middle, DECIMALS)[0] for middle in middles]
+        reach = min(reach, len(values) - 1)
+        widest = max(abs(values[i + reach] - values[i]) for i in range(len(values) - reach))
+        exact = widest * width.numerator * steps / width.denominator
+    return UP.multiply(exact, Decimal(1) + Decimal("1e-25"))
+
+
+def barker_walk(model: OneParameterFamily, request: Request) -> tuple[BarkerWalk, ChainPrice, Decimal]:
+    """Plan a walk: its grid, its reach, its temperature and its price; also return the range of a step.
+
+    The reach is such that a free walk of all steps crosses the support.
+
+    Raises:
+        SpecError: the support is missing or wrong, or epsilon does not suffice.
+    """
+    whole, _ = grid_posterior(model, replace(request, draws=1), request.temper, Decimal(1))
+    posterior = replace(whole, n_cells=min(whole.n_cells, _CELLS))
+    steps = request.sweeps or STEPS
+    reach = max(1, min(posterior.n_cells // 2, math.ceil(posterior.n_cells / 2.0 * math.sqrt(3.0 / steps))))
+    spread = local_spread(posterior, reach)
+    schedule = powers(steps, request.draws, annealed=request.kernel == "annealed")
+    price = priced(request, [Update("step", spread, LATTICE_SLACK)], schedule)
+    return BarkerWalk(replace(posterior, temperature=price.temperature), price.stages, reach), price, spread
+
+
+def described(walk: BarkerWalk, price: ChainPrice, spread: Decimal, kernel: str) -> dict[str, Any]:
+    """Return what a plan says about a walk."""
+    return {
+        **price.described(kernel),
+        "range": float(spread),
+        "reach": walk.reach,
+        "cells": walk.posterior.n_cells,
+        "support": list(walk.posterior.support),
+        "temper": walk.posterior.temper,
+    }

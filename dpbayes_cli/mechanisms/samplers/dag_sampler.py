@@ -1,0 +1,137 @@
+"""Draws of a vector of shares, or of a network's tables, each by its own sampler at its own share of the budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import exact_sum
+from dpbayes_cli.core.contracts import Model, Sampler, expect
+from dpbayes_cli.core.request import Request, Temper
+from dpbayes_cli.mechanisms.samplers.tempering import DOWN, Tempering
+from dpbayes_cli.models.families.capabilities import SharesPosterior
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+
+ROWS_TOUCHED = 2
+"""A replaced record leaves one row of a table and joins another: finite precision adds to both."""
+
+_ROUNDED = Context(prec=15, rounding=ROUND_CEILING)
+"""Shares are rounded down; what they add up to is charged as the number that was asked for."""
+
+OneRow = Callable[[tuple[float, ...], Request, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
+"""Returns the sampler of a row, from its concentrations, what its table may cost, and in how many rows at most a record
+counts; what it costs; and what a plan says about it."""
+
+
+@dataclass(frozen=True)
+class NetworkSampler(Sampler):
+    """Rows of tables, drawn independently.
+
+    Privacy: rows are independent, so that log ratios of neighbours add up. A replaced record takes one count from a row
+        of a table and gives one to the same or another row: over both rows the log ratio varies by T R at most, with
+        log theta_k taken from one and log theta_k' added in the other, each of range R / 2, or both in one row of range
+        R. Tables add up.
+    Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; mechanisms, discrete Bayes nets node by node.
+
+    Attributes:
+        laws: for each table the sampler of one of its rows.
+        rows: the number of rows of each.
+        widths: the number of values of each.
+    """
+
+    laws: tuple[Sampler, ...]
+    rows: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw all tables, each row on its own."""
+        drawn = [law.draw(counts, size) for law, counts in self._rows(values)]
+        return [tuple(share for row in drawn for share in row[i]) for i in range(size)]
+
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return those of the first parameter."""
+        return self.laws[0].moments(values[: self.widths[0]])
+
+    def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
+        """Return those of each row's law."""
+        return [law.moments(counts) for law, counts in self._rows(values)]
+
+    def possible(self, draw: Sequence[float]) -> bool | None:
+        """Return whether every row of the tables can be one of its law."""
+        if len(draw) != sum(rows * width for rows, width in zip(self.rows, self.widths, strict=True)):
+            return False
+        found, first = [], 0
+        for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
+            for _ in range(rows):
+                found.append(law.possible(draw[first : first + width]))
+                first += width
+        return None if None in found else all(found)
+
+    def _rows(self, values: Sequence[int]) -> Iterator[tuple[Sampler, Sequence[int]]]:
+        """Yield the law and the counts of each row."""
+        first = 0
+        for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
+            for _ in range(rows):
+                yield law, values[first : first + width]
+                first += width
+
+
+def shares_or_tables(
+    model: Model, request: Request, temper: Temper, one_row: OneRow
+) -> tuple[Sampler, Decimal, dict[str, Any]]:
+    """Return the sampler of one vector of shares, or of a network, what all draws cost, and what a plan says about it.
+
+    Args:
+        model: a network, or one vector of shares.
+        request: what was asked for.
+        temper: what is tempered.
+        one_row: returns the sampler of a row.
+
+    Raises:
+        SpecError: the model is neither, or a network with a stated support.
+    """
+    if isinstance(model, DiscreteNetwork):
+        sampler, charged, described = by_table(model, request, one_row)
+        return sampler, charged, {**described, "temper": temper}
+    law, found, cover = one_row(expect(model, SharesPosterior).concentration, request, Decimal(1))
+    return law, found.charged, {**found.described(request, temper), **cover}
+
+
+def by_table(
+    model: DiscreteNetwork, request: Request, one_row: OneRow
+) -> tuple[NetworkSampler, Decimal, dict[str, Any]]:
+    """Return the sampler of a network, what all draws cost together, and what a plan says about it.
+
+    Args:
+        model: the network.
+        request: what was asked for; its epsilon is divided among the tables by their weights, rounded down.
+        one_row: returns the sampler of a row.
+
+    Raises:
+        SpecError: a support is stated, which could not be that of all tables.
+    """
+    if request.support is not None:
+        raise SpecError("every table has a support of its own", where="sampling.support", hint="leave it out")
+    epsilon, network = request.stated_epsilon(), model.network
+    whole = sum(model.weights, Fraction(0))
+    laws, prices, tables = [], [], {}
+    for name, concentration, weight in zip(network.names, model.concentrations, model.weights, strict=True):
+        share = Fraction(epsilon) * weight / whole
+        part = DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))
+        law, found, described = one_row(concentration, replace(request, epsilon=part), Decimal(ROWS_TOUCHED))
+        laws.append(law)
+        prices.append(found.charged)
+        tables[name] = {"temperature": float(found.temperature), "range": float(found.spread), **described}
+    rows = tuple(math.prod(network.shape(i)[:-1]) for i in range(len(network)))
+    parameters = {
+        "temperature": min(table["temperature"] for table in tables.values()),
+        "draws": request.draws,
+        "tables": tables,
+    }
+    charged = min(epsilon, _ROUNDED.create_decimal(exact_sum(prices)))
+    return NetworkSampler(tuple(laws), rows, network.sizes), charged, parameters

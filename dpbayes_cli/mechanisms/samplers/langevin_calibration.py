@@ -1,0 +1,282 @@
+"""How the mechanisms of convex losses find their temperature, prior precision, step and horizon; never sees data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from dpbayes_cli.base.errors import DpbayesError, SpecError
+from dpbayes_cli.core.contracts import Draws, Plan, Step, expect
+from dpbayes_cli.core.design import DesignMatrix, Rows
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import NO_STATISTIC, Statistics
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+from dpbayes_cli.privacy.kinds import GaussianDP
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noisy_descent import (
+    Certificate,
+    Curvature,
+    certificate,
+    descent_mu,
+    largest_temperature,
+)
+from dpbayes_cli.privacy.renyi import round_up
+
+HOTTEST = 1.0
+"""The temperature of the untempered posterior: a larger one would count every record more than once."""
+_NEAR = 3.0
+"""A horizon is long enough where (1 - h tau)^T is exp(-3): 5 % of the start's distance are left."""
+_WORK = 1.2e10
+"""Entries of the design that a default horizon visits at most: half a minute."""
+_FEWEST = 100
+_WIDE = 4.0
+"""Variances that are wider by more are worth a warning; a step of 1 / M makes it 2 at most."""
+_CONTRACTS = 2.0 * (1.0 - 1e-5)
+"""A step is a contraction where step M < 2; so close to it floats could not tell."""
+UNDER = 1.0 - 1e-10
+"""Targets are approached from below by more than prices are rounded up."""
+_WIDENED = 0.1
+"""By how much a chain's noise may be wider than its posterior asks for, to cover what double precision loses."""
+_FINE = 1 << 10
+"""Released coefficients are rounded to a power of two below so small a part of 1 / sqrt(M)."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A calibrated chain.
+
+    Attributes:
+        rho, tau: temperature and prior precision.
+        step, steps: h and T.
+        mu: what one draw costs.
+    """
+
+    rho: float
+    tau: float
+    step: float
+    steps: int
+    mu: float
+
+
+@dataclass(frozen=True)
+class Chains:
+    """What is public about a question of a convex loss: from a temperature and a prior precision to a chain.
+
+    Attributes:
+        model: the model.
+        request: the request.
+        n_records: the declared number of records, from which alone M, the step and the horizon follow.
+        curvature: what loss and rows promise.
+    """
+
+    model: ConvexLossModel
+    request: Request
+    n_records: int
+    curvature: Curvature
+
+    def chain(self, rho: float, tau: float) -> Chain:
+        """Return the chain of a temperature and a prior precision, and its price.
+
+        Raises:
+            SpecError: a stated step is 2 / M or more.
+        """
+        smoothness = self.curvature.whole(rho, tau)
+        step = 1.0 / smoothness if self.request.step is None else self.request.step
+        if not step * smoothness < _CONTRACTS:
+            raise SpecError(
+                f"the step is {step:g}, and the map is a contraction below 2 / M = {2.0 / smoothness:.6g}",
+                where="sampling.step",
+                hint="a smaller step; by default it is 1 / M",
+            )
+        steps = self.horizon(step, tau) if self.request.steps is None else self.request.steps
+        mu = descent_mu(self.curvature.gradient_sensitivity(rho), step, steps, tau, smoothness)
+        return Chain(rho, tau, step, steps, mu)
+
+    def horizon(self, step: float, tau: float) -> int:
+        """Return the default horizon: as long as contraction needs, but no longer than a bounded amount of work."""
+        wanted = math.ceil(_NEAR / (step * tau))
+        visits = self.n_records * self.model.design.entries_per_row * self.request.draws
+        return max(1, min(wanted, max(_FEWEST, int(_WORK / visits))))
+
+    def cost(self, rho: float, tau: float) -> float:
+        """Return the price of one draw; infinite where the stated step is too long."""
+        try:
+            return self.chain(rho, tau).mu
+        except SpecError:
+            return math.inf
+
+    def hottest(self, target: float) -> Chain:
+        """Return the chain of the largest temperature, up to 1, whose price stays within a target.
+
+        Raises:
+            SpecError: nothing fits.
+        """
+        tau = self.model.precision
+        rho = largest_temperature(lambda r: self.cost(r, tau), target, HOTTEST)
+        if rho < 1e-12:
+            self.chain(1e-12, tau)
+            raise SpecError("the budget is too small for any posterior draw", where="privacy")
+        return self.chain(rho, tau)
+
+    def least_concentrated(self, rho: float, target: float) -> Chain:
+        """Return the chain of a stated temperature with the smallest prior precision whose price stays within a target.
+
+        The precision is that of the prior or more.
+        """
+        low = high = self.model.precision
+        while self.cost(rho, high) > target:
+            low, high = high, 2.0 * high
+            if high > 1e300:
+                raise SpecError("the budget is too small for any posterior draw", where="privacy")
+        for _ in range(200):
+            middle = (low + high) / 2.0
+            if not low < middle < high:
+                break
+            low, high = (low, middle) if self.cost(rho, middle) <= target else (middle, high)
+        return self.chain(rho, high)
+
+
+def chains_of(model: ConvexLossModel, request: Request) -> Chains:
+    """Return what is public about a question.
+
+    Raises:
+        SpecError: the number of records is private and no ``n_max`` is stated, or it is not known.
+    """
+    if request.policy.contributions > 1:
+        raise SpecError(
+            "a chain takes one gradient a privacy unit",
+            where="privacy.unit.max_contributions",
+            hint="max_contributions: 1",
+        )
+    if request.policy.neighbors is Neighbors.ADD_REMOVE:
+        if request.n_max is None:
+            raise SpecError(
+                "the number of records is private, and step, contraction and smoothness would tell it",
+                where="sampling.n_max",
+                hint="state a public limit: only so many records are read; or use replace-one neighbours",
+            )
+        n = request.n_max
+    else:
+        if request.n_max is not None:
+            raise SpecError("the number of records is public: there is no limit to state", where="sampling.n_max")
+        if request.n_records is None:
+            raise SpecError("the number of records must be known beforehand", where="records", hint="--records N")
+        if request.n_records < 1:
+            raise SpecError("there is no record to protect", where="records")
+        n = request.n_records
+    # Under add-remove a record more may push another beyond the limit: two gradients differ, as where one is replaced.
+    return Chains(model, request, n, model.curvature(n, 2))
+
+
+def planned(chains: Chains, found: Chain, calibration: str, more: dict[str, Any]) -> Plan:
+    """Return the plan of a calibrated chain."""
+    model, request = chains.model, chains.request
+    smoothness = chains.curvature.whole(found.rho, found.tau)
+    left = math.exp(found.steps * math.log1p(-min(found.step * found.tau, 1.0 - 1e-16)))
+    grid = 2.0 ** math.floor(math.log2(1.0 / math.sqrt(smoothness) / _FINE))
+    law = Langevin(
+        model.loss,
+        model.design.width,
+        found.rho,
+        found.tau,
+        found.step,
+        found.steps,
+        grid,
+        chains.n_records,
+        model.design.row_norm,
+    )
+    if not law.arithmetic.widening <= _WIDENED:
+        raise SpecError(
+            f"double precision is too coarse for this chain: its noise would be {law.arithmetic.widening:.2g} times "
+            "wider, or the budget is too small for any posterior draw",
+            where="privacy",
+            hint="a larger price, or fewer records",
+        )
+    mu = round_up(found.mu * math.sqrt(request.draws))
+    guarantee = GaussianDP(mu)
+    if not Decimal(0) < mu < Decimal(1000):
+        raise DpbayesError("the price of the chain cannot be stated; nothing is released")
+    described: dict[str, Any] = {
+        "rho": found.rho,
+        "tau": found.tau,
+        "step": found.step,
+        "steps": found.steps,
+        "draws": request.draws,
+        "calibration": calibration,
+        "mu": float(mu),
+        "sensitivity": chains.curvature.gradient_sensitivity(found.rho),
+        "smoothness": smoothness,
+        "row_norm": model.design.row_norm,
+        "width": model.design.width,
+        "left_of_start": left,
+        "variance_inflation": 1.0 / (1.0 - found.step * smoothness / 2.0),
+        "memory": model.design.memory(chains.n_records),
+        **more,
+    }
+    if request.gamma is not None:
+        described["certificate"] = _certificate(chains, found, request.gamma)
+    rows = Rows(model.design, model.target, request.n_max)
+    step = Step(NO_STATISTIC, law, guarantee, request.draws, rows)
+    return Plan(
+        (step,),
+        guarantee,
+        described,
+        _how(found, request, described),
+        _warnings(found, left, described["variance_inflation"]),
+    )
+
+
+def _certificate(chains: Chains, found: Chain, gamma: float) -> dict[str, Any]:
+    try:
+        smoothness = chains.curvature.whole(found.rho, found.tau)
+        known: Certificate = certificate(chains.model.design.width, found.tau, smoothness, gamma)
+    except ValueError as error:
+        raise SpecError(f"{error}", where="sampling.certificate") from None
+    return {
+        "total_variation": gamma,
+        "step": known.step,
+        "steps": known.steps,
+        "start": "N(mode, I / M): not public, so that this chain is not the one that runs",
+    }
+
+
+def _how(found: Chain, request: Request, described: dict[str, Any]) -> str:
+    """Return how the draws were made, in a sentence."""
+    chains = "a Langevin chain" if request.draws == 1 else f"{request.draws} independent Langevin chains"
+    return (
+        f"the last iterate of {chains} of {found.steps} steps of {found.step:.3g} from 0, at temperature rho = "
+        f"{found.rho:.4g} and prior precision tau = {found.tau:.4g}; the guarantee is that of this chain, mixed or "
+        f"not. "
+        f"What is public about its bias: at most {described['left_of_start']:.2g} of the distance from the start is "
+        f"left, and the steps widen a variance at most {described['variance_inflation']:.3g} times"
+    )
+
+
+def _warnings(found: Chain, left: float, inflation: float) -> tuple[str, ...]:
+    warnings = []
+    if left > 1.0001 * math.exp(-_NEAR):
+        warnings.append(
+            f"the horizon of {found.steps} steps is short for its own contraction rate: up to {left:.2g} of the "
+            "distance from the start is left in directions about which the data say little; the guarantee does not "
+            "depend on it"
+        )
+    if inflation > _WIDE:
+        warnings.append(
+            f"the stated step is long: where the posterior is narrowest its variance is up to {inflation:.3g} times "
+            "too large; the guarantee does not depend on it"
+        )
+    return tuple(warnings)
+
+
+def run_chains(plan: Plan, evidence: Statistics) -> Draws:
+    """Run the chains of a plan, and return their last iterates.
+
+    Privacy: mu of the plan.
+    Source: see ``Langevin``.
+    """
+    (step,) = plan.steps
+    drawn = expect(step.law, Langevin).draw(expect(evidence.design, DesignMatrix), step.draws)
+    return Draws(tuple(tuple(point) for point in drawn.tolist()))

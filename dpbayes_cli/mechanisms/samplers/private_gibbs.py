@@ -1,0 +1,285 @@
+"""A private Gibbs chain on hidden states: what is planned and priced of it, and the chain that runs.
+
+The whole state of the chain is public: the state of every site, the emissions, the links. Data enter through two
+updates of every sweep alone, and each is an exponential mechanism.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import exact_difference
+from dpbayes_cli.core.contracts import Chain, Draws, expect
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainPrice, Stage, Update, powers, priced
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover, cover_of, log_share
+from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
+from dpbayes_cli.privacy.choices import CHOICE_SLACK, FEWEST_BITS, MOST_BITS, MOST_OUTCOMES, choices, fresh_generator
+from dpbayes_cli.privacy.composition import Composition, compose
+from dpbayes_cli.privacy.grid import EXACT
+from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Integers
+
+TOUCHED = 2
+"""A replaced record leaves one site, one row of a table, and joins another: finite precision adds to both."""
+_LARGEST_LOG = 512
+"""Nats at which the links' part of a utility is cut: far beyond the window of any choice."""
+_FINEST = 256
+"""Tempered records of a row for which a lattice is made fine enough at most: a row takes milliseconds as it is."""
+SWEEPS = 200
+
+
+@dataclass(frozen=True)
+class LatentChain(Chain):
+    """Gibbs sweeps of one law: prior times likelihood to the power T, emissions on public lattices of shares.
+
+    A sweep draws the states given emissions and links, group by group, then the emissions given the states, then the
+    links given the states. States and emissions cost the same at one temperature, so that half of the budget goes to
+    each. The range of the emissions that are held is often below R, and public; the temperature stays that of the plan
+    all the same: with one that moved with them the updates would be of no common law.
+
+    Privacy: R = sum over features of 2 log(most / least share). States: a site's utilities are integers, the links'
+        part plus, for every record of the site, the sum over features of L_f[share of its value], L_f = T log(share)
+        in units of 2^-bits, rounded; over the states one record's part has a range of at most r = sum_f (L_f[most] -
+        L_f[least]) <= T R / 2 + F 2^-bits. A record replaced within a site changes its utilities by the difference of
+        two such parts, of range 2 r. A record that leaves one site and joins another changes the utilities of both, by
+        parts of range r each: in one group, where sites are drawn independently, the ranges add up to 2 r; in two, the
+        group drawn first is an exponential mechanism of range r, and given its outcome the second one is another. Two
+        of range r never cost more than one of range 2 r: 2 (r^2 / 8) < (2 r)^2 / 8, and two pure r-DP mechanisms are
+        one that is 2 r-DP, whose curve is at most the largest of those. Emissions: given the public states a replaced
+        record takes one count from a row of each feature's table and gives one to the same or another row: range T 2
+        log(most / least) a feature, see ``NetworkSampler``. Links: a function of public states alone, free.
+    Source: Foulds et al. 2016, sec. 4.1; mechanisms, private Gibbs sampling.
+
+    Attributes:
+        structure: the public side of the model.
+        covers: for each feature the lattice of its emissions.
+        stages: temperatures with numbers of sweeps.
+        bits: of the fraction of utilities.
+        n_records: the public number of records.
+        weight: the noise of the chain's log importance weight, None where that is not released.
+    """
+
+    structure: Structure
+    covers: tuple[SharesCover, ...]
+    stages: tuple[Stage, ...]
+    bits: int
+    n_records: int
+    weight: NoisyLogWeight | None = None
+
+    def run(self, evidence: Statistics, size: int) -> Draws:
+        """Run the chain from a start that no record has touched; return the points of its last sweeps.
+
+        Every sweep's point is public and paid for: more of them cost nothing.
+        """
+        sites, rng = self.structure.sites(evidence), fresh_generator()
+        links = self.structure.draw_links(None, rng)
+        point = Point(self.structure.draw_states(links, self.n_records, rng), self.start(), links)
+        kept: list[tuple[tuple[float, ...], tuple[int, ...]]] = []
+        log_weight, before, left = 0, Decimal(0), sum(stage.sweeps for stage in self.stages)
+        for stage in self.stages:
+            if self.weight is not None:
+                log_weight += self.risen(point, sites, before, stage.temperature)
+                before = stage.temperature
+            for _ in range(stage.sweeps):
+                states = self.update_states(point, sites, stage.temperature)
+                emissions = self.update_emissions(states, sites, stage.temperature)
+                point = Point(states, emissions, self.structure.draw_links(states, rng))
+                left -= 1
+                if left < size:
+                    kept.append(self.reported(point))
+        states_kept = tuple(states for _, states in kept) if self.structure.releases_states else ()
+        noisy = None if self.weight is None else self.weight.release(log_weight)
+        return Draws(tuple(values for values, _ in kept), states_kept, noisy)
+
+    def risen(self, point: Point, sites: Sites, before: Decimal, after: Decimal) -> int:
+        """Return what a rise of the temperature adds to the log weight at a point, exactly, in units of 2^-bits."""
+        total = 0
+        counts = sites.counts(point.states, self.structure.n_states)
+        for cover, emission, table in zip(self.covers, point.emissions, counts, strict=True):
+            rise = rise_table(cover, before, after, self.bits)
+            total += int((table * rise[emission - cover.least]).sum())
+        return total
+
+    def start(self) -> tuple[Integers, ...]:
+        """Return emissions from their prior, as counts of the lattice, shape (n_states, n_values) a feature."""
+        import numpy as np
+
+        nothing = [np.zeros((self.structure.n_states, len(a)), dtype=np.int64) for a in self.structure.emissions]
+        return self._rows(nothing, Decimal(0))
+
+    def update_states(self, point: Point, sites: Sites, temperature: Decimal) -> Integers:
+        """Draw the states of all sites, group by group; a group sees what was drawn of those before."""
+        states = point.states.copy()
+        for group in self.structure.colours(self.n_records):
+            states[group] = choices(self.utilities(point, states, sites, temperature, group), self.bits)
+        return states
+
+    def utilities(
+        self, point: Point, states: Integers, sites: Sites, temperature: Decimal, group: Integers
+    ) -> Integers:
+        """Return the integer utilities of the states at the sites of a group, shape (n_sites, n_states)."""
+        import numpy as np
+
+        logs = np.maximum(self.structure.log_prior(point.links, states, group), -float(_LARGEST_LOG))
+        public = np.rint(logs * 2.0**self.bits).astype(np.int64)
+        tables = [
+            log_table(cover, temperature, self.bits)[emission - cover.least]
+            for cover, emission in zip(self.covers, point.emissions, strict=True)
+        ]
+        return np.asarray(public + sites.scores(tables, group))
+
+    def update_emissions(self, states: Integers, sites: Sites, temperature: Decimal) -> tuple[Integers, ...]:
+        """Draw the emissions of every feature and state, each row exactly."""
+        return self._rows(sites.counts(states, self.structure.n_states), temperature)
+
+    def _rows(self, counts: list[Integers], temperature: Decimal) -> tuple[Integers, ...]:
+        import numpy as np
+
+        found = []
+        for cover, concentration, table in zip(self.covers, self.structure.emissions, counts, strict=True):
+            law = LatticePosterior(cover, concentration, temperature, "likelihood")
+            rows = [law.lattice(row).draw(1)[0] for row in table.tolist()]
+            found.append(np.array(rows, dtype=np.int64))
+        return tuple(found)
+
+    def reported(self, point: Point) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Return parameters and states, the most frequent state first."""
+        import numpy as np
+
+        frequent = np.bincount(point.states, minlength=self.structure.n_states)
+        order = np.argsort(-frequent, kind="stable")
+        shares = [(e / c.resolution)[order] for e, c in zip(point.emissions, self.covers, strict=True)]
+        parts = [*shares, *self.structure.relabelled(point.links, order)]
+        values = tuple(np.concatenate([part.ravel() for part in parts]).tolist())
+        return values, tuple(np.argsort(order)[point.states].tolist())
+
+    @property
+    def n_states(self) -> int:
+        """The number of states that a draw holds; 0 where they are not released."""
+        return self.structure.n_sites(self.n_records) if self.structure.releases_states else 0
+
+
+@dataclass(frozen=True)
+class Point:
+    """The public state of a chain.
+
+    Attributes:
+        states: of every site, shape (n_sites,).
+        emissions: for each feature the lattice's counts, shape (n_states, n_values).
+        links: see ``Structure``.
+    """
+
+    states: Integers
+    emissions: tuple[Integers, ...]
+    links: Links
+
+
+def log_table(cover: SharesCover, temperature: Decimal, bits: int) -> Integers:
+    """Return T log(k / G) of the counts least, ..., most of a lattice, rounded to units of 2^-bits."""
+    import numpy as np
+
+    unit = EXACT.multiply(temperature, Decimal(1 << bits))
+    shares = (EXACT.divide(Decimal(k), Decimal(cover.resolution)) for k in range(cover.least, cover.most + 1))
+    return np.array([int(EXACT.multiply(unit, log_share(share)).to_integral_value()) for share in shares], np.int64)
+
+
+def rise_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
+    """Return what a rise of the temperature adds to the log weight for a record, by the share of its value."""
+    return log_table(cover, after, bits) - log_table(cover, before, bits)
+
+
+def latent_chain(structure: Structure, request: Request, n_records: int) -> tuple[LatentChain, ChainPrice]:
+    """Plan a chain: find its lattices, its temperature and its price.
+
+    Raises:
+        SpecError: epsilon does not suffice, or there are too many states or records.
+    """
+    if structure.n_states > MOST_OUTCOMES:
+        raise SpecError(f"at most {MOST_OUTCOMES} states are drawn exactly", where="mechanism")
+    if request.temper == "joint":
+        raise SpecError("a chain on hidden states tempers the likelihood alone", where="sampling.temper")
+    if request.support is not None:
+        raise SpecError("every table has a support of its own", where="sampling.support", hint="leave it out")
+    annealed, weighed = request.kernel == "annealed", request.log_weight_epsilon
+    if weighed is not None:
+        check_log_weight(weighed, request.stated_epsilon(), annealed=annealed)
+        request = replace(request, epsilon=exact_difference(request.stated_epsilon(), weighed))
+    schedule = powers(request.sweeps or SWEEPS, request.draws, annealed=annealed)
+    sizes = [len(concentration) for concentration in structure.emissions]
+
+    def planned(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainPrice]:
+        covers = tuple(cover_of(size, request, fineness) for size in sizes)
+        bits = _bits(covers, n_records)
+        return covers, bits, priced(request, updates_of(covers, bits), schedule)
+
+    _, _, coarse = planned(1)
+    of_row = math.ceil(coarse.temperature * n_records / structure.n_states)
+    covers, bits, price = planned(max(1, min(_FINEST, of_row)))
+    chain = LatentChain(structure, covers, price.stages, bits, n_records)
+    if weighed is None:
+        return chain, price
+    starts = [Decimal(0), *(stage.temperature for stage in price.stages)]
+    rises = [rise_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
+    guarantee = compose([*expect(price.guarantee, Composition).parts, PureDP(weighed)])
+    weighted = replace(chain, weight=noisy_log_weight(rises, bits, weighed))
+    return weighted, replace(price, guarantee=guarantee, beside=weighed)
+
+
+def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
+    """Return the priced updates of a sweep: the states, and the emissions of every feature.
+
+    Privacy: see ``LatentChain``; rounding moves the range of two parts of a record by 2^-bits a feature each, and the
+        choice at each of two sites adds ``CHOICE_SLACK``.
+    Source: see ``LatentChain``.
+    """
+    rounding = Decimal(TOUCHED * len(covers)) / Decimal(1 << bits)
+    states = Update("states", sum((c.spread for c in covers), Decimal(0)), TOUCHED * CHOICE_SLACK + rounding)
+    alike: dict[Decimal, int] = {}
+    for cover in covers:
+        alike[cover.spread] = alike.get(cover.spread, 0) + 1
+    return [states, *(Update("emissions", spread, TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]
+
+
+def _bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
+    """Return as many bits of fraction as keep every utility below 2^61.
+
+    Raises:
+        SpecError: there are too many records.
+    """
+    largest = n_records * sum(1 + math.log(c.resolution / c.least) for c in covers) + 4 * _LARGEST_LOG
+    bits = min(MOST_BITS, 61 - math.ceil(math.log2(largest)))
+    if bits < FEWEST_BITS:
+        raise SpecError(f"{n_records} records are too many for exact utilities", where="records")
+    return bits
+
+
+def described(chain: LatentChain, price: ChainPrice, kernel: str) -> dict[str, Any]:
+    """Return what a plan says about a chain."""
+    spread = sum((cover.spread for cover in chain.covers), Decimal(0))
+    supports = sorted({(c.least / c.resolution, c.most / c.resolution) for c in chain.covers})
+    return {
+        **price.described(kernel),
+        "range": float(spread),
+        "support": [supports[0][0], supports[-1][1]],
+        "resolution": max(cover.resolution for cover in chain.covers),
+        "bits": chain.bits,
+        **({} if chain.weight is None else {"log_weight_scale": chain.weight.scale}),
+    }
+
+
+def working_memory(chain: LatentChain) -> int:
+    """Return the bytes that states and one group's utilities take: public."""
+    n, k = chain.structure.n_sites(chain.n_records), chain.structure.n_states
+    largest = max((len(group) for group in chain.structure.colours(chain.n_records)), default=0)
+    return 8 * (3 * n + 8 * largest * k)

@@ -1,0 +1,195 @@
+"""What the three Renyi mechanisms share: the curve of a conjugate posterior, its calibration, and its draws."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any, ClassVar
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import Chain, Chains, chains_of, planned, run_chains
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
+from dpbayes_cli.privacy.kinds import Points, RenyiCurve
+from dpbayes_cli.privacy.renyi import INFINITE, ORDERS, round_up
+
+_BELOW = Context(prec=12, rounding=ROUND_FLOOR)
+_MARGIN = 1e-10
+"""Relative and absolute margin for the floats in which a divergence is computed (they err by less than 1e-12)."""
+
+
+@dataclass(frozen=True)
+class ConjugateSampler(Sampler):
+    """The posterior with the likelihood to the power r and the prior's parameters divided by m."""
+
+    model: ConjugatePosterior
+    n_records: int
+    r: float
+    m: float
+
+    def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw on the family's public grid."""
+        family = self.model.family(self.n_records)
+        drawn = family.draw(self.model.sums(values, self.n_records), self.r, self.m, size)
+        return [self.model.reported(point) for point in drawn]
+
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether a draw is within the range of the family's parameters."""
+        if isinstance(self.model, OneParameterFamily):
+            low, high = self.model.parameter_range
+            return len(draw) == 1 and low <= draw[0] <= high
+        return all(0.0 <= share <= 1.0 for share in draw)
+
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return the moments of the conjugate posterior."""
+        return self.moments_by_row(values)[0]
+
+    def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
+        """Return those of the conjugate posterior's rows."""
+        family = self.model.family(self.n_records)
+        return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
+
+
+def price(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
+    """Return an upper bound of the Renyi divergence of one draw at an order, finite precision included."""
+    return round_up(
+        family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * slack(order)
+    )
+
+
+def calibrated(cost: Callable[[float], Decimal], target: Decimal) -> float:
+    """Return the largest parameter in (0, 1] whose cost stays within a target: the safe end of a bisection.
+
+    Args:
+        cost: increasing in the parameter.
+        target: what may be spent.
+
+    Raises:
+        SpecError: nothing fits.
+    """
+    if cost(1.0) <= target:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if cost(middle) <= target else (low, middle)
+    if low < 1e-12:
+        raise SpecError("epsilon is too small for any posterior draw", where="privacy.epsilon")
+    return low
+
+
+class RenyiMechanism(Mechanism):
+    """Draw from a conjugate posterior at the price of its Renyi curve; a subclass chooses what is changed about it.
+
+    Privacy: the Renyi divergence of every order below lambda*, the supremum over all neighbouring complete data sets,
+        with what the public grid and its integers add; the whole curve is charged.
+    Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3; corrected, see ``privacy.conjugate``.
+    """
+
+    requires: ClassVar[tuple[type, ...]] = (ConjugatePosterior, ConvexLossModel)
+    needs_n: ClassVar[bool] = True
+    post_processing: ClassVar[bool] = False
+
+    @abstractmethod
+    def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
+        """Return the weight r of the likelihood and the divisor m of the prior.
+
+        Args:
+            family: the conjugate family.
+            order: the order at which epsilon is meant.
+            epsilon: what one draw may cost, or None.
+
+        Raises:
+            SpecError: the price cannot be met.
+        """
+
+    @abstractmethod
+    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+        """Return the chain on the posterior of a convex loss, and what a plan says about it.
+
+        Raises:
+            SpecError: the price cannot be met.
+        """
+
+    def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
+        """Return the model's statistic; of a convex loss rows are read."""
+        return NO_STATISTIC if isinstance(model, ConvexLossModel) else super().statistic(model, policy)
+
+    def plan(self, model: Model, request: Request) -> Plan:
+        """Choose r and m, and price the draws; of a convex loss find the chain.
+
+        Raises:
+            SpecError: records are not complete, or the price cannot be met.
+        """
+        if isinstance(model, ConvexLossModel):
+            chains = chains_of(model, request)
+            found, more = self.chain(chains)
+            return planned(chains, found, "geumlek", more)
+        conjugate = expect(model, ConjugatePosterior)
+        n = request.complete_records(model.columns)
+        family, order = conjugate.family(n), float(request.order)
+        if order > LARGEST_ORDER:
+            raise SpecError(f"the order is {order:g}; curves are stored up to {LARGEST_ORDER:g}", where="privacy.order")
+        each = None if request.epsilon is None else _BELOW.divide(request.epsilon, Decimal(request.draws))
+        r, m = self.choose(family, order, each)
+        family.lattice(r, m).check()
+        largest = family.order_max(r, m)
+        order_max = _BELOW.create_decimal(largest) if math.isfinite(largest) else INFINITE
+        guarantee = RenyiCurve(_curve(family, r, m, request), order_max)
+        step = Step(conjugate.statistic(request.policy), ConjugateSampler(conjugate, n, r, m), guarantee, request.draws)
+        return Plan((step,), guarantee, {"r": r, "m": m, "draws": request.draws, "order": order})
+
+    def release(self, plan: Plan, evidence: Statistics) -> Draws:
+        """Draw from the planned posterior.
+
+        Privacy: the plan's Renyi curve; the draws alone are returned.
+        Source: see the class.
+        """
+        (step,) = plan.steps
+        if step.rows is not None:
+            return run_chains(plan, evidence)
+        return Draws(tuple(expect(step.law, ConjugateSampler).draw(evidence.values, step.draws)))
+
+
+def renyi_card(releases: str, algorithm: str, prefer_when: str) -> Card:
+    """Return the card of a Renyi mechanism: what they share, and what is its own."""
+    return Card(
+        releases=releases,
+        guarantee="A Renyi curve, finite below an order lambda* that is stated, and charged whole. It has no pure "
+        "epsilon: the account must be one of (epsilon, delta), or of RDP at an order below lambda*. With a convex "
+        "loss: mu-Gaussian differential privacy of the chain that draws, see gibbs-posterior; lambda* is infinite.",
+        assumptions="Complete records, and a number of them that is public (with a convex loss: as gibbs-posterior). "
+        "The operating system's random numbers are secret. The prior was chosen without looking at the data.",
+        source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
+        corrections="Of conjugate posteriors: neighbours share n - 1 records; the paper lets one posterior leave that "
+        "hull and pairs vertices only, 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, not "
+        "O(K^3). Draws are exact on a public grid; what that adds to the divergence (below 1e-14) is charged. Of "
+        "convex losses: the paper prices exact draws, which no chain gives; here the chain that runs is priced.",
+        prefer_when=prefer_when,
+    )
+
+
+def _curve(family: ConjugateFamily, r: float, m: float, request: Request) -> Points:
+    """Return the whole curve of all draws on the grid of orders below lambda*, the requested order included."""
+    largest = family.order_max(r, m)
+    orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), request.order})
+    priced = {order: price(family, float(order), r, m) for order in orders if float(order) < largest * (1.0 - 1e-10)}
+    finite = {order: value for order, value in priced.items() if value.is_finite()}
+    if request.order not in finite:
+        raise SpecError(
+            f"the divergence is infinite at and above order {largest:g}, and order {request.order:f} was asked for",
+            where="privacy.order",
+            hint=f"a prior whose parameters are more than {(float(request.order) - 1) / (largest - 1):.4g} times as "
+            "large, a smaller --order, or rdp-diffuse or rdp-concentrated",
+        )
+    return tuple((order, value * request.draws) for order, value in finite.items())

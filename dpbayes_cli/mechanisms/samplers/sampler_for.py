@@ -1,0 +1,55 @@
+"""Exact draws of all parameters from a tempered posterior: each draw is one private choice of a planned range."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from dpbayes_cli.core.contracts import BoundedStatistics, Model, Sampler, Step, expect
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
+from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import described, line_posterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_posterior
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, cover_of
+from dpbayes_cli.mechanisms.samplers.tempering import Tempering, tempered
+from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily
+from dpbayes_cli.privacy.kinds import BoundedRange
+from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+
+
+def exact_posterior(model: Model, request: Request, n_records: int) -> tuple[Step, dict[str, Any]]:
+    """Return the step that draws as often as asked, at its price, and what is public about it.
+
+    Privacy: the price is that of the drawing code, by bounded range; see ``GridPosterior``, ``LatticePosterior``,
+        ``NetworkSampler`` and ``LinePosterior``.
+    Source: Wang, Fienberg and Smola 2015; Cesar and Rogers 2021 (composition of bounded range).
+
+    Raises:
+        SpecError: the support is missing or wrong, or no guarantee can be given.
+    """
+    parameters: dict[str, Any]
+    sampler: Sampler
+    points: tuple[tuple[Decimal, Decimal], ...] = ()
+    if isinstance(model, OneParameterFamily):
+        sampler, found = grid_posterior(model, request, request.temper, Decimal(1))
+        points = tuple((order, value * request.draws) for order, value in exact_curve(sampler))
+        charged = found.charged
+        parameters = {**found.described(request, request.temper), "support": list(sampler.support)}
+    elif isinstance(model, LinearPosterior):
+        sampler, found = line_posterior(model, request, request.temper)
+        charged, parameters = found.charged, described(sampler, found, request)
+    else:
+        one_row = partial(_row, n_records=n_records)
+        sampler, charged, parameters = shares_or_tables(model, request, request.temper, one_row)
+    statistic = expect(model, BoundedStatistics).statistic(request.policy)
+    return Step(statistic, sampler, BoundedRange(charged, request.draws, points), request.draws), parameters
+
+
+def _row(
+    concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
+) -> tuple[Sampler, Tempering, dict[str, Any]]:
+    """Return the sampler of one vector of shares, its price, and its cover."""
+    cover = cover_of(len(concentration), request, n_records)
+    found = tempered(request, cover.spread, LATTICE_SLACK * touched, Decimal(1))
+    return LatticePosterior(cover, concentration, found.temperature, request.temper), found, cover.described()

@@ -1,0 +1,234 @@
+"""The tempered posterior of one parameter on a public grid, and its exact Renyi curve."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import Sampler
+from dpbayes_cli.core.request import Request, Temper
+from dpbayes_cli.mechanisms.samplers.tempering import UP, Tempering, support_of, tempered
+from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
+from dpbayes_cli.privacy.conjugate import slack
+from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.kinds import Points
+from dpbayes_cli.privacy.renyi import round_up
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+_CURVE_ORDERS = (2, 4, 8, 16, 32, 64)
+_CURVE_WORK = 1 << 26
+"""Evaluations of a density that an exact curve may take: about a second. Beyond, the general bound is charged."""
+LARGEST_LOG = 1e14
+"""Terms of a log density up to this size leave an error below half a nat, which is what screening cells allows."""
+
+
+@dataclass(frozen=True)
+class GridPosterior(Sampler):
+    """The tempered posterior of one parameter on the midpoints of equal cells of its public support.
+
+    Privacy: weights exp(T (t a(theta_i) + n b(theta_i))) times a base measure that no record moves: one record moves
+        t by at most the width of its range, so that the log ratio of two neighbours' laws varies over the cells by at
+        most T R, R = width (a(high) - a(low)); integers add less than ``SLACK``.
+    Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 sec. 4.
+
+    Attributes:
+        model: the family.
+        n_records: the public number of complete records.
+        temperature: T.
+        temper: whether the prior is tempered too.
+        support: the truncation.
+        n_cells: the number of cells.
+    """
+
+    model: OneParameterFamily
+    n_records: int
+    temperature: Decimal
+    temper: Temper
+    support: tuple[float, float]
+    n_cells: int
+
+    @property
+    def _width(self) -> Decimal:
+        low, high = map(Decimal, self.support)
+        return EXACT.divide(EXACT.subtract(high, low), Decimal(self.n_cells))
+
+    @property
+    def magnitude(self) -> float:
+        """A bound of the terms that a log density adds up, for any data: their sum errs by 2^-50 of it at most.
+
+        Theta itself is rounded, which matters where a density is steep (a probability close to one): what a relative
+        change of 2^-40 does to each term, times 2^40, counts as a term too.
+        """
+        import numpy as np
+
+        theta = np.linspace(*self.support, 1001)
+        least, width, steps = self.model.grid
+        widest = max(abs(float(least)), abs(float(least + width * steps)))
+        power = float(self.temperature)
+        at, near = (
+            np.stack([*self.model.natural(x, floats()), self.model.log_prior(x, floats())])
+            for x in (theta, theta * (1.0 - 2.0**-40))
+        )
+        a, b, prior = (np.abs(at) + 2.0**40 * np.abs(at - near)).max(axis=1)
+        if self.temper == "joint":  # a mode may be sharpened, and the prior with it
+            prior *= max(1.0, power)
+        return float(2.0 * (power * self.n_records * (widest * a + b) + prior))
+
+    def log_density(self, theta: Any, total: Any, *, exact: bool) -> Any:
+        """Return the unnormalized log density at theta, in floats or in exact decimals."""
+        arithmetic = DECIMALS if exact else floats()
+        power: Any = self.temperature if exact else float(self.temperature)
+        a, b = self.model.natural(theta, arithmetic)
+        prior = self.model.log_prior(theta, arithmetic)
+        return prior * (power if self.temper == "joint" else 1) + (a * total + b * self.n_records) * power
+
+    @property
+    def cells(self) -> Floats:
+        """The middles of the cells in floats, shape (n_cells,)."""
+        import numpy as np
+
+        return np.asarray(self.support[0] + float(self._width) * (np.arange(self.n_cells) + 0.5))
+
+    def logs(self, values: Sequence[int]) -> Floats:
+        """Return the unnormalized log densities of the cells in floats, shape (n_cells,)."""
+        import numpy as np
+
+        total = self.model.total(values, self.n_records)
+        return np.asarray(self.log_density(self.cells, float(total), exact=False))
+
+    def exact_log(self, values: Sequence[int]) -> Callable[[int], Decimal]:
+        """Return the unnormalized log density of a cell in ``EXACT`` arithmetic, as a function of the cell."""
+        total = self.model.total(values, self.n_records)
+        exact_total = EXACT.divide(Decimal(total.numerator), Decimal(total.denominator))
+        low, width = Decimal(self.support[0]), self._width
+
+        def exact(cell: int) -> Decimal:
+            with localcontext(EXACT):
+                middle = low + width * (Decimal(cell) + Decimal("0.5"))
+                return Decimal(self.log_density(middle, exact_total, exact=True))
+
+        return exact
+
+    def weights(self, values: Sequence[int]) -> CellWeights:
+        """Return the integer weights of the cells that exact integer statistics determine."""
+        return cell_weights(self.logs(values), self.exact_log(values))
+
+    def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw cells exactly, and spread each draw over its cell."""
+        low, width = self.support[0], float(self._width)
+        return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
+
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether a draw is one number of the support."""
+        return len(draw) == 1 and self.support[0] <= draw[0] <= self.support[1]
+
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return the moments of the law on the cells."""
+        import numpy as np
+
+        theta, logs = self.cells, self.logs(values)
+        masses = np.exp(logs - logs.max())
+        masses /= masses.sum()
+        mean = float(masses @ theta)
+        return mean, float(np.sqrt(masses @ (theta - mean) ** 2))
+
+
+def grid_posterior(
+    model: OneParameterFamily, request: Request, temper: Temper, most: Decimal | None
+) -> tuple[GridPosterior, Tempering]:
+    """Return the tempered posterior of a family on a public grid, and what a draw from it costs.
+
+    Args:
+        model: the family.
+        request: what was asked for; its records are complete.
+        temper: whether the prior is tempered too.
+        most: the largest temperature of use, None for any.
+
+    Raises:
+        SpecError: the support is missing or wrong, epsilon too small, or floats cannot screen the cells.
+    """
+    n = request.complete_records(model.columns)
+    low, high = support = support_of(model, request)
+    _, width, steps = model.grid
+    with localcontext(EXACT):
+        (a_low, _), (a_high, _) = (model.natural(Decimal(end), DECIMALS) for end in (low, high))
+        exact = abs(a_high - a_low) * width.numerator * steps / width.denominator
+    spread = UP.multiply(exact, Decimal("1") + Decimal("1e-25"))
+    found = tempered(request, spread, SLACK, most)
+    n_cells = min(1 << 20, max(1 << 10, 1 << math.ceil(math.log2(64.0 * math.sqrt(n)))))
+    sampler = GridPosterior(model, n, found.temperature, temper, support, n_cells)
+    if not sampler.magnitude <= LARGEST_LOG:
+        raise SpecError(
+            "the log density is too large on this support for the grid to be screened in floats",
+            where="sampling.support",
+            hint="state bounds, a prior and a support that are not far from zero, in units of the bounds' width",
+        )
+    return sampler, found
+
+
+@lru_cache(maxsize=64)
+def exact_curve(sampler: GridPosterior) -> Points:
+    """Return the Renyi curve of one draw, the maximum over all neighbouring statistics; nothing where that is too much.
+
+    Privacy: P_S and P_S' on the grid are of one exponential family in T a(theta), so that D = [C(l S + (1 - l) S') - l
+        C(S)] / (l - 1) + C(S') with C the log of the sum over cells; it grows with |S - S'| for fixed S, so that only
+        pairs at the full width of one record are looked at, both directions. Rounded up, with what integers add.
+    Source: mechanisms, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
+    """
+    _, _, steps = sampler.model.grid
+    pairs = (sampler.n_records - 1) * steps + 1
+    if 2 * pairs * len(_CURVE_ORDERS) * sampler.n_cells > _CURVE_WORK:
+        return ()
+    error = 1e-10 + 2.0**-46 * sampler.magnitude  # of the log-partitions, an order of 64 included below
+    return tuple(
+        (
+            Decimal(order),
+            round_up(_largest_divergence(sampler, order, pairs) * (1 + 1e-9) + order * error + slack(order)),
+        )
+        for order in _CURVE_ORDERS
+    )
+
+
+def _largest_divergence(sampler: GridPosterior, order: int, pairs: int) -> float:
+    import numpy as np
+
+    least, width, steps = sampler.model.grid
+    unit = float(width)
+    partition = _Partition(sampler)
+    lower = sampler.n_records * float(least) + unit * np.arange(pairs, dtype=np.float64)
+    upper = lower + unit * steps
+    at_lower, at_upper = partition(lower), partition(upper)
+    up = (partition(order * upper + (1 - order) * lower) - order * at_upper) / (order - 1) + at_lower
+    down = (partition(order * lower + (1 - order) * upper) - order * at_lower) / (order - 1) + at_upper
+    return float(max(up.max(), down.max(), 0.0))
+
+
+class _Partition:
+    """The log-partition function of the tempered posterior on the grid, at any totals."""
+
+    def __init__(self, sampler: GridPosterior) -> None:
+        import numpy as np
+
+        low, high = sampler.support
+        theta = low + (high - low) / sampler.n_cells * (np.arange(sampler.n_cells) + 0.5)
+        self._base = sampler.log_density(theta, 0.0, exact=False)
+        self._tilt = float(sampler.temperature) * sampler.model.natural(theta, floats())[0]
+
+    def __call__(self, totals: Floats) -> Floats:
+        """Return the log of the sum over cells, one a total."""
+        import numpy as np
+
+        result = np.empty(len(totals))
+        chunk = max(1, (1 << 21) // len(self._base))
+        for start in range(0, len(totals), chunk):
+            logs = self._base + np.multiply.outer(totals[start : start + chunk], self._tilt)
+            largest = logs.max(axis=1)
+            result[start : start + chunk] = largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1))
+        return result

@@ -1,0 +1,195 @@
+"""The tempered posterior of a vector of shares on a public lattice: what is drawn, and the range of a record on it.
+
+A sampler knows its cover, its prior and its temperature, and nothing about the number of records: a table of a network
+whose rows are vectors of shares is one sampler a row. A replaced record takes one from one row and gives one to the
+same or another, so that the log ratio of a whole table varies by at most ``SharesCover.spread`` times the temperature.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import Sampler
+from dpbayes_cli.core.request import Request, Temper
+from dpbayes_cli.mechanisms.samplers.tempering import UP
+from dpbayes_cli.privacy.grid import EXACT
+from dpbayes_cli.privacy.lattice import SimplexLattice, share_table
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+_MOST_SHARES = 64
+"""What ``LATTICE_SLACK`` is stated for, and a second of convolutions."""
+
+
+@dataclass(frozen=True)
+class SharesCover:
+    """The public lattice {k / G : sum k = G, k_j >= least} of vectors of shares.
+
+    Attributes:
+        n_shares: K.
+        resolution: G.
+        least: the smallest count of a coordinate.
+    """
+
+    n_shares: int
+    resolution: int
+    least: int
+
+    @property
+    def most(self) -> int:
+        """The largest count of a coordinate."""
+        return self.resolution - (self.n_shares - 1) * self.least
+
+    @property
+    def spread(self) -> Decimal:
+        """R: the range over the lattice of log theta_i - log theta_j, 2 log(most / least), rounded up."""
+        return UP.multiply(Decimal(2), UP.ln(UP.divide(Decimal(self.most), Decimal(self.least)))) + Decimal("1e-25")
+
+    @property
+    def n_points(self) -> int:
+        """The number of points."""
+        return math.comb(self.most - self.least + self.n_shares - 1, self.n_shares - 1)
+
+    def described(self) -> dict[str, Any]:
+        """Return what a plan says about it."""
+        ends = [self.least / self.resolution, self.most / self.resolution]
+        return {"support": ends, "resolution": self.resolution}
+
+    def points(self) -> Integers:
+        """Return the counts of all points above their least, shape (n_points, n_shares), in lexical order."""
+        import numpy as np
+
+        free = self.most - self.least
+        rows = np.zeros((1, 0), dtype=np.int64)
+        for _ in range(self.n_shares - 1):
+            left = free - rows.sum(axis=1)
+            parents = np.repeat(np.arange(len(rows)), left + 1)
+            starts = np.cumsum(left + 1) - (left + 1)
+            rows = np.column_stack([rows[parents], np.arange(len(parents)) - starts[parents]])
+        return np.column_stack([rows, free - rows.sum(axis=1)])
+
+
+@dataclass(frozen=True)
+class LatticePosterior(Sampler):
+    """The tempered Dirichlet posterior of a vector of shares on a public lattice.
+
+    Privacy: replacing a record divides a weight by theta_i^T and multiplies it by theta_j^T, which varies over the
+        lattice by at most T R, R = 2 log(largest / smallest share); decimals add less than ``LATTICE_SLACK``.
+    Source: Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 Lemma 2; mechanisms, truncated Dirichlet.
+
+    Attributes:
+        cover: the lattice.
+        concentration: that of the Dirichlet prior.
+        temperature: T.
+        temper: whether the prior is tempered too.
+    """
+
+    cover: SharesCover
+    concentration: tuple[float, ...]
+    temperature: Decimal
+    temper: Temper
+
+    def exponents(self, values: Sequence[int]) -> list[Decimal]:
+        """Return the power of each share in the tempered posterior density."""
+        power = self.temperature if self.temper == "joint" else Decimal(1)
+        return [
+            EXACT.fma(self.temperature, Decimal(count), EXACT.multiply(EXACT.subtract(Decimal(a), Decimal(1)), power))
+            for a, count in zip(self.concentration, values, strict=True)
+        ]
+
+    def lattice(self, values: Sequence[int]) -> SimplexLattice:
+        """Return the law that exact counts determine."""
+        cover = self.cover
+        tables: dict[Decimal, tuple[Decimal, ...]] = {}
+        exponents = self.exponents(values)
+        for exponent in set(exponents):
+
+            def log_weight(share: Decimal, exponent: Decimal = exponent) -> Decimal:
+                return EXACT.multiply(exponent, log_share(share))
+
+            tables[exponent] = share_table(cover.resolution, cover.least, cover.most, log_weight)
+        return SimplexLattice(cover.resolution, cover.least, tuple(tables[exponent] for exponent in exponents))
+
+    def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw lattice points exactly."""
+        return [tuple(k / self.cover.resolution for k in point) for point in self.lattice(values).draw(size)]
+
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether a draw is a point of the lattice."""
+        cover = self.cover
+        if len(draw) != cover.n_shares or not all(0.0 <= share <= 1.0 for share in draw):
+            return False
+        counts = [round(share * cover.resolution) for share in draw]
+        inside = all(cover.least <= k <= cover.most for k in counts) and sum(counts) == cover.resolution
+        return inside and [k / cover.resolution for k in counts] == list(draw)
+
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return those of the first share under the law on the lattice."""
+        import numpy as np
+
+        shares, tables = centred_tables(self.cover, list(map(float, self.exponents(values))))
+        rest = tables[-1]
+        for table in tables[1:-1]:
+            rest = np.convolve(rest, table)[: len(shares)]
+        masses = tables[0] * rest[::-1]
+        masses /= masses.sum()
+        mean = float(masses @ shares)
+        return mean, math.sqrt(float(masses @ (shares - mean) ** 2))
+
+
+@lru_cache(maxsize=4096)
+def log_share(share: Decimal) -> Decimal:
+    """Return the logarithm of a share in ``EXACT`` arithmetic."""
+    return EXACT.ln(share)
+
+
+def centred_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Floats, list[Floats]]:
+    """Return the shares of a coordinate, and in floats tables of share^exponent that do not underflow where it matters.
+
+    A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one. The tilt is such
+    that the likeliest shares of the coordinates add up to one.
+    """
+    import numpy as np
+
+    shares = np.arange(cover.least, cover.most + 1) / cover.resolution
+    tilt = _tilt(exponents, float(shares[0]), float(shares[-1]))
+    logs = [exponent * np.log(shares) - tilt * shares for exponent in exponents]
+    return shares, [np.exp(log - log.max()) for log in logs]
+
+
+def _tilt(exponents: Sequence[float], least: float, most: float) -> float:
+    if sum(exponents) <= 0.0:
+        return 0.0
+    low, high = 0.0, sum(max(0.0, exponent) for exponent in exponents) / least
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        shares = sum(min(max(exponent / middle, least), most) for exponent in exponents)
+        low, high = (middle, high) if shares > 1.0 else (low, middle)
+    return high
+
+
+def cover_of(n_shares: int, request: Request, n_records: int) -> SharesCover:
+    """Return the public lattice for a number of shares and of records.
+
+    Raises:
+        SpecError: there are too many shares, or the support holds no lattice point.
+    """
+    k, support = n_shares, request.support
+    if k > _MOST_SHARES:
+        raise SpecError(f"at most {_MOST_SHARES} shares are drawn exactly; this model has {k}", where="mechanism")
+    a0 = support[0] if support else min(0.1, 0.5 / k)
+    if not 0.0 < a0 < 1.0 / k or (support and abs(support[1] - (1.0 - (k - 1) * a0)) > 1e-9):
+        raise SpecError(f"the shares' support is [a0, 1 - {k - 1} a0] with 0 < a0 < 1 / {k}", where="sampling.support")
+    coarse = 1 << math.ceil(math.log2(max(8.0 * math.sqrt(n_records), 8.0 * k, 2.0 / a0)))
+    resolution = min(1024 if k <= 8 else 512, max(64, coarse))
+    cover = SharesCover(k, resolution, math.ceil(Decimal(a0) * resolution))
+    if cover.most <= cover.least:
+        raise SpecError("the shares' support holds no point of the lattice", where="sampling.support")
+    return cover

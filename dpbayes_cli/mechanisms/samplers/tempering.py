@@ -1,0 +1,98 @@
+"""The power to which a posterior is raised so that a draw from it costs what was asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from typing import Any
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.request import Request, Temper
+from dpbayes_cli.models.families.capabilities import OneParameterFamily
+from dpbayes_cli.privacy.renyi import round_up
+
+DOWN = Context(prec=30, rounding=ROUND_FLOOR)
+UP = Context(prec=30, rounding=ROUND_CEILING)
+
+
+@dataclass(frozen=True)
+class Tempering:
+    """A temperature with what it costs.
+
+    Privacy: let f = log p(x | theta) - log p(x' | theta) for neighbouring records and R = sup f - inf f over the cover,
+        null records excluded (complete data). The scores u = log posterior of two neighbours then differ by a function
+        of theta of range R; a constant added to all scores changes no law, so the symmetric sensitivity is R / 2, and
+        exp(epsilon u / R) is the exponential mechanism's exp(epsilon u / (2 R / 2)). With weights exp(T u) the range
+        of the log ratio is at most T R, and integers or decimals add less than ``extra``: T R + extra <= epsilon / k a
+        draw, with T rounded down and R and the charge rounded up.
+    Source: McSherry and Talwar 2007; Zhang et al. 2016 Alg. 3; Foulds et al. 2016 sec. 3.1.
+
+    Attributes:
+        temperature: T.
+        spread: R, an upper bound of the range over the public cover.
+        charged: the epsilon of all draws together.
+    """
+
+    temperature: Decimal
+    spread: Decimal
+    charged: Decimal
+
+    def described(self, request: Request, temper: Temper) -> dict[str, Any]:
+        """Return what a plan says about it."""
+        return {
+            "temperature": float(self.temperature),
+            "range": float(self.spread),
+            "draws": request.draws,
+            "temper": temper,
+        }
+
+
+def tempered(request: Request, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
+    """Return the largest temperature at which each of the requested draws costs its part of epsilon.
+
+    Args:
+        request: what was asked for.
+        spread: R.
+        extra: what finite precision adds to a log ratio.
+        most: the largest temperature of use: 1 for samples of a posterior, None for its mode.
+
+    Raises:
+        SpecError: epsilon is missing or too small.
+    """
+    epsilon = request.stated_epsilon()
+    each = DOWN.divide(epsilon, Decimal(request.draws))
+    if each <= 2 * extra:
+        raise SpecError(
+            f"epsilon is {epsilon:g} for {request.draws} draws; below {2 * extra * request.draws:g} nothing can be "
+            "drawn exactly",
+            where="privacy.epsilon",
+        )
+    temperature = DOWN.divide(DOWN.subtract(each, extra), spread)
+    if most is not None:
+        temperature = min(most, temperature)
+    one = UP.add(UP.multiply(temperature, spread), extra)
+    charged = min(epsilon, UP.create_decimal(round_up(float(one * request.draws))))
+    return Tempering(temperature, spread, charged)
+
+
+def support_of(model: OneParameterFamily, request: Request) -> tuple[float, float]:
+    """Return the public truncation of the parameter.
+
+    Raises:
+        SpecError: it is missing, or not strictly inside the parameter's range.
+    """
+    support = request.support or model.default_support
+    least, most = model.parameter_range
+    if support is None:
+        raise SpecError(
+            "the posterior must be truncated to a public range of its parameter",
+            where="sampling.support",
+            hint="choose it without looking at the data: --support LOW,HIGH",
+        )
+    if not (least < support[0] < support[1] < most and all(map(math.isfinite, support))):
+        raise SpecError(
+            f"the support is {list(support)}; allowed: low < high, strictly inside ({least:g}, {most:g})",
+            where="sampling.support",
+        )
+    return support

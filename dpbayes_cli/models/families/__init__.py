@@ -1,0 +1,1 @@
+"""Likelihood families that several models share. Knows no model by name."""

@@ -1,0 +1,264 @@
+"""What a model must offer so that its posterior itself can be drawn from privately."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import Column, NumericColumn, Outside, RecordPolicy
+from dpbayes_cli.core.contracts import BoundedStatistics, NoisyStatistics
+from dpbayes_cli.core.problems import NoisyCounts, NoisySums, Total
+from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, sum_statistic
+from dpbayes_cli.privacy.conjugate import ConjugateFamily
+from dpbayes_cli.privacy.grid import EXACT
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.number_families import NumberFamily
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """The operations in which a density is written once and evaluated in floats and in exact decimals.
+
+    Attributes:
+        log: the natural logarithm.
+        number: turns a float into a number of this arithmetic.
+    """
+
+    log: Callable[[Any], Any]
+    number: Callable[[float], Any]
+
+
+DECIMALS = Arithmetic(EXACT.ln, Decimal)
+
+
+def floats() -> Arithmetic:
+    """Return the arithmetic of NumPy arrays."""
+    import numpy as np
+
+    return Arithmetic(np.log, float)
+
+
+class OneParameterFamily(BoundedStatistics):
+    """The capability of models whose log likelihood is t a(theta) + n b(theta), t the sum of one bounded statistic.
+
+    For complete records; ``a`` is monotone in theta.
+    """
+
+    @property
+    @abstractmethod
+    def parameter_range(self) -> tuple[float, float]:
+        """The open interval of the parameter."""
+
+    @property
+    @abstractmethod
+    def default_support(self) -> tuple[float, float] | None:
+        """The public truncation that is assumed where none is stated; None: it must be stated."""
+
+    @property
+    @abstractmethod
+    def grid(self) -> tuple[Fraction, Fraction, int]:
+        """The least value of a record's statistic, the width of its grid, and the number of grid steps."""
+
+    @abstractmethod
+    def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
+        """Return a(theta) and b(theta)."""
+
+    @abstractmethod
+    def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
+        """Return the log density of the prior, up to a constant."""
+
+    def total(self, values: Sequence[int], n_records: int) -> Fraction:
+        """Return t from the integer statistic of complete records."""
+        least, width, _ = self.grid
+        return n_records * least + width * values[0]
+
+
+class LatentCounts(NoisyStatistics):
+    """The capability of models whose data are category counts with a Dirichlet prior on their probabilities."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that the model reads, with their levels."""
+
+    @abstractmethod
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisyCounts:
+        """State the latent-count problem behind privatized statistics; see ``NoisyStatistics``."""
+
+
+class SharesPosterior(LatentCounts):
+    """The capability of models whose parameter is a vector of shares with a Dirichlet prior."""
+
+    concentration: tuple[float, ...]
+
+
+class ConjugatePosterior(BoundedStatistics):
+    """The capability of models with a conjugate posterior of known Renyi divergence between neighbours."""
+
+    @abstractmethod
+    def family(self, n_records: int) -> ConjugateFamily:
+        """Return the conjugate family for a public number of complete records."""
+
+    @abstractmethod
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
+        """Return the exact sums of the natural statistics, in real units, from the integer statistic."""
+
+    @abstractmethod
+    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw parameters from the prior and the integer statistic of complete records from them, for planning."""
+
+    def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
+        """Return the reported parameters of a drawn point of the family."""
+        return point
+
+
+@dataclass(frozen=True)
+class Line:
+    """A linear regression of known variance, in numbers that are scaled to [-1, 1].
+
+    Attributes:
+        variance: that of the scaled target given the features.
+        bounds: the bounds of the target and of the features, in the units of the file.
+        prior_mean: of target and features, scaled; at those of the features the line is at the target's a priori.
+        prior_precision: of that level and of the slopes, times the variance.
+        steps: the grid steps between bounds.
+    """
+
+    variance: float
+    bounds: tuple[tuple[float, float], ...]
+    prior_mean: tuple[float, ...]
+    prior_precision: tuple[float, ...]
+    steps: int
+
+
+class LinearPosterior(NoisyStatistics):
+    """The capability of models whose target is normal around a line, and whose statistic is ``second_moments``."""
+
+    @abstractmethod
+    def line(self) -> Line:
+        """Return the regression with its known variance.
+
+        Raises:
+            SpecError: the variance is not known.
+        """
+
+
+class BoundedNumber(NoisyStatistics):
+    """The capability of models whose records are one number each, between public bounds that can be found privately.
+
+    The integer statistic has the same names and, for numbers that are not whole, the same sensitivity at all bounds.
+    """
+
+    bound_keys: ClassVar[tuple[str, ...]] = ("upper",)
+    """The keys of the domain that state the bounds; where ``lower`` is not among them, it is 0."""
+    whole_numbers: ClassVar[bool] = False
+    """Whether records and bounds are whole numbers."""
+
+    @property
+    @abstractmethod
+    def column(self) -> NumericColumn:
+        """The number, with its public bounds and grid."""
+
+    @abstractmethod
+    def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
+        """Draw the reported parameters from the prior, and numbers as they are in nature, shape (n_records,)."""
+
+    @property
+    def columns(self) -> tuple[NumericColumn, ...]:
+        """The number."""
+        return (self.column,)
+
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
+        parameters, numbers = self.draw_records(n_records, rng)
+        return parameters, evaluate(self.statistic(policy), self.columns, numbers[:, None])
+
+
+class OneNumber(BoundedNumber):
+    """The capability of models whose records are one number each, of a known family."""
+
+    @property
+    @abstractmethod
+    def number_family(self) -> NumberFamily:
+        """The law of a number before it is clamped or dropped, with its prior."""
+
+    @abstractmethod
+    def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw numbers as they are in nature, shape (size,), for simulations."""
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the sum of the codes, and the number of valid records where it is private.
+
+        Privacy: that of ``sum_statistic``: at most the number of grid steps, twice that where a record may count as
+            nothing.
+        Source: mechanisms, integer statistics on a public grid.
+        """
+        return sum_statistic(self.column, policy)
+
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisySums:
+        """State the latent-sum problem; see ``NoisyStatistics``."""
+        from dpbayes_cli.models.families.number_families import NumberLaw
+
+        private = has_null(policy, self.column)
+        total = total_of(policy, n_records)
+        inside = total.kind == "unbounded" and self.column.outside == "drop"
+        law = NumberLaw(self.number_family, self.column, private, inside)
+        return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
+
+    def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
+        """Draw the parameter from the prior, and numbers of its law."""
+        family = self.number_family
+        parameter = float(family.parameter(family.draw_prior(1, rng))[0])
+        return (parameter,), self.draw_numbers(parameter, n_records, rng)
+
+    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameter from the prior, and the sum of the codes of that many complete records."""
+        return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, self.column.cell(1.0)), n_records, rng)
+
+
+class WholeNumber(OneNumber):
+    """The capability of models whose records are one whole number each, from 0 to a public bound."""
+
+    whole_numbers: ClassVar[bool] = True
+
+    upper: int
+    out_of_bounds: Outside
+
+    @property
+    def column(self) -> NumericColumn:
+        """The number."""
+        return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
+
+
+def total_of(policy: RecordPolicy, n_records: int | None) -> Total:
+    """Return what is known about the number of records that count.
+
+    Args:
+        policy: neighbours, and how many records a unit may have.
+        n_records: the public number of units; where they have one record each, that of records.
+
+    Raises:
+        SpecError: it is public under replace-one, and was not given.
+    """
+    if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
+        return Total("unbounded")
+    if n_records is None:
+        raise SpecError("the number of records is public under replace-one and must be given")
+    return Total("known" if policy.complete else "at-most", n_records * policy.contributions)

@@ -1,0 +1,109 @@
+"""The capability of models whose posterior is exp(-sum of convex losses of a linear predictor) times a normal prior."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.contracts import Model, Section, expect
+from dpbayes_cli.core.design import Design, Rows
+from dpbayes_cli.core.losses import Loss
+from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
+from dpbayes_cli.privacy.noisy_descent import Curvature
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dpbayes_cli.base.numeric import Floats
+
+
+@dataclass(frozen=True)
+class ConvexLossModel(Model):
+    """A Gibbs posterior: exp(-rho sum_i loss(x_i'w; y_i) - tau |w|^2 / 2), convex, with bounded slope and curvature.
+
+    Attributes:
+        design: the map from a record's features to a row of bounded norm.
+        target: the column of the target.
+        loss: of the linear predictor.
+        precision: tau, that of the prior of every coefficient.
+    """
+
+    prior_type: ClassVar[type[Section]] = CoefficientPrior
+    has_probabilities: ClassVar[bool] = False
+    """Whether the loss is a negative log likelihood, or stands for one, so that a class has a probability."""
+
+    design: Design
+    target: Column | NumericColumn
+    loss: Loss
+    precision: float
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec."""
+        parts = expect(domain, RegressionDomain)
+        precision = expect(prior, CoefficientPrior).precision
+        return cls(parts.design, parts.target.target(), cls.loss_of(parts), precision)
+
+    @classmethod
+    @abstractmethod
+    def loss_of(cls, domain: RegressionDomain) -> Loss:
+        """Return the loss that a domain asks for."""
+
+    @property
+    def columns(self) -> tuple[Column | NumericColumn, ...]:
+        """The features, and the target last."""
+        return Rows(self.design, self.target).columns
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Their names in the file."""
+        return tuple(column.role for column in self.columns)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The coefficients of the scaled design, ``beta[name]``."""
+        return tuple(f"beta[{name}]" for name in self.design.names)
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return nothing: what is predicted depends on the features; see ``dpbayes predict``."""
+        return {}
+
+    def curvature(self, n_records: int, touched: int) -> Curvature:
+        """Return what loss and rows promise about the potential of so many records.
+
+        Privacy: a row has norm c at most, so that one loss has a gradient of norm L = slope c and a Hessian of norm
+            curvature c^2 at most; n of them add up to n times that. An invalid record adds nothing.
+        Source: mechanisms, posteriors of convex losses.
+        """
+        c = self.design.row_norm
+        return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
+
+    def predicted(self, draws: Floats, x: Any) -> Floats:
+        """Return what each draw predicts for rows: a probability of class 1, a score, or a number, see a subclass.
+
+        Args:
+            draws: coefficients, shape (n_draws, width).
+            x: rows of the design.
+
+        Returns:
+            Shape (n_rows, n_draws).
+        """
+        return self.mean(x @ draws.T)
+
+    @abstractmethod
+    def mean(self, t: Floats) -> Floats:
+        """Return what a linear predictor predicts."""
+
+
+class ConvexNumberModel(ConvexLossModel):
+    """A model of a number, whose linear predictor is that number scaled to [-1, 1]."""
+
+    target: NumericColumn
+
+    def mean(self, t: Floats) -> Floats:
+        """Return the number in units of the target."""
+        low, high = self.target.lower, self.target.upper
+        return (low + high) / 2.0 + (high - low) / 2.0 * t

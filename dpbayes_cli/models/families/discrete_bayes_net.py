@@ -1,0 +1,250 @@
+"""What networks of discrete variables share: their tables as a statistic, as a conjugate family, and as a problem."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self
+
+from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
+from dpbayes_cli.core.contracts import NoisyStatistics
+from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
+from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, total_of
+from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, stated_concentrations
+from dpbayes_cli.models.families.network_margins import Margins
+from dpbayes_cli.privacy.conjugate import NetworkFamily
+from dpbayes_cli.privacy.dag import Network, cell_names
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noise import NoiseLaw
+from dpbayes_cli.privacy.part_noise import laws_at
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+_BLOCK = 1 << 17
+
+
+@dataclass(frozen=True)
+class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
+    """The capability of models that are networks of discrete variables with a Dirichlet prior on each row of a table.
+
+    Attributes:
+        network: the graph.
+        variables: the columns.
+        concentrations: for each variable, of each of its values; alike in all rows of its table.
+        weights: for each variable, the share of its table in a budget for noise, relative to others.
+        target: the index of the variable that predictions are of, or None.
+    """
+
+    network: Network
+    variables: tuple[Column | CutColumn, ...]
+    concentrations: tuple[tuple[float, ...], ...]
+    weights: tuple[Fraction, ...]
+    target: int | None
+
+    @classmethod
+    def of_variables(
+        cls,
+        variables: Mapping[str, VariableSection],
+        parents: Sequence[Sequence[str]],
+        target: str | None,
+        concentrations: Any,
+    ) -> Self:
+        """Build the model from what a spec states.
+
+        Args:
+            variables: by name, in order.
+            parents: the names of the parents of each.
+            target: the name of the variable that predictions are of, or None.
+            concentrations: the prior; see ``stated_concentrations``.
+
+        Raises:
+            ValueError: the variables are no network.
+            SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
+        """
+        network = check_variables(variables, parents, target)
+        return cls(
+            network,
+            tuple(part.column(name) for name, part in variables.items()),
+            stated_concentrations(concentrations, network),
+            tuple(Fraction(repr(part.weight)) for part in variables.values()),
+            None if target is None else network.names.index(target),
+        )
+
+    @property
+    def columns(self) -> tuple[Column | CutColumn, ...]:
+        """The variables."""
+        return self.variables
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The variables' names are those of the columns."""
+        return self.network.names
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """One parameter a cell, ``theta[child=value|parent=value]``."""
+        return cell_names(self.network, "theta")
+
+    @property
+    def row_heads(self) -> tuple[int, ...]:
+        """The index of the first parameter of every row of every table."""
+        firsts = itertools.accumulate(self.network.n_cells, initial=0)
+        return tuple(
+            first + k
+            for first, cells, size in zip(firsts, self.network.n_cells, self.network.sizes, strict=False)
+            for k in range(0, cells, size)
+        )
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return the probabilities of the target's values where it has no parents, else nothing; see ``predict``."""
+        if self.target is None or self.network.parents[self.target]:
+            return {}
+        first = sum(self.network.n_cells[: self.target])
+        levels = self.network.levels[self.target]
+        return {level: mean[first + k] for k, level in enumerate(levels)}
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the counts of every cell of every table.
+
+        Privacy: a record adds a unit vector to each table all of whose own cells are valid in it, zero to others.
+            replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells, or one and none: less), so
+            that |I| tables change by 2 |I| and sqrt(2 |I|); attained by records that differ in every variable.
+            add-remove: each by 1; attained by any valid record.
+        Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; mechanisms, discrete Bayes nets.
+        """
+        network = self.network
+        each = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
+        expressions = tuple(
+            TableCounts(tuple(network.names[j] for j in family), network.shape(i))
+            for i, family in enumerate(network.families)
+        )
+        parts = tuple(
+            Part(name, size, each, each, weight)
+            for name, size, weight in zip(network.names, network.n_cells, self.weights, strict=True)
+        )
+        total = each * len(network)
+        return Statistic(cell_names(network, "count"), expressions, total, self._witness(policy), total, parts=parts)
+
+    def _witness(self, policy: RecordPolicy) -> Witness:
+        """Return two valid records that differ in every variable."""
+        record, neighbor = (tuple(cell_of(column, code) for column in self.variables) for code in (0, 1))
+        return Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
+
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisyTables:
+        """State the problem: each table with its own noise, and what other tables tell of its row totals.
+
+        Tables count the same records where none is dropped; then the row totals of one are margins of others.
+        """
+        import numpy as np
+
+        counts = self.split(np.asarray(released, dtype=np.float64))
+        total = total_of(policy, n_records)
+        complete = [has_stand_in(policy, column) for column in self.variables]
+        firsts = list(itertools.accumulate(self.network.n_cells[:-1], initial=0))
+        laws = laws_at(noise, firsts)
+        margins = Margins(self.network, counts, [law.variance for law in laws], complete)
+        tables = []
+        for i, count in enumerate(counts):
+            whole = all(complete[j] for j in self.network.families[i])
+            known = Total("known", total.n) if whole and total.kind != "unbounded" else total
+            margin, variance = margins.of(i) if whole else (None, None)
+            tables.append(self.table(i, count, laws[i], known, margin, variance))
+        return NoisyTables(tuple(tables))
+
+    def table(
+        self,
+        i: int,
+        observed: Floats,
+        noise: NoiseLaw,
+        total: Total,
+        margin: Floats | None = None,
+        margin_variance: Floats | None = None,
+    ) -> NoisyTable:
+        """State the problem of one table."""
+        import numpy as np
+
+        rows = math.prod(self.network.shape(i)[:-1])
+        parents = self.network.parents[i]
+        shares = np.ones(rows)
+        if not parents:
+            shares = np.array([math.fsum(self.concentrations[i])])
+        elif len(parents) == 1 and not self.network.parents[parents[0]]:
+            shares = np.array(self.concentrations[parents[0]])
+        concentration = np.tile(self.concentrations[i], (rows, 1))
+        return NoisyTable(concentration, shares, observed.reshape(rows, -1), noise, total, margin, margin_variance)
+
+    def split(self, values: Any) -> list[Any]:
+        """Return an array of all cells, along its last axis, as one array a table, each in the table's shape."""
+        import numpy as np
+
+        parts = np.split(values, np.cumsum(self.network.n_cells)[:-1], axis=-1)
+        return [part.reshape(*part.shape[:-1], *self.network.shape(i)) for i, part in enumerate(parts)]
+
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the tables from the prior and the exact counts; see ``NoisyStatistics``."""
+        return self.simulated_statistic(self.statistic(policy), n_records, rng)
+
+    def simulated_statistic(
+        self, statistic: Statistic, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the tables from the prior and the exact value of a statistic of theirs, all records valid."""
+        import numpy as np
+
+        theta = self.draw_tables(rng)
+        values = np.zeros(len(statistic.names), dtype=np.int64)
+        for block in self.draw_records(theta, n_records, rng):
+            values += np.array(count_cells(statistic, self.network.names, block), dtype=np.int64)
+        return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
+
+    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the tables from the prior and the exact counts; see ``ConjugatePosterior``."""
+        return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE), n_records, rng)
+
+    def draw_tables(self, rng: np.random.Generator) -> list[Floats]:
+        """Draw every table from the prior, each in its shape."""
+        return [
+            rng.dirichlet(self.concentrations[i], size=self.network.shape(i)[:-1]) for i in range(len(self.network))
+        ]
+
+    def draw_records(self, theta: Sequence[Floats], n_records: int, rng: np.random.Generator) -> Iterator[Integers]:
+        """Draw records from tables, in blocks of codes, shape (n_block, n_variables), variables in their order."""
+        import numpy as np
+
+        size = max(1, _BLOCK * 16 // len(self.network))
+        cumulative = [np.cumsum(table, axis=-1) for table in theta]
+        for first in range(0, n_records, size):
+            count = min(size, n_records - first)
+            codes = np.empty((count, len(self.network)), dtype=np.int64)
+            for i in self.network.order:
+                parents = self.network.parents[i]
+                rows = cumulative[i][tuple(codes[:, j] for j in parents)] if parents else cumulative[i][None, :]
+                drawn = (rng.random(count)[:, None] > rows).sum(axis=1)
+                codes[:, i] = np.minimum(drawn, self.network.sizes[i] - 1)
+            yield codes
+
+    def family(self, n_records: int) -> NetworkFamily:
+        """Return the conjugate posterior of all tables."""
+        rows = tuple(math.prod(self.network.shape(i)[:-1]) for i in range(len(self.network)))
+        return NetworkFamily(self.concentrations, rows, n_records)
+
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
+        """Return the counts."""
+        return tuple(map(Fraction, values))
+
+
+def cell_of(column: Column | CutColumn, code: int) -> str:
+    """Return a text that has a code."""
+    if isinstance(column, Column):
+        return column.levels[code]
+    return repr(column.cuts[0] - max(1.0, abs(column.cuts[0]))) if code == 0 else repr(column.cuts[code - 1])

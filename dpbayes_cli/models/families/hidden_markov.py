@@ -1,0 +1,129 @@
+"""Hidden Markov chains as sites: a site is a time step of a sequence, and steps are updated in two colours."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+
+@dataclass(frozen=True)
+class CountedSites(Sites):
+    """Sites whose records are counted by value.
+
+    Attributes:
+        values: for each feature the counts, shape (n_sites, n_values).
+    """
+
+    values: tuple[Any, ...]
+
+    def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
+        """Return the scores of the states; see ``Sites``."""
+        import numpy as np
+
+        each = (counts[sites] @ table.T for counts, table in zip(self.values, tables, strict=True))
+        return np.asarray(sum(each), dtype=np.int64)
+
+    def counts(self, states: Integers, n_states: int) -> list[Integers]:
+        """Return the counts of each state; see ``Sites``."""
+        import numpy as np
+
+        found = []
+        for counts in self.values:
+            table = np.zeros((n_states, counts.shape[1]), dtype=np.int64)
+            np.add.at(table, states, counts)
+            found.append(table)
+        return found
+
+
+@dataclass(frozen=True)
+class Sequences(Structure):
+    """Sequences of states: z_s1 ~ first, z_st ~ transition[z_s,t-1].
+
+    Attributes:
+        shape: the numbers of sequences and of time steps.
+        first: the concentration of the first state's probabilities.
+        transition, stay: those of a state's successor; ``stay`` is added for the state itself.
+    """
+
+    shape: tuple[int, int] = (1, 1)
+    first: float = 1.0
+    transition: float = 1.0
+    stay: float = 0.0
+    releases_states: ClassVar[bool] = True
+
+    def n_sites(self, n_records: int) -> int:
+        """Return the number of cells."""
+        return self.shape[0] * self.shape[1]
+
+    def colours(self, n_records: int) -> tuple[Integers, ...]:
+        """Return the even steps of all sequences, and the odd ones."""
+        import numpy as np
+
+        steps = np.arange(self.n_sites(n_records)) % self.shape[1]
+        groups = (np.flatnonzero(steps % 2 == colour) for colour in (0, 1))
+        return tuple(group for group in groups if len(group))
+
+    @property
+    def successors(self) -> Floats:
+        """The concentrations of each state's successor, shape (n_states, n_states)."""
+        import numpy as np
+
+        return np.full((self.n_states, self.n_states), self.transition) + self.stay * np.eye(self.n_states)
+
+    def draw_links(self, states: Integers | None, rng: np.random.Generator) -> Links:
+        """Draw transitions and first states."""
+        import numpy as np
+
+        rows, first = self.successors, np.full(self.n_states, self.first)
+        if states is not None:
+            z = states.reshape(self.shape)
+            np.add.at(rows, (z[:, :-1].ravel(), z[:, 1:].ravel()), 1.0)
+            np.add.at(first, z[:, 0], 1.0)
+        return np.array([rng.dirichlet(row) for row in rows]), rng.dirichlet(first)
+
+    def draw_states(self, links: Links, n_records: int, rng: np.random.Generator) -> Integers:
+        """Draw all sequences."""
+        import numpy as np
+
+        transition, first = links
+        found = np.empty(self.shape, dtype=np.int64)
+        for t in range(self.shape[1]):
+            rows = np.broadcast_to(first, (self.shape[0], self.n_states)) if t == 0 else transition[found[:, t - 1]]
+            drawn = (rng.random(self.shape[0])[:, None] > rows.cumsum(axis=1)).sum(axis=1)
+            found[:, t] = np.minimum(drawn, self.n_states - 1)
+        return found.ravel()
+
+    def log_prior(self, links: Links, states: Integers, sites: Integers) -> Floats:
+        """Return the log probabilities of the step before, and of the step after."""
+        import numpy as np
+
+        transition, first = (np.log(np.maximum(array, 1e-300)) for array in links)
+        steps = sites % self.shape[1]
+        starts, ends = steps == 0, steps == self.shape[1] - 1
+        before = np.where(starts[:, None], first, transition[states[np.maximum(sites - 1, 0)]])
+        after = transition.T[states[np.minimum(sites + 1, len(states) - 1)]]
+        return np.asarray(before + np.where(ends[:, None], 0.0, after))
+
+    def relabelled(self, links: Links, order: Integers) -> Sequence[Floats]:
+        """Return transitions and first states."""
+        transition, first = links
+        return transition[order][:, order].ravel(), first[order]
+
+    def sites(self, evidence: Statistics) -> Sites:
+        """Return the counts of each feature by cell."""
+        import numpy as np
+
+        cells = [self.n_sites(0) * len(concentration) for concentration in self.emissions]
+        ends = list(itertools.accumulate(cells))[:-1]
+        parts = np.split(np.array(evidence.values, dtype=np.int64), ends)
+        return CountedSites(tuple(part.reshape(self.n_sites(0), -1) for part in parts))

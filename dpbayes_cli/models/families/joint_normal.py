@@ -1,0 +1,86 @@
+"""What models of jointly normal numbers share: their columns, their second moments, and the problem behind these."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.contracts import NoisyStatistics
+from dpbayes_cli.core.problems import NoisySums
+from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, second_moments
+from dpbayes_cli.models.families.capabilities import total_of
+from dpbayes_cli.models.families.wishart_records import WishartRecords
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    import numpy as np
+
+STEPS = 1 << 14
+"""Grid steps between the bounds: products of a billion records stay below 2^60."""
+
+
+@dataclass(frozen=True)
+class JointNormal(NoisyStatistics):
+    """Several numbers of a record are a normal vector.
+
+    Attributes:
+        bounds: name, lower and upper bound of each column.
+        prior_mean, deviation: of each column, in the units of the file.
+        strength: how many records the prior means are worth.
+    """
+
+    bounds: tuple[tuple[str, float, float], ...]
+    prior_mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    strength: float
+
+    @property
+    def columns(self) -> tuple[NumericColumn, ...]:
+        """The numbers."""
+        return tuple(NumericColumn(name, low, high, STEPS) for name, low, high in self.bounds)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Their names in the file."""
+        return tuple(name for name, _, _ in self.bounds)
+
+    @property
+    def scaled_prior(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Prior means and deviations of the numbers scaled to [-1, 1]."""
+        box = [((high - low) / 2.0, (high + low) / 2.0) for _, low, high in self.bounds]
+        mean = tuple((m - middle) / half for m, (half, middle) in zip(self.prior_mean, box, strict=True))
+        return mean, tuple(s / half for s, (half, _) in zip(self.deviation, box, strict=True))
+
+    @abstractmethod
+    def law(self, counted: bool) -> WishartRecords:
+        """Return the law of what a record adds; counted: the number of valid records is among it."""
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the sums, squares and products, and the number of valid records where it is private.
+
+        Privacy: that of ``second_moments``: L1 (D + 1)^2 S^2, S the number of grid steps, for D columns.
+        Source: mechanisms, integer statistics on a public grid.
+        """
+        return second_moments(self.columns, policy)
+
+    def problem(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisySums:
+        """State the latent-sum problem; see ``NoisyStatistics``."""
+        counted = has_null(policy, *self.columns)
+        weight = STEPS**2 if counted else 0
+        return NoisySums(self.law(counted), tuple(released), noise, total_of(policy, n_records), weight)
+
+    def simulated(
+        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
+        law = self.law(counted=False)
+        point = law.draw_prior(1, rng)
+        (mean,), (covariance,) = law.scaled(point)
+        half, middle = law.box
+        numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
+        return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)

@@ -1,0 +1,100 @@
+"""Mixtures as sites: every record is a site of its own, and given the shares its class is independent of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.encoded_records import HeldCodes
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class RecordSites(Sites):
+    """Sites of one record each.
+
+    Attributes:
+        codes: for each feature the records' values, shape (n_records,).
+        sizes: the number of values of each feature.
+    """
+
+    codes: tuple[Any, ...]
+    sizes: tuple[int, ...]
+
+    def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
+        """Return the scores of the states; see ``Sites``."""
+        import numpy as np
+
+        each = (table.T[codes[sites]] for codes, table in zip(self.codes, tables, strict=True))
+        return np.asarray(sum(each), dtype=np.int64)
+
+    def counts(self, states: Integers, n_states: int) -> list[Integers]:
+        """Return the counts of each state; see ``Sites``."""
+        import numpy as np
+
+        found = []
+        for codes, size in zip(self.codes, self.sizes, strict=True):
+            flat = np.bincount(states * size + codes, minlength=n_states * size)
+            found.append(flat.reshape(n_states, size).astype(np.int64))
+        return found
+
+
+@dataclass(frozen=True)
+class Records(Structure):
+    """Records of independent classes: z_i ~ shares.
+
+    Attributes:
+        concentration: that of the classes' shares.
+    """
+
+    concentration: float = 1.0
+
+    def n_sites(self, n_records: int) -> int:
+        """Return the number of records."""
+        return n_records
+
+    def colours(self, n_records: int) -> tuple[Integers, ...]:
+        """Return the records in blocks: all are independent, and a block keeps what an update holds in memory small."""
+        import numpy as np
+
+        return tuple(np.arange(i, min(i + _BLOCK, n_records)) for i in range(0, n_records, _BLOCK))
+
+    def draw_links(self, states: Integers | None, rng: np.random.Generator) -> Links:
+        """Draw the shares of the classes."""
+        import numpy as np
+
+        counts = 0 if states is None else np.bincount(states, minlength=self.n_states)
+        return (rng.dirichlet(np.full(self.n_states, self.concentration) + counts),)
+
+    def draw_states(self, links: Links, n_records: int, rng: np.random.Generator) -> Integers:
+        """Draw the classes of all records."""
+        import numpy as np
+
+        drawn = np.searchsorted(np.cumsum(links[0]), rng.random(n_records), side="right")
+        return np.minimum(drawn, self.n_states - 1).astype(np.int64)
+
+    def log_prior(self, links: Links, states: Integers, sites: Integers) -> Floats:
+        """Return the log shares."""
+        import numpy as np
+
+        logs = np.log(np.maximum(links[0], 1e-300))
+        return np.broadcast_to(logs, (len(sites), self.n_states))
+
+    def relabelled(self, links: Links, order: Integers) -> Sequence[Floats]:
+        """Return the shares."""
+        return (links[0][order],)
+
+    def sites(self, evidence: Statistics) -> Sites:
+        """Return the codes of the records."""
+        held = expect(evidence.design, HeldCodes)
+        return RecordSites(tuple(held.columns()), tuple(len(column.levels) for column in held.rows.columns))

@@ -1,0 +1,285 @@
+"""The law of one clamped or truncated number, from a few functions of its family.
+
+A family states its prior, and the law of a record inside an interval: its mass below, inside and above, its first
+moments and its characteristic function there. What a record adds to the integer statistic follows. A new model of one
+number a record writes a family.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.problems import ScalarLaw
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Complexes, Floats
+
+
+class NumberFamily(ABC):
+    """A one-parameter family of numbers with a conjugate prior, in one free coordinate."""
+
+    lattice: ClassVar[bool]
+    """Whether the numbers are integers."""
+
+    @property
+    @abstractmethod
+    def prior_range(self) -> tuple[float, float]:
+        """An interval of the coordinate that holds all but 1e-12 of the prior."""
+
+    @abstractmethod
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw coordinates from the prior, shape (size,)."""
+
+    @abstractmethod
+    def log_prior(self, coordinate: Floats) -> Floats:
+        """Return the log density of the prior in the coordinate, elementwise."""
+
+    @abstractmethod
+    def parameter(self, coordinate: Floats) -> Floats:
+        """Return the parameter, elementwise."""
+
+    @abstractmethod
+    def known_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
+        """Return the sd of the conjugate posterior after n records whose sum is the expected one."""
+
+    @abstractmethod
+    def draw_conjugate(self, total: float, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw parameters from the conjugate posterior after n records with a sum."""
+
+    @abstractmethod
+    def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
+        """Return the probabilities below, inside and above an interval, elementwise."""
+
+    @abstractmethod
+    def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
+        """Return E[exp(i u (x - middle)); inside the interval], coordinates (n, 1) against frequencies (1 or n, m)."""
+
+    @abstractmethod
+    def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
+        """Return E[v; inside] and E[v^2; inside] of v in [-1, 1], the number scaled to the interval, elementwise."""
+
+
+@dataclass(frozen=True)
+class NumberLaw(ScalarLaw):
+    """What one number adds to its statistic.
+
+    Attributes:
+        family: the law of the number.
+        column: its public bounds and grid.
+        centred: whether it adds (2 code - steps, steps), or its code alone.
+        inside: whether the law is that of numbers inside the bounds, the others not being counted at all.
+    """
+
+    family: NumberFamily
+    column: NumericColumn
+    centred: bool
+    inside: bool = False
+
+    @property
+    def counts_all(self) -> bool:
+        """Whether no record that is counted is out of bounds."""
+        return self.inside or self.column.outside == "clamp"
+
+    def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the log probabilities of numbers inside and outside."""
+        import numpy as np
+
+        below, inside, above = self.family.masses(points, self.column.lower, self.column.upper)
+        with np.errstate(divide="ignore"):
+            return np.log(inside), np.log(below + above)
+
+    @property
+    def spacing(self) -> int:
+        """The distance between possible sums, 0 where the grid is much finer than any noise."""
+        if not self.family.lattice:
+            return 0
+        return 2 if self.centred else 1
+
+    @property
+    def span(self) -> float:
+        """The largest contribution to the sum."""
+        return float(self.column.steps)
+
+    @property
+    def prior_range(self) -> tuple[float, float]:
+        """An interval of the coordinate that holds all but 1e-12 of the prior."""
+        return self.family.prior_range
+
+    @property
+    def _scale(self) -> tuple[float, float]:
+        """What a number at the middle adds to the sum, and half the range."""
+        half = float(self.column.steps) if self.centred else self.column.steps / 2.0
+        return (0.0 if self.centred else half), half
+
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw points from the prior."""
+        return self.family.draw_prior(size, rng)[:, None]
+
+    def log_prior(self, points: Floats) -> Floats:
+        """Return the log density of the prior."""
+        return self.family.log_prior(points[..., 0])
+
+    def parameters(self, points: Floats) -> Floats:
+        """Return the parameter."""
+        return self.family.parameter(points)
+
+    def known_sd(self, points: Floats, n_records: Floats) -> Floats:
+        """Return the sd that data of known, typical sums would leave."""
+        return self.family.known_sd(points[..., 0], n_records)[..., None]
+
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return mean and covariance of what one record adds to (sum, valid), or to the sum."""
+        import numpy as np
+
+        below, inside, above = self.family.masses(points[..., 0], self.column.lower, self.column.upper)
+        first, second = self.family.moments(points[..., 0], self.column.lower, self.column.upper)
+        if self.column.outside == "clamp":
+            first, second, inside = first + above - below, second + above + below, np.ones_like(first)
+        elif self.inside:
+            first, second, inside = first / inside, second / inside, np.ones_like(first)
+        middle, half = self._scale
+        variance = np.maximum(second - first**2, 0.0) * half**2
+        if not self.centred:
+            return (middle + half * first)[..., None], variance[..., None, None]
+        mean = np.stack([half * first, self.column.steps * inside], axis=-1)
+        covariance = np.empty((*first.shape, 2, 2))
+        covariance[..., 0, 0] = variance
+        covariance[..., 0, 1] = covariance[..., 1, 0] = half * self.column.steps * first * (1.0 - inside)
+        covariance[..., 1, 1] = self.column.steps**2 * inside * (1.0 - inside)
+        return mean, covariance
+
+    def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
+        """Return the characteristic function of what a clamped number, or one inside the bounds, adds to the sum."""
+        import numpy as np
+
+        middle, half = self._scale
+        lower, upper = self.column.lower, self.column.upper
+        width = (upper - lower) / 2.0
+        inside = self.family.transform(points, frequencies * (half / width), lower, upper)
+        start = np.exp(1j * frequencies * middle)
+        below, between, above = self.family.masses(points, lower, upper)
+        if self.column.outside == "drop":
+            return np.asarray(inside * start / between)
+        ends = [np.exp(1j * frequencies * (middle + sign * half)) for sign in (-1.0, 1.0)]
+        return np.asarray(inside * start + below * ends[0] + above * ends[1])
+
+    def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw from the conjugate posterior of the nearest possible sum."""
+        middle, half = self._scale
+        n = n_records
+        if self.centred:
+            n = min(max(float(observed[1]) / self.column.steps, 0.0), n_records)
+        width, centre = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
+        scaled = min(max((float(observed[0]) - n * middle) / half, -n), n)
+        return self.family.draw_conjugate(n * centre + width * scaled, n, size, rng)[:, None]
+
+
+class GammaPrior(NumberFamily):
+    """A family whose parameter is a rate with a Gamma(shape, rate) prior; the coordinate is its logarithm.
+
+    Attributes:
+        shape, rate: the prior.
+    """
+
+    shape: float
+    rate: float
+
+    @property
+    def prior_range(self) -> tuple[float, float]:
+        """The quantiles of 1e-12."""
+        import numpy as np
+        from scipy.special import gammainccinv, gammaincinv
+
+        low = max(float(gammaincinv(self.shape, 1e-12)), 1e-300)
+        return float(np.log(low / self.rate)), float(np.log(gammainccinv(self.shape, 1e-12) / self.rate))
+
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw log rates; a shape below one is drawn in logarithms, so that none underflows."""
+        import numpy as np
+
+        drawn = np.log(rng.standard_gamma(self.shape + 1.0, size)) + np.log1p(-rng.random(size)) / self.shape
+        return np.asarray(drawn - np.log(self.rate))
+
+    def log_prior(self, coordinate: Floats) -> Floats:
+        """Return the log density of the log rate."""
+        import numpy as np
+
+        return np.asarray(self.shape * coordinate - self.rate * np.exp(coordinate))
+
+    def parameter(self, coordinate: Floats) -> Floats:
+        """Return the rate."""
+        import numpy as np
+
+        return np.exp(coordinate)
+
+
+class LatticeFamily(NumberFamily):
+    """A family of the numbers 0, 1, 2, .. in an interval whose lower bound is 0."""
+
+    lattice: ClassVar[bool] = True
+
+    @abstractmethod
+    def log_pmf(self, coordinate: Floats, numbers: Floats) -> Floats:
+        """Return log P(number), for coordinates and (possibly broken) numbers that broadcast."""
+
+    @abstractmethod
+    def survival(self, coordinate: Floats, number: float) -> Floats:
+        """Return P(X > number), elementwise."""
+
+    @abstractmethod
+    def reach(self, coordinate: Floats) -> tuple[Floats, Floats]:
+        """Return numbers between which all but 1e-15 of the law lies, elementwise."""
+
+    def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
+        """Return the probabilities below, inside and above the interval."""
+        import numpy as np
+
+        above = self.survival(coordinate, upper)
+        return np.zeros_like(above), 1.0 - above, above
+
+    def _nodes(self, coordinate: Floats, upper: float) -> tuple[Floats, Floats]:
+        """Return numbers inside and their probabilities, shape (..., m): all of them, or a quadrature of many."""
+        import numpy as np
+
+        low, high = self.reach(coordinate[..., None])
+        low, high = np.floor(np.maximum(low, 0.0)), np.minimum(np.ceil(high), upper)
+        width = int(max((high - low).max(initial=0.0), 0.0)) + 1
+        if width <= _MOST_NODES:
+            numbers = low + np.arange(width)
+            weights = np.where(numbers <= high, 1.0, 0.0)
+            numbers = np.minimum(numbers, high)
+        else:
+            nodes, rule = _quadrature()
+            half = (high - low + 1.0) / 2.0
+            numbers, weights = low - 0.5 + half * (1.0 + nodes), half * rule
+        return numbers, np.exp(self.log_pmf(coordinate[..., None], numbers)) * weights
+
+    def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
+        """Return the characteristic function inside the interval."""
+        import numpy as np
+
+        numbers, masses = self._nodes(coordinate[:, 0], upper)
+        phases = np.exp(1j * np.asarray(frequencies)[..., None] * (numbers - upper / 2.0)[:, None, :])
+        return np.asarray((phases * masses[:, None, :]).sum(axis=-1))
+
+    def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
+        """Return the first two moments of the scaled number inside the interval."""
+        numbers, masses = self._nodes(coordinate, upper)
+        scaled = 2.0 * numbers / upper - 1.0
+        return (scaled * masses).sum(axis=-1), (scaled**2 * masses).sum(axis=-1)
+
+
+_MOST_NODES = 384
+
+
+def _quadrature() -> tuple[Floats, Floats]:
+    """Return a Gauss-Legendre rule on [-1, 1]."""
+    import numpy as np
+
+    nodes, weights = np.polynomial.legendre.leggauss(256)
+    return nodes, weights

@@ -1,0 +1,151 @@
+"""The law of what a record of features and target adds to their second moments, in terms of a linear regression."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.models.families.wishart_records import WishartRecords
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats
+
+_LEAST_EIGENVALUE = 1e-12
+"""Of a correlation matrix; smaller ones are rounding errors."""
+
+
+@dataclass(frozen=True)
+class RegressionRecords(WishartRecords):
+    """Target and features are jointly normal; what is reported is the regression of the first on the others.
+
+    In Bartlett's coordinates, with the target first, variance = scale_0^2 / A_00^2 and slope_j = -(scale_0 A_j0) /
+    (scale_j A_00) for scaled numbers: the first column of A alone, free of matrices to invert. Under an inverse Wishart
+    law it is independent of the features' part of A, so that its prior can be stated by itself. With the few degrees
+    of freedom k = freedom - D - 1
+
+        variance ~ k deviation_0^2 / chi-square(2 + k),
+        slope_j | variance ~ N(0, variance / (slope_strength deviation_j^2)),
+        level | variance ~ N(prior_mean_0, variance / strength), that of the line at the features' prior means,
+
+    independent of the law of the features: their covariance is inverse Wishart with D + k degrees of freedom and the
+    expectation diag(deviation^2). This is the conjugate prior of linear regression, and without noise the posterior is
+    the conjugate one, whatever the features are.
+
+    Attributes:
+        slope_strength: how many records the prior of the slopes is worth.
+        variance: the known variance of the scaled target given the features; None: it has the prior above.
+    """
+
+    slope_strength: float = 1.0
+    variance: float | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Those of the joint law, less one where the variance is known."""
+        return super().dimension - (self.variance is not None)
+
+    @cached_property
+    def _freedoms(self) -> "Floats":
+        import numpy as np
+
+        return np.concatenate([[self.freedom - self.size + 1.0], super()._freedoms[1:]])
+
+    @cached_property
+    def _prior_scatter(self) -> "Floats":
+        """What the prior adds to the sums of squares that the regression rests on."""
+        import numpy as np
+
+        slopes = np.asarray(self.deviation)[1:] ** 2 * self.slope_strength
+        return np.concatenate([super()._prior_scatter[:1], slopes])
+
+    def _draw_entries(self, size: int, rng: "np.random.Generator") -> "Floats":
+        drawn = super()._draw_entries(size, rng)
+        return drawn if self.variance is None else drawn[:, 1:]
+
+    def _entries(self, points: "Floats") -> "tuple[Floats, Floats]":
+        if self.variance is None:
+            return super()._entries(points)
+        import numpy as np
+
+        d = self.size
+        known = np.full((*points.shape[:-1], 1), np.log(self._scale[0] ** 2 / self.variance))
+        return np.concatenate([known, points[..., d : 2 * d - 1]], axis=-1), points[..., 2 * d - 1 :]
+
+    def _lower(self, points: "Floats") -> "Floats":
+        import numpy as np
+
+        lower = super()._lower(points)
+        lower[..., 1:, 0] *= self._scale[1:] / np.sqrt(self._prior_scatter[1:])
+        return lower
+
+    def parameters(self, points: "Floats") -> "Floats":
+        """Return the intercept, the slopes, and the variance unless it is known, in the units of the columns."""
+        import numpy as np
+
+        d, first = self.size, self._lower(points)[..., :, 0]
+        slopes = -self._scale[0] * first[..., 1:] / (first[..., :1] * self._scale[1:])
+        mean = np.asarray(self.prior_mean) + np.asarray(self.deviation) / self.strength**0.5 * points[..., :d]
+        level = mean[..., 0] - (slopes * mean[..., 1:]).sum(axis=-1)
+        return self._reported(level, slopes, (self._scale[0] / first[..., 0]) ** 2)
+
+    def _reported(self, level: "Floats", slopes: "Floats", variance: "Floats") -> "Floats":
+        """Return parameters in the units of the columns from those of scaled numbers."""
+        import numpy as np
+
+        half, middle = self.box
+        slopes = slopes * (half[0] / half[1:])
+        intercept = middle[0] + half[0] * level - slopes @ middle[1:]
+        last = () if self.variance is not None else (variance[..., None] * half[0] ** 2,)
+        return np.concatenate([intercept[..., None], slopes, *last], axis=-1)
+
+    def known_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+        """Return the sds of the conjugate regression posterior after n records of typical sums."""
+        import numpy as np
+
+        half, middle = self.box
+        mean, covariance = self.scaled(points)
+        variance = (self._scale[0] / self._lower(points)[..., 0, 0]) ** 2
+        precision = n_records[..., None, None] * covariance[..., 1:, 1:] + np.diag(self._prior_scatter[1:])
+        spread = _inverse_of(precision)
+        away = -middle[1:] / half[1:] - mean[..., 1:]
+        level = 1.0 / (self.strength + n_records) + np.einsum("...i,...ij,...j->...", away, spread, away)
+        slopes = np.diagonal(spread, axis1=-2, axis2=-1) * (half[0] / half[1:]) ** 2
+        both = np.concatenate([level[..., None] * half[0] ** 2, slopes], axis=-1)
+        if self.variance is not None:
+            return np.asarray(np.sqrt(variance[..., None] * both))
+        freedom = self._freedoms[0] + n_records
+        both *= (variance * freedom / np.maximum(freedom - 2.0, 1e-3))[..., None]
+        last = half[0] ** 2 * variance * np.sqrt(2.0 / np.maximum(freedom - 4.0, 1e-3))
+        return np.concatenate([np.sqrt(both), last[..., None]], axis=-1)
+
+    def naive(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from the conjugate regression posterior of the nearest positive semidefinite second moments.
+
+        However singular these are, the prior adds to the diagonal: slopes are finite, and what is left of the target's
+        square is at least what the prior adds. Where the prior is lost in rounding, eigenvalues of the
+        features' correlation matrix are cut at 1e-12.
+        """
+        import numpy as np
+
+        found = self.conjugate(observed, n_records)
+        root = np.sqrt(np.diagonal(found.scale)[1:])
+        values, vectors = np.linalg.eigh(found.scale[1:, 1:] / np.outer(root, root))
+        half_inverse = vectors / np.sqrt(np.maximum(values, _LEAST_EIGENVALUE)) / root[:, None]
+        standard = half_inverse.T @ found.scale[1:, 0]
+        rest = max(found.scale[0, 0] - float(standard @ standard), self._prior_scatter[0])
+        chi = rng.chisquare(self._freedoms[0] + found.n_records, size)
+        variance = rest / chi if self.variance is None else np.full(size, self.variance)
+        drawn = standard + np.sqrt(variance)[:, None] * rng.standard_normal((size, self.size - 1))
+        slopes = drawn @ half_inverse.T
+        level = found.location[0] + np.sqrt(variance / found.strength) * rng.standard_normal(size)
+        return self._reported(level - slopes @ found.location[1:], slopes, variance)
+
+
+def _inverse_of(matrices: "Floats") -> "Floats":
+    """Return inverses of positive definite matrices, by way of their correlations."""
+    import numpy as np
+
+    root = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
+    scale = root[..., :, None] * root[..., None, :]
+    return np.asarray(np.linalg.inv(matrices / scale + 1e-13 * np.eye(matrices.shape[-1])) / scale)

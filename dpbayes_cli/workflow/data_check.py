@@ -1,0 +1,79 @@
+"""How many records and cells of a file are valid. NOT PRIVATE: for the custodian alone."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import BoundedStatistics, expect
+from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts, Witness
+from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.packed_codes import CodeReader
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.workflow.question import opened_source, source_of
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Integers
+
+
+def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
+    """Count the records of each level, the invalid ones and all of them. NOT PRIVATE: for the custodian alone.
+
+    Raises:
+        SourceError: the data cannot be read.
+    """
+    model = spec.build_model()
+    if isinstance(model, ConvexLossModel):
+        return _count_invalid(spec, location, model)
+    if isinstance(model, DiscreteNetwork):
+        return _count_levels(spec, location, model)
+    dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
+    statistic = expect(model, BoundedStatistics).statistic(dropping)
+    with closing(opened_source(spec, location, model)) as source:
+        evidence = source.statistics(statistic, dropping)
+    counted = dict(zip(statistic.names, evidence.values, strict=True))
+    weights = [e.weight for e in statistic.expressions if isinstance(e, ProductOf) and not e.roles]
+    if weights:
+        counted = {"valid": counted["valid"] // weights[0]}
+    invalid = evidence.n_records - sum(counted.values())
+    return {**counted, "invalid": invalid, "records": evidence.n_records}
+
+
+def _count_levels(spec: ReleaseSpec, location: Location, model: DiscreteNetwork) -> dict[str, int]:
+    """Count the records of each level of each variable, and those with an invalid cell in it."""
+    columns = [replace(column, impute=None) for column in model.variables]
+    tables = tuple(TableCounts((column.role,), (len(column.levels),)) for column in columns)
+    counting = Statistic((), tables, 0, Witness(None, None), 0)
+    with closing(source_of(spec, location)) as source:
+        source.check(columns, model.column_names)
+        evidence = source.statistics(counting, RecordPolicy(Neighbors.ADD_REMOVE))
+    counted, first = {}, 0
+    for column in columns:
+        found = evidence.values[first : first + len(column.levels)]
+        counted.update({f"{column.role}={level}": n for level, n in zip(column.levels, found, strict=True)})
+        counted[f"{column.role} invalid"] = evidence.n_records - sum(found)
+        first += len(column.levels)
+    return {**counted, "records": evidence.n_records}
+
+
+def _count_invalid(spec: ReleaseSpec, location: Location, model: ConvexLossModel) -> dict[str, int]:
+    """Count the invalid cells of each column, and the records that are valid."""
+    columns = [replace(column, impute=None) for column in model.columns]
+    counted = dict.fromkeys((f"{column.role} invalid" for column in columns), 0)
+    valid = [0]
+
+    def take(codes: Integers) -> None:
+        for name, missing in zip(counted, (codes < 0).sum(axis=0).tolist(), strict=True):
+            counted[name] += missing
+        valid[0] += int((codes >= 0).all(axis=1).sum())
+
+    reader = CodeReader(columns, RecordPolicy(Neighbors.ADD_REMOVE), take)
+    with closing(source_of(spec, location)) as source:
+        source.check(columns, model.column_names)
+        source.read(reader)
+    return {**counted, "valid": valid[0], "records": reader.records}

@@ -1,0 +1,275 @@
+"""What a release would cost and tell, before any data are touched: prices, noise, simulated posteriors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.problems import Problem
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, serves
+from dpbayes_cli.core.statistic import evaluate_codes
+from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import LinePosterior
+from dpbayes_cli.models.families.capabilities import BoundedNumber, ConjugatePosterior
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.renyi import ORDERS
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.workflow.pricing import price
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_SUMMARY_DRAWS = 2000
+_ENOUGH_PARAMETERS, _LEAST_TRIALS = 4000, 3
+"""Releases of a network are simulated until so many parameters have been looked at."""
+_ESS = 200.0
+_METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What simulated releases of one question look like, data and parameters drawn from the model and its prior.
+
+    A posterior draw tells about the posterior, whose width it widens. A point estimate has no posterior, and the spread
+    of its law vanishes with much epsilon, however few the records: what is stated for it is its distance from the true
+    parameter, which then tends to the posterior's width.
+
+    Attributes:
+        n_records: the number of records, all of them valid.
+        trials: how many releases were simulated.
+        noise_scale: the scale of the noise in counts, None where nothing is noised; the largest, where it depends on
+            bounds that are found privately.
+        posterior_sd: the root mean square of the posterior's standard deviation (of the law that is drawn from), of
+            the first parameter, or of the first parameters of all rows of a network's tables; for point estimates that
+            of the distance of one estimate from the true parameter.
+        nonprivate_sd: the same for the posterior without privacy.
+        inflation: their ratio.
+        coverage: by inference method, how often the 90 % interval holds the parameter; None where nothing is inferred.
+        sd_of: whether ``posterior_sd`` is of the posterior, or the error of an estimate.
+    """
+
+    n_records: int
+    trials: int
+    noise_scale: float | None
+    posterior_sd: float
+    nonprivate_sd: float
+    inflation: float
+    coverage: dict[str, float] | None
+    sd_of: Literal["posterior", "estimate"] = "posterior"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One mechanism's plan for a question.
+
+    Attributes:
+        mechanism: its name.
+        plan: the plan, None where there is none.
+        expected: what it would tell.
+        refusal: why there is no plan, else an empty text.
+    """
+
+    mechanism: str
+    plan: Plan | None
+    expected: Expectation | None
+    refusal: str = ""
+
+
+def offer(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> Offer:
+    """Plan one question and simulate it.
+
+    Args:
+        spec: the question.
+        n_records: the number of records to plan for.
+        trials: how many releases to simulate, 0 for none.
+        seed: of the simulation.
+
+    Raises:
+        SpecError: no guarantee can be given.
+    """
+    model, _, plan = price(spec, n_records)
+    expected = simulated(spec, model, plan, n_records, trials, seed) if trials else None
+    return Offer(spec.mechanism, plan, expected)
+
+
+def offers(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> list[Offer]:
+    """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last."""
+    found = []
+    for name in mechanism_names():
+        if not serves(mechanism_type(name), type(spec.build_model())):
+            continue
+        try:
+            found.append(offer(msgspec.structs.replace(spec, mechanism=name), n_records, trials, seed))
+        except SpecError as error:
+            found.append(Offer(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else "")))
+    return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))
+
+
+def simulated(
+    spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trials: int, seed: int
+) -> Expectation | None:
+    """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
+
+    Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
+    a convex loss, which is no law of records, for chains, and for hidden states, whose posteriors are long runs.
+    """
+    import numpy as np
+
+    step = plan.answer
+    if step.rows is not None or isinstance(step.law, Chain) or isinstance(model, Hmm):
+        return None
+    truth, own = np.random.default_rng(seed).spawn(2)
+    if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at
+        trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))
+    if not isinstance(step.law, Sampler):
+        return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, truth, own)
+    if isinstance(step.law, LinePosterior):
+        return _of_lines(step.law, expect(model, NoisyStatistics), spec, n_records, trials, truth)
+    conjugate = expect(model, ConjugatePosterior)
+    data = [conjugate.simulate(n_records, truth) for _ in range(trials)]
+    family = conjugate.family(n_records)
+    heads = _compared(model)
+    rows = [family.moments_by_row(conjugate.sums(values, n_records), 1.0, 1.0) for _, values in data]
+    plain = [sd for found in rows for _, sd in found]
+    estimates = mechanism_type(spec.mechanism).estimates
+    spreads = []
+    for theta, values in data:
+        found = zip(heads, step.law.moments_by_row(values), strict=True)
+        spreads += [math.hypot(sd, mean - theta[k]) if estimates else sd for k, (mean, sd) in found]
+    private, free = _root_mean_square(spreads), _root_mean_square(plain)
+    sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
+    return Expectation(n_records, trials, None, private, free, private / free, None, sd_of)
+
+
+def _of_lines(
+    law: LinePosterior, model: NoisyStatistics, spec: ReleaseSpec, n_records: int, trials: int, rng: np.random.Generator
+) -> Expectation:
+    """Simulate draws of a regression line: the sd of its intercept, without privacy too."""
+    trials = min(trials, _LEAST_TRIALS)  # a grid of a hundred thousand lines each
+    data = [model.simulated(spec.policy, n_records, rng)[1] for _ in range(trials)]
+    private = _root_mean_square([law.moments(values)[1] for values in data])
+    free = _root_mean_square([law.plain_sd(values) for values in data])
+    return Expectation(n_records, trials, None, private, free, private / free, None)
+
+
+def _compared(model: Model) -> tuple[int, ...]:
+    """Return the parameters that a simulation looks at: the first one, of a network that of every row."""
+    return model.row_heads if isinstance(model, DiscreteNetwork) else (0,)
+
+
+def _noisy(
+    spec: ReleaseSpec,
+    model: NoisyStatistics,
+    plan: Plan,
+    n_records: int,
+    trials: int,
+    truth: np.random.Generator,
+    own: np.random.Generator,
+) -> Expectation:
+    """Simulate noisy releases: posterior sds, without privacy too, and how often 90 % intervals hold the parameter.
+
+    Parameters and records come from ``truth``, noise and inference from ``own``.
+    """
+    from dpbayes_cli.inference.posterior import Effort
+    from dpbayes_cli.inference.solve import infer
+
+    law, mechanism = plan.steps[0].law, mechanism_type(spec.mechanism)()
+    public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
+    heads = _compared(model)
+    private: list[float] = []
+    plain: list[float] = []
+    held = {"noise-aware": 0, "naive": 0}
+    for _ in range(trials):
+        if isinstance(law, PrivateBounds):
+            theta, problem = simulated_between(spec, law, n_records, truth)
+        else:
+            theta, values = _simulated_statistic(spec, model, plan, n_records, truth)
+            released = _noised(values, plan, own)
+            problem = mechanism.problem(model, spec.policy, released, plan.answer.noise, public)
+        for method in _METHODS:
+            found = infer(problem, method, 1, own, Effort(_SUMMARY_DRAWS, _ESS)).marginals
+            marginals = [found[model.components[k]] for k in heads]
+            pairs = zip(marginals, (theta[k] for k in heads), strict=True)
+            held[method] += sum(m.quantiles["q05"] <= true <= m.quantiles["q95"] for m, true in pairs)
+            if method == "noise-aware":
+                private += [marginal.sd for marginal in marginals]
+                plain += [marginal.sd_data for marginal in marginals]
+    sd, free = _root_mean_square(private), _root_mean_square(plain)
+    coverage = {method: count / (trials * len(heads)) for method, count in held.items()}
+    return Expectation(n_records, trials, plan.answer.noise.scale, sd, free, sd / free, coverage)
+
+
+def _simulated_statistic(
+    spec: ReleaseSpec, model: NoisyStatistics, plan: Plan, n_records: int, rng: np.random.Generator
+) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """Draw the parameters from the prior and the exact statistic that the mechanism releases."""
+    statistic = plan.answer.statistic
+    if isinstance(model, DiscreteNetwork):
+        return model.simulated_statistic(statistic, n_records, rng)
+    return model.simulated(spec.policy, n_records, rng)
+
+
+def simulated_between(
+    spec: ReleaseSpec, law: PrivateBounds, n_records: int, rng: np.random.Generator
+) -> tuple[tuple[float, ...], Problem]:
+    """Simulate one release between private bounds: return the reported parameters, and the inference problem."""
+    import numpy as np
+
+    theta, numbers = expect(spec.build_model(), BoundedNumber).draw_records(n_records, rng)
+    codes, valid = law.grid.column("value", law.outside).codes(numbers)
+    found, counts = np.unique(codes[valid > 0], return_counts=True)
+    histogram = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    lower, upper = law.simulate(histogram, rng)
+    model, _, plan = price(spec, n_records, (law.grid.value(lower), law.grid.value(upper)))
+    bounded = expect(model, BoundedNumber)
+    values = evaluate_codes(plan.answer.statistic, bounded.column, law.codes(histogram, lower, upper, bounded.column))
+    public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
+    return theta, bounded.problem(spec.policy, _noised(values, plan, rng), plan.answer.noise, public)
+
+
+def _noised(values: tuple[int, ...], plan: Plan, rng: np.random.Generator) -> list[int]:
+    """Return a statistic with simulated noise."""
+    noise = plan.answer.noise.simulate(rng, len(values))
+    return [int(value + z) for value, z in zip(values, noise, strict=True)]
+
+
+def _root_mean_square(found: list[float]) -> float:
+    return math.sqrt(sum(x * x for x in found) / len(found))
+
+
+def guarantee_in_full(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> dict[str, Any]:
+    """Return a guarantee in every notion: null where a notion has no number.
+
+    Args:
+        guarantee: the promise.
+        neighbors: the relation that it is about.
+        delta: the delta at which it is stated if it has no pure epsilon.
+    """
+
+    def number(value: Decimal) -> float | None:
+        return float(value) if value.is_finite() else None
+
+    pure = guarantee.epsilon.is_finite()
+    stated = None if pure else guarantee.statement(delta)
+    curve = [(order, guarantee.rdp(order)) for order in ORDERS]
+    return {
+        "kind": guarantee.kind,
+        "epsilon": number(guarantee.epsilon if stated is None else stated.epsilon),
+        "delta": float(guarantee.delta if stated is None else delta),
+        "route": "pure" if stated is None else stated.route,
+        "at_edge": False if stated is None else stated.at_edge,
+        "rho": number(guarantee.rho),
+        "mu": number(guarantee.mu),
+        "neighbors": str(neighbors),
+        "rdp": [[float(order), float(value)] for order, value in curve if value.is_finite()],
+        "order_max": number(guarantee.order_max),
+    }

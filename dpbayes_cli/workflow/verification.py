@@ -1,0 +1,344 @@
+"""Is a bundle what it says? Everything in it is derived again from its question and its draw, and compared.
+
+What a draw was cannot be checked, for nobody may see the data twice; that it is a possible one can. Whether it was
+charged, the ledger says.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+
+from dpbayes_cli.base.canonical import digest
+from dpbayes_cli.base.errors import DpbayesError, VerificationError
+from dpbayes_cli.bundle.analysis import Analysis
+from dpbayes_cli.bundle.assemble import Parts, about_chains, assemble
+from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
+from dpbayes_cli.bundle.files import REPORT, analysis_of, bounds_of, spec_of
+from dpbayes_cli.bundle.place import largest_of, render
+from dpbayes_cli.bundle.read import file_digest, read_document
+from dpbayes_cli.bundle.samples import are_samples
+from dpbayes_cli.core.contracts import Chain, Mechanism, Model, Plan, Sampler
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts
+from dpbayes_cli.ledger.charging import price_text
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.state import State
+from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.part_noise import scales_of
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.workflow.pricing import planned_between, price
+
+_UNLIKELY = 80.0
+"""Noise that is e^-80 as likely as none is not a draw: the chance over a million statistics is below 1e-27."""
+_COMPUTED = ("posterior", "width", "posterior_predictive", "inference", "states")
+"""What is computed in floats, where other versions of libraries may round otherwise."""
+_WORDED = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
+"""What is put in words, which another version of dpbayes may choose otherwise."""
+EARLIER_CHAIN = (
+    "Inside the chain floating-point numbers of double precision stand in for real ones: the gradient's sum, the "
+    "normal numbers (quantiles of 54 secret bits) and the iterates. The released draws are rounded to a public grid."
+)
+"""What bundles state whose chain was drawn before the noise of chains was exact."""
+_LARGEST_MESSAGE = 20
+_LONGEST = 200
+_CREATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_RELEASE_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass
+class Verification:
+    """What a check of a bundle found.
+
+    Attributes:
+        document: the release.
+        spec: its question.
+        checked: what was checked, one phrase each.
+        unchecked: what could not be, and why.
+        findings: what is wrong, one sentence each; none: the bundle is what it says.
+        uncertain: files that another version of the software writes otherwise.
+    """
+
+    document: ReleaseDocument
+    spec: ReleaseSpec
+    checked: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    uncertain: set[str] = field(default_factory=set)
+
+
+def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
+    """Check a bundle: its schema, its files, its promise, its statistics, and that the ledger charged it.
+
+    Args:
+        bundle: the directory.
+        ledger: where it was charged; None: whoever has the bundle has no ledger.
+
+    Raises:
+        OutputError: there is no bundle.
+        VerificationError: its release document cannot be understood at all.
+        LedgerError: the ledger cannot be read.
+    """
+    document = read_document(bundle)
+    spec = spec_of(document)
+    found = Verification(document, spec, ["the release document is one of this schema, and holds its question in full"])
+    model, mechanism, plan = _planned(spec, document)
+    _check_draw(document, plan)
+    analysis = analysis_of(document)
+    _check_derived(
+        found,
+        Parts(
+            release_id=document.release_id,
+            account=document.account,
+            draw=_draw_of(document),
+            spec=spec,
+            model=model,
+            mechanism=type(mechanism),
+            plan=plan,
+            analysis=analysis,
+            account_delta=Decimal(repr(document.guarantee.delta)),
+            ledger_sequence=document.ledger.sequence,
+            ledger_hash=document.ledger.hash,
+        ),
+    )
+    _check_values(found, spec, model, plan)
+    files = _check_files(found, bundle, analysis)
+    if ledger is None:
+        found.unchecked.append("whether the ledger charged it, and published these files: no ledger was asked")
+    else:
+        _check_ledger(found, spec, plan, ledger, files)
+    return found
+
+
+def _planned(spec: ReleaseSpec, document: ReleaseDocument) -> tuple[Model, Mechanism, Plan]:
+    """Price the question again, at the number of records that the bundle states.
+
+    Raises:
+        VerificationError: the question has no price.
+    """
+    try:
+        model, mechanism, plan = price(spec, document.n_records)
+        bounds = bounds_of(document)
+        if bounds is not None:
+            model, plan = planned_between(spec, mechanism, plan, document.n_records, bounds)
+    except DpbayesError as error:
+        raise VerificationError(
+            "the question of the bundle cannot be priced, so that it has no guarantee", findings=[str(error)]
+        ) from None
+    return model, mechanism, plan
+
+
+def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
+    """Refuse a draw of another law, or of another number, than the plan's, before anything is computed from it.
+
+    Raises:
+        VerificationError: it is.
+    """
+    answer = plan.answer
+    if isinstance(answer.law, Sampler | Langevin | Chain):
+        if document.noise is not None or len(document.draws) != answer.draws:
+            raise VerificationError(f"draws: not the {answer.draws} that were paid for")
+        return
+    stated = None if document.noise is None else msgspec.to_builtins(document.noise)
+    scales = scales_of(answer.noise, len(document.statistics))
+    if stated != answer.noise.serialize() or [each.noise_scale for each in document.statistics] != list(scales):
+        raise VerificationError("noise: not the law that the plan calibrates")
+
+
+def _draw_of(document: ReleaseDocument) -> SealedDraw:
+    """Return the draw that a document was made of."""
+    return SealedDraw(
+        created=document.created,
+        record_unit=document.record_unit,
+        n_records=document.n_records,
+        statistics=document.statistics,
+        noise=document.noise,
+        draws=document.draws,
+        drawn_states=document.drawn_states,
+        log_weight=document.log_weight,
+        bounds=document.bounds,
+    )
+
+
+def _check_derived(found: Verification, parts: Parts) -> None:
+    """Compare all that follows from question and draw with what the document says."""
+    document = found.document
+    derived = _as_stated(found, parts.plan, parse_document(assemble(parts).payload()))
+    if document.software.keys() != derived.software.keys():
+        found.findings.append("software: other keys than a release states")
+    exempt = {"software"}
+    if document.software != derived.software:
+        made = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_LONGEST]
+        found.unchecked.append(f"posterior, width, states, inference and samples, in their digits: computed by {made}")
+        found.uncertain.add(document.inference.samples_file)
+        exempt |= {*_COMPUTED}
+        for name in ("method", "exact", "samples", "samples_format"):
+            if getattr(document.inference, name) != getattr(derived.inference, name):
+                found.findings.append(f"inference.{name}: not what follows from the question")
+    if document.software.get("dpbayes") != derived.software["dpbayes"]:
+        found.unchecked.append("the words of assumptions, corrections and report, which are those of another version")
+        found.uncertain.add(REPORT)
+        exempt |= {*_WORDED}
+    for name in document.__struct_fields__:
+        if name not in exempt and getattr(document, name) != getattr(derived, name):
+            found.findings.append(f"{name}: not what follows from the question and the draw")
+    if not _CREATED.fullmatch(document.created):
+        found.findings.append("created: no moment")
+    if not _RELEASE_ID.fullmatch(document.release_id) or document.ledger.sequence < 1:
+        found.findings.append("release_id, ledger: none that a ledger gives")
+    units = {"parsed record"} if parts.spec.source.quoted_newlines else {"physical line", "row"}
+    if document.record_unit not in units:
+        found.findings.append(f"record_unit: not one of {', '.join(sorted(units))}")
+    found.checked.append(
+        f"the guarantee, derived again from the question alone: {price_text(parts.plan.guarantee)} under "
+        f"{parts.spec.privacy.neighbors} neighbours"
+    )
+    followed = [name for name in document.__struct_fields__ if name not in exempt]
+    found.checked.append(f"what follows from the question and the draw: {', '.join(followed)}")
+
+
+def _as_stated(found: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
+    """Return what follows, with the sentence about its numbers that a chain of an earlier version states."""
+    today = about_chains(plan)
+    if not today or EARLIER_CHAIN not in found.document.assumptions:
+        return derived
+    found.unchecked.append(
+        "the far tail of the Gaussian curve: this chain was drawn with normal numbers that ended at 8.4 standard "
+        "deviations, and what it released may be impossible under neighbouring data with a tiny probability"
+    )
+    words = [EARLIER_CHAIN if each in today else each for each in derived.assumptions]
+    return msgspec.structs.replace(derived, assumptions=words)
+
+
+def _check_values(found: Verification, spec: ReleaseSpec, model: Model, plan: Plan) -> None:
+    """Check that what was released is a possible outcome."""
+    document = found.document
+    if document.draws:
+        possible = [_possible(plan.answer.law, values) for values in document.draws]
+        if False in possible:
+            found.findings.append("draws: not all are such as their law can give")
+        elif None in possible:
+            found.unchecked.append("whether the draws are such as their law can give, but that they are finite")
+        else:
+            found.checked.append("the draws are such as their law can give")
+        return
+    statistic, law = plan.answer.statistic, plan.answer.noise
+    limits = _limits(statistic, model, _most_records(spec, document.n_records))
+    scales = scales_of(law, len(document.statistics))
+    radii = {scale: _law_of(law.kind, scale).radius(_UNLIKELY) for scale in set(scales)}
+    for released, scale, (low, high) in zip(document.statistics, scales, limits, strict=True):
+        radius = radii[scale]
+        if not low - radius <= released.value <= high + radius:
+            found.findings.append(f"statistics: {released.name} is beyond what its noise can make of any data")
+    found.checked.append("the statistics are possible: within what any data and their noise can give")
+
+
+def _possible(law: object, values: list[float]) -> bool | None:
+    """Return whether a draw can be one of a law; None: it is finite, and more is not known."""
+    if not all(math.isfinite(value) for value in values):
+        return False
+    if isinstance(law, Langevin):
+        return all((value / law.grid).is_integer() for value in values)
+    return law.possible(values) if isinstance(law, Sampler) else None
+
+
+def _law_of(kind: str, scale: float) -> NoiseLaw:
+    return DiscreteLaplace(scale) if kind == "discrete-laplace" else DiscreteGaussian(scale)
+
+
+def _most_records(spec: ReleaseSpec, n_records: int | None) -> float:
+    """Return how many records there can be; infinite where nobody may know."""
+    if n_records is None:
+        return math.inf
+    return float(n_records * spec.policy.contributions)
+
+
+def _limits(statistic: Statistic, model: Model, n_records: float) -> Iterator[tuple[float, float]]:
+    """Yield for each component the least and the largest exact value that so many records can have."""
+    if statistic.transform is not None:
+        yield from [(-n_records, n_records)] * len(statistic.names)
+        return
+    steps = {column.role: getattr(column, "steps", 1) for column in model.columns}
+    for expression in statistic.expressions:
+        if isinstance(expression, ProductOf):
+            largest = abs(expression.weight) * math.prod(steps[role] for role in expression.roles) * n_records
+            yield (-largest if expression.centred or expression.weight < 0 else 0.0, largest)
+        else:
+            size = expression.size if isinstance(expression, TableCounts) else 1
+            yield from [(0.0, n_records)] * size
+
+
+def _check_files(found: Verification, bundle: Path, analysis: Analysis) -> dict[str, str]:
+    """Compare the files with what the document makes of them; return the digests of those that are there."""
+    document = found.document
+    with tempfile.TemporaryDirectory() as directory:
+        made = render(document, analysis, Path(directory))
+        most = {name: (Path(directory) / name).stat().st_size for name in made}
+    most |= {name: max(most[name], largest_of(document, name)) for name in found.uncertain if name in made}
+    digests: dict[str, str | None] = {}
+    for name in made:
+        try:
+            digests[name] = file_digest(bundle / name, most[name])
+        except VerificationError as error:
+            found.findings.append(error.message)
+    inference = document.inference
+    if (
+        digests.get(inference.samples_file)
+        and inference.samples_file in found.uncertain
+        and not are_samples(
+            bundle / inference.samples_file, inference.samples_format, analysis.parameters, inference.samples
+        )
+    ):
+        found.findings.append(f"{document.inference.samples_file}: no samples of these parameters, or not so many")
+    for name, digested in digests.items():
+        if digested is None:
+            found.findings.append(f"{name} is missing, or no regular file")
+        elif digested != made[name] and name not in found.uncertain:
+            found.findings.append(f"{name}: not what follows from release.json")
+    strange = sorted(set(os.listdir(bundle)) - set(made))  # noqa: PTH208 - names alone
+    for name in strange[:_LARGEST_MESSAGE]:
+        found.findings.append(f"{name!r} does not belong to the bundle")
+    found.checked.append(f"the files follow from release.json: {', '.join(sorted(set(made) - found.uncertain))}")
+    return {name: digested for name, digested in digests.items() if digested is not None}
+
+
+def _check_ledger(found: Verification, spec: ReleaseSpec, plan: Plan, ledger: Ledger, files: Mapping[str, str]) -> None:
+    """Check that the ledger verifies, and charged and published just this."""
+    document = found.document
+    findings, state = ledger.findings()
+    found.findings += [f"the ledger: {finding}" for finding in findings]
+    record = _record_of(state, document)
+    if record is None:
+        found.findings.append(f"the ledger {ledger.location!r} knows no release {document.release_id} of this account")
+        return
+    reference = document.ledger
+    if (record.sequence, record.hash) != (reference.sequence, reference.hash):
+        found.findings.append("ledger: the entry that charged this release is another")
+    if record.guarantee != plan.guarantee:
+        found.findings.append(
+            f"the ledger charged {price_text(record.guarantee)}, and the question costs {price_text(plan.guarantee)}"
+        )
+    if record.request_digest != spec.request_digest:
+        found.findings.append("the ledger charged another question")
+    if record.published is None:
+        found.findings.append("the ledger has not published this release: run the command that began it again")
+    else:
+        if record.document != digest("payload", document.payload()):
+            found.findings.append("release.json is not the document that the ledger keeps")
+        differing = [name for name, expected in record.published.items() if files.get(name) != expected]
+        found.findings += [f"{name}: not the file that the ledger saw published" for name in differing]
+    found.checked.append(f"the ledger verifies, charged this in entry {record.sequence} and published these files")
+
+
+def _record_of(state: State, document: ReleaseDocument) -> ReleaseRecord | None:
+    account = state.accounts.get(document.account)
+    return None if account is None else account.releases.get(document.release_id)
