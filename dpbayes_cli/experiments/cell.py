@@ -53,14 +53,6 @@ class Cell(ABC):
     def definition(self) -> dict[str, Any]:
         """Everything that the cell's numbers depend on, and nothing else: a change elsewhere recomputes no cell."""
 
-    @abstractmethod
-    def compute(self) -> Outcome:
-        """Run all trials; equal definitions give equal numbers, in any process.
-
-        Raises:
-            SpecError: the cell cannot be simulated; the message names it.
-        """
-
     @property
     def digest(self) -> str:
         """The digest of the definition, which names the cell's file."""
