@@ -16,8 +16,8 @@ from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.guarded import marks_of, unsettled
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import Chain
+from dpbayes_cli.ledger.replacement import Leftover, Replacement
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.sqlite_replacement import Leftover, Replacement
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import payloads, write_entries
 
