@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.audit.laws import Choices, Element, Noise, normalized
+from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalized
 from dpbayes_cli.core.contracts import Draws, Payload, Sampler
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.statistic import Statistics
@@ -131,7 +131,7 @@ class Dictated:
 
     def noise(self, law: DiscreteLaplace | DiscreteGaussian, values: Sequence[int]) -> list[int]:
         """Stand in for the ``release`` of a law of noise: what it returns is dictated, and not the noise."""
-        self.elements.append(Noise(law, tuple(values)))
+        self.elements.append(AddedNoise(law, tuple(values)))
         return [self._path] * len(values)
 
 

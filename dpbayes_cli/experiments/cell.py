@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """What came out of a cell.
 
     Attributes:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim, with_claims
 from dpbayes_cli.experiments.stamped import Format, figure_files
 from dpbayes_cli.experiments.study import Study
@@ -54,7 +54,7 @@ class Kind(ABC, Generic[StudyType, CellType]):
         """
 
     @abstractmethod
-    def compute(self, cell: CellType) -> Outcome:
+    def compute(self, cell: CellType) -> CellOutcome:
         """Run all trials of a cell; equal definitions give equal numbers, in any process.
 
         Raises:

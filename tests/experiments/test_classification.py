@@ -19,12 +19,12 @@ from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.contracts import Sampler, expect
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.comparison import CLEAR, paired
 from dpbayes_cli.experiments.classification.posteriors import posteriors
 from dpbayes_cli.experiments.classification.prediction import predict_cell
-from dpbayes_cli.experiments.classification.records import POLICY, Records, model_of, records_of
+from dpbayes_cli.experiments.classification.records import POLICY, ClassificationRecords, model_of, records_of
 from dpbayes_cli.experiments.classification.structure import structure_of
 from dpbayes_cli.experiments.classification.study import ClassificationStudy
 from dpbayes_cli.experiments.classification.summary import statement
@@ -91,7 +91,7 @@ def cell_of(case: dict[str, Any], method: str, epsilon: str = "1", **changes: An
     return expect(found, ClassificationCell)
 
 
-def mean(outcome: Outcome, measure: str) -> float:
+def mean(outcome: CellOutcome, measure: str) -> float:
     return expect(outcome.measures[measure], float)
 
 
@@ -435,7 +435,7 @@ def test_the_idealized_draws_are_those_of_the_mechanism() -> None:
     counts = records_of(at, model).counts[0]
     plan = Ops().plan(model, Request(POLICY, Decimal(60), n_records=n))
     exact = np.array(expect(plan.answer.law, Sampler).draw(counts.tolist(), 400))
-    repeated = Records(n, np.tile(counts, (4000, 1)), (), ())
+    repeated = ClassificationRecords(n, np.tile(counts, (4000, 1)), (), ())
     floats = posteriors(at, model, repeated).draws[:, 0]
     assert plan.parameters["tables"]["c"]["temperature"] == pytest.approx(table_temperature(15.0, 2), rel=0.02)
     resolution = plan.parameters["tables"]["c"]["resolution"]

@@ -18,7 +18,7 @@ from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
-from dpbayes_cli.experiments.logistic_regression.comparison import Difference
+from dpbayes_cli.experiments.logistic_regression.comparison import MethodDifference
 from dpbayes_cli.experiments.logistic_regression.records import UnitRows, model_of, records_of
 from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy, Method
 from dpbayes_cli.experiments.logistic_regression.summary import statement
@@ -269,9 +269,11 @@ def test_a_released_chain_is_near_its_posterior(place_with_records: Path) -> Non
 
 
 def test_a_statement_follows_from_its_numbers() -> None:
-    clear = Difference("1", False, -0.1, 0.01, 0.2, 0.01, 1.3)
-    even = Difference("2", False, 0.01, 0.01, -0.01, 0.01, 1.4)
-    text = statement("gdp-langevin", "minami-langevin", [clear, even, Difference("3", True, 0.0, 0.0, 0.0, 0.0, 1.0)])
+    clear = MethodDifference("1", False, -0.1, 0.01, 0.2, 0.01, 1.3)
+    even = MethodDifference("2", False, 0.01, 0.01, -0.01, 0.01, 1.4)
+    text = statement(
+        "gdp-langevin", "minami-langevin", [clear, even, MethodDifference("3", True, 0.0, 0.0, 0.0, 0.0, 1.0)]
+    )
     assert (
         "its test error is lower by more than 2 standard errors at epsilon 1, not clearly different at epsilon 2"
         in text

@@ -13,7 +13,7 @@ from dpbayes_cli import __version__
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.adversarial_data.study import AdversarialStudy, AdversaryCase
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell, CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
@@ -70,7 +70,7 @@ class AdversaryCell(Cell):
         return step
 
 
-def follow_adversary(cell: AdversaryCell) -> Outcome:
+def follow_adversary(cell: AdversaryCell) -> CellOutcome:
     """Follow the adversary of a cell: records are added one by one, each where one draw then loses the most."""
     step = cell.step(cell.trials)
     sampler = expect(step.law, GridPosterior)
@@ -81,7 +81,7 @@ def follow_adversary(cell: AdversaryCell) -> Outcome:
         successes = max(options, key=lambda s: (options[s][0], s))
         path.append((successes, *options[successes]))
     chosen, losses, divergences = np.array(path, dtype=np.float64).T
-    return Outcome(
+    return CellOutcome(
         {
             "worst_case": float(step.guarantee.epsilon),
             "reached": float(losses[-1]),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, cells, follow_adversary
 from dpbayes_cli.experiments.adversarial_data.study import AdversarialStudy, build_adversarial
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.tables import CASE, Results, Tables
@@ -41,7 +41,7 @@ class AdversarialData(Kind[AdversarialStudy, AdversaryCell]):
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def compute(self, cell: AdversaryCell) -> Outcome:
+    def compute(self, cell: AdversaryCell) -> CellOutcome:
         """Follow the adversary; see ``Kind.compute``."""
         return follow_adversary(cell)
 

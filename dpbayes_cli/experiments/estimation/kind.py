@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.estimation.cell import EstimationCell, cells
 from dpbayes_cli.experiments.estimation.study import EstimationStudy, build_estimation
@@ -40,7 +40,7 @@ class Estimation(Kind[EstimationStudy, EstimationCell]):
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def compute(self, cell: EstimationCell) -> Outcome:
+    def compute(self, cell: EstimationCell) -> CellOutcome:
         """Release and estimate in every trial; see ``Kind.compute``."""
         from dpbayes_cli.experiments.estimation.trials import run_trials
 

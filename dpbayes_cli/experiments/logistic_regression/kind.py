@@ -7,7 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell, cells
@@ -51,7 +51,7 @@ class LogisticRegressions(Kind[LogisticStudy, LogisticCell]):
         """Find every temperature and return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def compute(self, cell: LogisticCell) -> Outcome:
+    def compute(self, cell: LogisticCell) -> CellOutcome:
         """Draw and predict in every trial; see ``Kind.compute``."""
         from dpbayes_cli.experiments.logistic_regression.trials import run_trials
 

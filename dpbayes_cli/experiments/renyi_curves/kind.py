@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.renyi_curves.cell import RenyiCurveCell, cells, evaluate_curve
@@ -41,7 +41,7 @@ class RenyiCurves(Kind[RenyiCurvesStudy, RenyiCurveCell]):
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def compute(self, cell: RenyiCurveCell) -> Outcome:
+    def compute(self, cell: RenyiCurveCell) -> CellOutcome:
         """Evaluate the curve; see ``Kind.compute``."""
         return evaluate_curve(cell)
 

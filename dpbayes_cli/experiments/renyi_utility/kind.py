@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.renyi_utility.cell import UtilityCell, cells
@@ -40,11 +40,11 @@ class RenyiUtility(Kind[RenyiUtilityStudy, UtilityCell]):
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
 
-    def compute(self, cell: UtilityCell) -> Outcome:
+    def compute(self, cell: UtilityCell) -> CellOutcome:
         """Compute expectations; see ``Kind.compute``."""
         from dpbayes_cli.experiments.renyi_utility.measures import measure
 
-        return Outcome(measure(cell), {})
+        return CellOutcome(measure(cell), {})
 
     def figures(self, study: RenyiUtilityStudy, results: Results[UtilityCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""
