@@ -17,6 +17,24 @@ import pytest
 from tests.conftest import ROOT
 
 MUTANTS = {
+    "a cycle of imports that only types need": (
+        "sources/reader.py",
+        "    import duckdb\n",
+        "    import duckdb\n\n    from dpbayes_cli.sources.source import Source\n",
+        "tests/test_code_rules.py::test_the_tools_have_nothing_to_say[importlinter.cli --no-cache]",
+    ),
+    "two classes of one name": (
+        "audit/laws.py",
+        "class PrivacyLoss:",
+        "class Loss:",
+        "tests/test_layout.py::test_the_package_has_the_layout_that_it_should_have",
+    ),
+    "a package that says more than what it owns": (
+        "ledger/__init__.py",
+        "The durable privacy account",
+        "The privacy account. Durable",
+        "tests/test_layout.py::test_the_package_has_the_layout_that_it_should_have",
+    ),
     "an event that is counted where it was chosen": (
         "audit/attack.py",
         "proved = bound(event, one[half:], other[half:], delta, n_bounds)",
@@ -1221,13 +1239,19 @@ def test_the_bugs_of_the_fast_tests_exist() -> None:
 
 
 def test_every_bug_finds_its_line() -> None:
-    """Also those that the slow tests plant: a line that was changed is noticed at once."""
+    """Also those that the slow tests plant: a line that was changed, or a test that was moved, is noticed at once."""
     lost = [
         name
         for name, (file, old, _, _) in MUTANTS.items()
         if (ROOT / "dpbayes_cli" / file).read_text(encoding="utf-8").count(old) != 1
     ]
     assert lost == []
+    moved = []
+    for test in {test.split("[")[0] for _, _, _, test in MUTANTS.values()}:
+        path, _, name = test.partition("::")
+        if not (ROOT / path).exists() or (name and f"def {name}(" not in (ROOT / path).read_text(encoding="utf-8")):
+            moved.append(test)
+    assert moved == []
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,7 @@ from dpbayes_cli.core.contracts import Draws, Payload, Sampler
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms import map as map_mechanism
-from dpbayes_cli.mechanisms.samplers import barker_kernel as barker_walk
-from dpbayes_cli.mechanisms.samplers import private_gibbs as latent_chain
+from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
 from dpbayes_cli.privacy.choices import choice_weights, choices
@@ -174,8 +173,8 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
         (SimplexLattice, "draw", _method(found.points)),
         (DiscreteLaplace, "release", _method(found.noise)),
         (DiscreteGaussian, "release", _method(found.noise)),
-        (latent_chain, "choices", found.states),
-        (barker_walk, "chosen", found.step),
+        (private_gibbs, "choices", found.states),
+        (barker_kernel, "chosen", found.step),
         (map_mechanism, "permute_and_flip", found.flip),
         (Lattice, "weights", remembered(Lattice.weights)),
         (GridPosterior, "weights", remembered(GridPosterior.weights)),

@@ -91,7 +91,7 @@ class GridDensity:
         return edges, cumulative / cumulative[:, -1:]
 
 
-def grid_posterior(problem: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
+def grid_density(problem: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
     """Solve problems that differ in their observations alone.
 
     All grids are parts of one, the range of the prior halved again and again: where problems look at the same points,
@@ -185,7 +185,7 @@ def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity
 
 def scalar_posterior(problem: NoisySums, law: ScalarLaw, n_draws: int, rng: np.random.Generator) -> Posterior:
     """Return the posterior of the one parameter of a problem."""
-    found = grid_posterior(problem, law, np.array([problem.observed], dtype=np.float64))
+    found = grid_density(problem, law, np.array([problem.observed], dtype=np.float64))
     weights, points = found.weights[0], found.grid[0][:, None]
     values = law.parameters(points)[:, 0]
     mean = float(weights @ values)
