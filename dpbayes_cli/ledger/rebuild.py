@@ -25,7 +25,7 @@ from dpbayes_cli.ledger.union_budget import parse_budget, tighter
 
 
 @dataclass
-class Chain:
+class RebuiltChain:
     """A chain that grows by entries that keep the protocol.
 
     Attributes:
