@@ -1043,8 +1043,8 @@ MUTANTS = {
     ),
     "a lost charge that no longer fits comes back": (
         "ledger/rebuild.py",
-        '"release_id": release_id_of(account, label), "lost": True}',
-        '"release_id": release_id_of(account, label)}',
+        '"release_id": again, "lost": True}',
+        '"release_id": again}',
         "tests/ledger/test_upkeep.py::test_what_allowed_a_lost_charge_may_be_lost_with_it",
     ),
     "a lost draw is drawn again for nothing": (
