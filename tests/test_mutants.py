@@ -318,6 +318,18 @@ MUTANTS = {
         "first, second = sorted(self.concentration)[-2:]",
         "tests/privacy/test_conjugate.py::test_the_supremum_is_that_of_brute_force_over_all_neighbors",
     ),
+    "the total of a Beta posterior that a record does not move": (
+        "privacy/real_conjugate.py",
+        "total = self._first(r, m) + b",
+        "total = self._first(r, m) + b - step",
+        "tests/privacy/test_conjugate.py::test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors",
+    ),
+    "a price of failures in one direction": (
+        "privacy/real_conjugate.py",
+        "return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (rise, fall))",
+        "return rise(b, order, step) - rise(total, order, step, at_least=True)",
+        "tests/privacy/test_conjugate.py::test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors",
+    ),
     "the best order at the full delta": (
         "ledger/union_budget.py",
         "_DOWN.ln(part).copy_negate()",

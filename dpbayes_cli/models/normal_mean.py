@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
-from dpbayes_cli.models.families.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
+from dpbayes_cli.models.families.capabilities import Arithmetic
+from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.number_families import NumberFamily
 from dpbayes_cli.privacy.real_conjugate import NormalFamily
 
@@ -114,7 +114,7 @@ class NormalNumbers(NumberFamily):
 
 
 @dataclass(frozen=True)
-class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
+class NormalMean(ConjugateNumber):
     """mean ~ N(prior_mean, prior_variance); each record is N(mean, variance), clamped to public bounds.
 
     The conjugate update is that of a normal mean with known variance; the posterior predictive mean is the posterior
@@ -188,12 +188,6 @@ class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
         """The bounds of the records."""
         return (self.lower, self.upper)
 
-    @property
-    def grid(self) -> tuple[Fraction, Fraction, int]:
-        """Numbers are the lower bound plus multiples of (upper - lower) over 2^20."""
-        lower = Fraction(self.lower)
-        return lower, (Fraction(self.upper) - lower) / STEPS, STEPS
-
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return mean / variance and -mean^2 / (2 variance): the log likelihood is their sum with sum x and n."""
         variance = arithmetic.number(self.variance)
@@ -208,7 +202,3 @@ class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
         """Return the normal posterior."""
         prior = (self.prior_mean, self.prior_variance)
         return NormalFamily(*prior, self.variance, self.lower, self.upper, n_records)
-
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the sum of the numbers."""
-        return (self.total(values, n_records),)
