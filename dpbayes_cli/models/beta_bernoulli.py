@@ -10,6 +10,7 @@ from msgspec import Meta
 from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.contracts import Card, Level, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.problems import NoisyCounts
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability
@@ -69,6 +70,7 @@ class BetaBernoulli(LatentCounts, BetaProbability):
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
     prior_type: ClassVar[type[Section]] = BetaPrior
+    examples: ClassVar[tuple[Example, ...]] = (Example(), Example({"success": "yes", "failure": "no"}))
 
     success: str
     failure: str

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability, LogitOfBeta
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
@@ -97,6 +98,10 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
         prefer_when="How many tries it takes: attempts until admission, contacts until an answer.",
     )
     prior_type: ClassVar[type[Section]] = BetaPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example({"upper": 3}),
+        Example({"upper": 4, "out_of_bounds": "drop"}, drawn=False),
+    )
 
     upper: int
     alpha: float

@@ -1,6 +1,6 @@
 """Gamma-exponential: the rate of a waiting time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
@@ -110,6 +111,11 @@ class GammaExponential(ConjugateNumber, GammaRate):
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
     prior_type: ClassVar[type[Section]] = GammaPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example({"upper": 2.5}, support=(0.5, 4.0)),
+        Example({"upper": 2.5, "out_of_bounds": "drop"}, drawn=False),
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {"upper": "100"}
 
     upper: float
     shape: float

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
@@ -85,6 +86,10 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
         prefer_when="How often something happens to each person: visits, relapses, claims.",
     )
     prior_type: ClassVar[type[Section]] = GammaPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example({"upper": 1}, support=(0.5, 4.0)),
+        Example({"upper": 7}, support=(0.5, 4.0)),
+    )
 
     upper: int
     shape: float

@@ -1,6 +1,6 @@
 """Linear regression: a number's dependence on other numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -10,6 +10,7 @@ from msgspec import Meta
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
 from dpbayes_cli.models.families.joint_normal import STEPS, JointNormal
 from dpbayes_cli.models.families.regression_records import RegressionRecords
@@ -82,6 +83,11 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     ] = 0.2
 
 
+_TARGET = {"column": "y", "lower": 0.0, "upper": 2.5}
+_FEATURE = {"lower": -1.0, "upper": 3.0}
+"""Of the examples."""
+
+
 @dataclass(frozen=True)
 class LinearRegression(JointNormal, LinearPosterior):
     """The target is N(intercept + sum of beta_j x_j, variance) given the features x, and these are a normal vector.
@@ -124,6 +130,16 @@ class LinearRegression(JointNormal, LinearPosterior):
     )
     domain_type: ClassVar[type[Section]] = LinearRegressionDomain
     prior_type: ClassVar[type[Section]] = LinearRegressionPrior
+    examples: ClassVar[tuple[Example, ...]] = tuple(
+        Example({"target": _TARGET, "features": dict.fromkeys(names, _FEATURE), **more}, drawn=bool(more))
+        for names, more in (("a", {"variance": 0.5}), ("a", {}), ("ab", {}))
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {
+        "target.column": "weight",
+        "lower": "0",
+        "upper": "100",
+        "features": "{height: {lower: 100, upper: 220}, age: {lower: 0, upper: 120}}",
+    }
 
     slope_strength: float
     variance_strength: float

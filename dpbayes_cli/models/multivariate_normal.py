@@ -1,6 +1,6 @@
 """Multivariate normal: the mean vector and the covariance matrix of several numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -10,6 +10,7 @@ from msgspec import Meta
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.models.families.joint_normal import JointNormal
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
@@ -89,6 +90,12 @@ class MultivariateNormal(JointNormal):
     )
     domain_type: ClassVar[type[Section]] = MultivariateNormalDomain
     prior_type: ClassVar[type[Section]] = MultivariateNormalPrior
+    examples: ClassVar[tuple[Example, ...]] = tuple(
+        Example({"columns": {name: {"lower": -1.0, "upper": 3.0} for name in names}}) for names in ("a", "ab", "abc")
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {
+        "columns": "{height: {lower: 100, upper: 220}, weight: {lower: 30, upper: 250}}",
+    }
 
     freedom: float
 

@@ -1,6 +1,6 @@
 """Normal mean: the mean of a number whose variance is known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.number_families import NumberFamily
@@ -141,6 +142,8 @@ class NormalMean(ConjugateNumber):
     domain_type: ClassVar[type[Section]] = NormalMeanDomain
     prior_type: ClassVar[type[Section]] = NormalMeanPrior
     bound_keys: ClassVar[tuple[str, ...]] = ("lower", "upper")
+    examples: ClassVar[tuple[Example, ...]] = (Example({"lower": -3.0, "upper": 1.5, "variance": 2.0}),)
+    first_spec: ClassVar[Mapping[str, str]] = {"lower": "0", "upper": "100", "variance": "1"}
 
     lower: float
     upper: float

@@ -83,7 +83,8 @@ def test_the_supremum_is_that_of_brute_force_over_all_neighbors(
 @pytest.mark.parametrize("order", [1.1, 3.5])
 @pytest.mark.parametrize(
     ("prior", "successes", "bound", "n"),
-    [((6.0, 12.0), 1, 3, 1), ((1.0, 1.0), 1, 2, 4), ((0.3, 9.0), 1, 4, 3), ((50.0, 2.0), 3, 2, 3), ((2.0, 40.0), 1, 7, 2)],
+    [((6.0, 12.0), 1, 3, 1), ((1.0, 1.0), 1, 2, 4), ((0.3, 9.0), 1, 4, 3), ((50.0, 2.0), 3, 2, 3),
+     ((2.0, 40.0), 1, 7, 2)],
 )  # fmt: skip
 def test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors(
     prior: tuple[float, float], successes: int, bound: int, n: int, order: float, r: float, m: float

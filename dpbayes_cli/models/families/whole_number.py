@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -29,6 +30,7 @@ class WholeNumber(OneNumber):
     """
 
     domain_type: ClassVar[type[Section]] = WholeNumberDomain
+    first_spec: ClassVar[Mapping[str, str]] = {"upper": "100"}
     whole_numbers: ClassVar[bool] = True
 
     upper: int
