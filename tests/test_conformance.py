@@ -7,6 +7,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 import numpy as np

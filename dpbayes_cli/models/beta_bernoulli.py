@@ -70,7 +70,10 @@ class BetaBernoulli(LatentCounts, BetaProbability):
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
     prior_type: ClassVar[type[Section]] = BetaPrior
-    examples: ClassVar[tuple[Example, ...]] = (Example(), Example({"success": "yes", "failure": "no"}))
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example(prior={"alpha": 2.0, "beta": 3.0}),
+        Example({"success": "yes", "failure": "no"}),
+    )
 
     success: str
     failure: str

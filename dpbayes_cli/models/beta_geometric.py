@@ -99,7 +99,7 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
     )
     prior_type: ClassVar[type[Section]] = BetaPrior
     examples: ClassVar[tuple[Example, ...]] = (
-        Example({"upper": 3}),
+        Example({"upper": 3}, {"alpha": 2.0, "beta": 3.0}),
         Example({"upper": 4, "out_of_bounds": "drop"}, drawn=False),
     )
 

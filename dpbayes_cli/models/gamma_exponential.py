@@ -112,7 +112,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
     prior_type: ClassVar[type[Section]] = GammaPrior
     examples: ClassVar[tuple[Example, ...]] = (
-        Example({"upper": 2.5}, support=(0.5, 4.0)),
+        Example({"upper": 2.5}, {"shape": 2.0}, support=(0.5, 4.0)),
         Example({"upper": 2.5, "out_of_bounds": "drop"}, drawn=False),
     )
     first_spec: ClassVar[Mapping[str, str]] = {"upper": "100"}

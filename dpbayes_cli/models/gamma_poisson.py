@@ -86,9 +86,8 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
         prefer_when="How often something happens to each person: visits, relapses, claims.",
     )
     prior_type: ClassVar[type[Section]] = GammaPrior
-    examples: ClassVar[tuple[Example, ...]] = (
-        Example({"upper": 1}, support=(0.5, 4.0)),
-        Example({"upper": 7}, support=(0.5, 4.0)),
+    examples: ClassVar[tuple[Example, ...]] = tuple(
+        Example({"upper": upper}, {"shape": 2.0}, support=(0.5, 4.0)) for upper in (1, 7)
     )
 
     upper: int
