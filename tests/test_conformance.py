@@ -7,11 +7,12 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 import pytest
+from scipy.special import expit, log_expit, logsumexp
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.grammar import normal_cell, parse_number
@@ -25,11 +26,20 @@ from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_nam
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
 from dpbayes_cli.mechanisms.laplace import Laplace
-from dpbayes_cli.models.families.capabilities import LatentCounts, LinearPosterior
+from dpbayes_cli.models.families.capabilities import (
+    ConjugatePosterior,
+    LatentCounts,
+    LinearPosterior,
+    OneParameterFamily,
+    floats,
+)
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
 
 INVALID = "no level at all"
 
@@ -436,6 +446,46 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
     else:
         assert len(payload.values) == request.draws
         assert all(len(point) == len(model.parameters) for point in payload.values)
+
+
+DRAWN = [each for each in ALL if each.example.drawn]
+CONJUGATE = [i for i in DRAWN if issubclass(i.kind, ConjugatePosterior) and issubclass(i.kind, OneParameterFamily)]
+
+
+@pytest.mark.parametrize("r", [1.0, 0.6])
+@pytest.mark.parametrize("instance", CONJUGATE, ids=label)
+def test_the_renyi_divergence_is_that_of_the_density_that_is_tempered(instance: Instance, r: float) -> None:
+    """Of likelihood and prior as the model writes them, by quadrature, at the ends of what neighbors may sum up to."""
+    model, n = instance.build(), 3
+    assert isinstance(model, OneParameterFamily)
+    assert isinstance(model, ConjugatePosterior)
+    family = model.family(n)
+    order = min(2.0, (1.0 + family.order_max(r, 1.0)) / 2.0)
+    theta, log_width = quadrature(model.parameter_range)
+    (a, b), prior = model.natural(theta, floats()), model.log_prior(theta, floats())
+    _, _, steps = model.grid
+
+    def log_density(code: int) -> Floats:
+        logs = prior + r * (float(model.total([code], n)) * a + n * b) + log_width
+        return np.asarray(logs - logsumexp(logs))
+
+    worst = 0.0
+    for others in (0, (n - 1) * steps // 2, (n - 1) * steps):
+        ends = [log_density(others + code) for code in (0, steps)]
+        for p, q in (ends, reversed(ends)):
+            worst = max(worst, float(logsumexp(order * p + (1.0 - order) * q)) / (order - 1.0))
+    assert family.divergence(order, r, 1.0) == pytest.approx(worst, rel=1e-6)
+
+
+def quadrature(parameter_range: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Points of a parameter and the log of the width of each, evenly spaced in its logit, its logarithm or itself."""
+    y = np.linspace(-36.0, 36.0, 40_001)
+    low, high = parameter_range
+    if math.isinf(low):
+        return y, np.zeros_like(y)
+    if math.isinf(high):
+        return low + np.exp(y), y
+    return low + (high - low) * expit(y), log_expit(y) + log_expit(-y)
 
 
 def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | HeldCodes:

@@ -12,25 +12,14 @@ from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
-from dpbayes_cli.models.families.joint_normal import STEPS, JointNormal
+from dpbayes_cli.models.families.joint_normal import LARGEST, STEPS, JointNormal, NumberBounds
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-LARGEST = 1e12
 MOST_FEATURES = 5
 INTERCEPT = "intercept"
-
-
-class FeatureBounds(Section, frozen=True, kw_only=True):
-    """The public bounds of a feature."""
-
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
-
-    def __post_init__(self) -> None:
-        check_bounds(self.lower, self.upper)
 
 
 class Target(Section, frozen=True, kw_only=True):
@@ -49,7 +38,7 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
 
     target: Annotated[Target, Meta(description="the number that depends on the others")]
     features: Annotated[
-        dict[str, FeatureBounds],
+        dict[str, NumberBounds],
         Meta(
             min_length=1,
             max_length=MOST_FEATURES,

@@ -8,34 +8,22 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.models.families.joint_normal import JointNormal
+from dpbayes_cli.models.families.joint_normal import LARGEST, JointNormal, NumberBounds
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
     pass
 
-LARGEST = 1e12
 MOST_COLUMNS = 20
-
-
-class Bounds(Section, frozen=True, kw_only=True):
-    """The public bounds of a number."""
-
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
-
-    def __post_init__(self) -> None:
-        check_bounds(self.lower, self.upper)
 
 
 class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
     """The columns, by their names in the file, with public bounds."""
 
     columns: Annotated[
-        dict[str, Bounds],
+        dict[str, NumberBounds],
         Meta(
             min_length=1,
             max_length=MOST_COLUMNS,
