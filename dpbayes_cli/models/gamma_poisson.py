@@ -87,7 +87,7 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
     )
     prior_type: ClassVar[type[Section]] = GammaPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
-        Example({"upper": upper}, {"shape": 2.0}, support=(0.5, 4.0)) for upper in (1, 7)
+        Example({"upper": upper}, {"shape": 2.0}, support=(0.5, 4.0)) for upper in (2, 1)
     )
 
     upper: int
