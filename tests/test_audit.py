@@ -215,6 +215,7 @@ def test_halved_noise_is_seen_from_inside_and_from_outside(planted: pytest.Monke
     found = audited("laplace", "beta-bernoulli", 4000)
     assert any(text.startswith("draws of discrete-laplace noise") for text in found.findings)
     assert any("is proved, and at epsilon" in text for text in found.findings)
+    assert found.claims[0].bound.epsilon > 0.5, "of the 2 that it loses; by the half of the draws that chose no event"
 
 
 @pytest.mark.slow
