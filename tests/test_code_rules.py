@@ -76,6 +76,7 @@ PRICED = [
     "dpbayes_cli.privacy.conjugate.DirichletFamily",
     "dpbayes_cli.privacy.real_conjugate.GammaShapeFamily",
     "dpbayes_cli.privacy.real_conjugate.GammaRateFamily",
+    "dpbayes_cli.privacy.real_conjugate.BetaFailuresFamily",
     "dpbayes_cli.privacy.real_conjugate.NormalFamily",
     "dpbayes_cli.privacy.conjugate.NetworkFamily",
     "dpbayes_cli.privacy.part_noise.PartNoise",

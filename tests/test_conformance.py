@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 import pytest
+from scipy.special import expit, log_expit, logsumexp
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.grammar import normal_cell, parse_number
@@ -19,103 +20,81 @@ from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
 from dpbayes_cli.core.contracts import BoundedStatistics, Mechanism, Model, NoisyStatistics, Payload
 from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.encoded_records import Codes, HeldCodes
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.problems import NoisySequences, NoisySums, NoisyTables
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
 from dpbayes_cli.mechanisms.laplace import Laplace
-from dpbayes_cli.models.families.capabilities import LatentCounts
+from dpbayes_cli.models.families.capabilities import (
+    ConjugatePosterior,
+    LatentCounts,
+    LinearPosterior,
+    OneParameterFamily,
+    floats,
+)
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.hmm import Hmm
-from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
 INVALID = "no level at all"
-FEATURES: dict[str, Any] = {
-    "x": {"lower": -1.0, "upper": 3.0},
-    "z": {"values": ["a", "b", "c"], "impute": "b"},
-}
-CLASSES: dict[str, Any] = {"target": {"column": "y", "values": ["no", "yes"]}, "features": FEATURES}
-NUMBERS: dict[str, Any] = {"target": {"column": "y", "lower": -5.0, "upper": 5.0}, "features": FEATURES}
-DOMAINS: dict[str, list[dict[str, Any]]] = {
-    "bayes-net": [
-        {"variables": {"a": {"values": ["x", "y"]}}},
-        {"variables": {
-            "c": {"cuts": [0.0, 2.5], "parents": ["b", "a"]},
-            "a": {"values": ["x", "y"], "impute": "y"},
-            "b": {"values": ["1", "2", "3"], "parents": ["a"]},
-        }},
-        {"variables": {
-            v: {"values": ["0", "1"], "parents": [*p]} for v, p in {"a": "", "b": "a", "c": "ab", "d": "cb"}.items()
-        }},
-    ],
-    "beta-geometric": [{"upper": 3}, {"upper": 4, "out_of_bounds": "drop"}],
-    "beta-bernoulli": [{}, {"success": "yes", "failure": "no"}],
-    "dirichlet-categorical": [{"categories": ["a", "b"]}, {"categories": ["a", "b", "c", "d"]}],
-    "gamma-exponential": [{"upper": 2.5}, {"upper": 2.5, "out_of_bounds": "drop"}],
-    "gamma-poisson": [{"upper": 1}, {"upper": 7}],
-    "hmm": [{
-        "sequence": {"column": "s", "values": ["u", "v"]},
-        "time": {"column": "t", "values": ["1", "2", "3"]},
-        "features": {"x": {"values": ["a", "b"]}, "y": {"cuts": [0.0, 1.0]}},
-        "states": 2,
-    }],
-    "huber-regression": [NUMBERS, {**NUMBERS, "norm": 0.5, "scale": 2.0, "threshold": 1.0}],
-    "logistic-regression": [CLASSES, {**CLASSES, "norm": 0.5, "intercept": False}],
-    "linear-regression": [
-        {"target": {"column": "y", "lower": 0.0, "upper": 2.5}, "features": {
-            c: {"lower": -1.0, "upper": 3.0} for c in "ab"[:d]
-        }, **more} for d, more in ((1, {}), (2, {}), (1, {"variance": 0.5}))
-    ],
-    "multivariate-normal": [{"columns": {c: {"lower": -1.0, "upper": 3.0} for c in "abc"[:d]}} for d in (1, 2, 3)],
-    "naive-bayes": [
-        {"target": "t", "variables": {
-            "x": {"values": ["1", "0"]},
-            "t": {"values": ["p", "q", "r"]},
-            "y": {"cuts": [1.0, 2.0], "impute": "1.5"},
-        }},
-        {"target": "t", "variables": {"t": {"values": ["p", "q"]}, "x": {"cuts": [0.5]}, "y": {"values": list("uv")}}},
-    ],
-    "naive-bayes-mixture": [
-        {"variables": {"x": {"values": ["1", "0"]}, "y": {"cuts": [1.0, 2.0]}}, "classes": 2},
-        {"variables": {"x": {"values": ["1", "0", "2"]}}, "classes": 1},
-    ],
-    "normal": [{"lower": -3.0, "upper": 1.5}, {"lower": 0.0, "upper": 1.5, "out_of_bounds": "drop"}],
-    "normal-mean": [{"lower": -3.0, "upper": 1.5, "variance": 2.0}],
-    "probit-regression": [CLASSES],
-    "quantile-regression": [NUMBERS, {**NUMBERS, "level": 0.9}],
-    "svm": [CLASSES, {**CLASSES, "smoothing": 0.1}],
-}  # fmt: skip
-"""Small domains to enumerate; a new model adds a line."""
 
-REQUESTS: dict[str, dict[str, Any]] = {
-    "fourier-laplace": {"epsilon": Decimal("0.5")},
-    "gaussian": {"rho": Decimal("0.1")},
-    "gibbs": {"epsilon": Decimal("0.5"), "draws": 3},
-    "gibbs-posterior": {"epsilon": Decimal("0.5"), "delta": Decimal("1e-6"), "draws": 3},
-    "laplace": {"epsilon": Decimal("0.5")},
-    "map": {"epsilon": Decimal("0.5"), "draws": 3},
-    "ops": {"epsilon": Decimal("0.5"), "draws": 3},
-    "rdp-concentrated": {"epsilon": Decimal("0.5"), "draws": 3},
-    "rdp-diffuse": {"epsilon": Decimal("0.5"), "draws": 3},
-    "rdp-direct": {"order": Decimal("1.1"), "draws": 3},
-}
-"""What each mechanism is asked for; a new mechanism adds a line."""
 
-ALL = [(name, domain) for name in model_names() for domain in DOMAINS[name]]
-INSTANCES = [(name, domain) for name, domain in ALL if issubclass(model_type(name), NoisyStatistics)]
-PAIRS = [
-    (mechanism, name, domain)
-    for mechanism in mechanism_names()
-    for name, domain in ALL
-    if serves(mechanism_type(mechanism), model_type(name))
-    and (mechanism_type(mechanism).post_processing or domain.get("out_of_bounds") != "drop")
-    and (mechanism_type(mechanism).post_processing or name != "linear-regression" or "variance" in domain)
+@dataclass(frozen=True)
+class Instance:
+    """A model on one of its examples."""
+
+    kind: type[Model]
+    example: Example
+    label: str
+
+    def build(self, *, complete: bool = False) -> Model:
+        stated = self.example.complete if complete and self.example.complete is not None else self.example.domain
+        kind = self.kind
+        return kind.build(
+            msgspec.convert(stated, kind.domain_type), msgspec.convert(self.example.prior, kind.prior_type)
+        )
+
+    def asked(self, relation: Neighbors, *, complete: bool) -> tuple[Model, RecordPolicy]:
+        """A model and a policy; complete: something stands in for every invalid cell."""
+        model = self.build(complete=complete)
+        by_policy = complete and self.example.complete is None
+        return model, RecordPolicy(relation, cells(model.columns[0])[1] if by_policy else None)
+
+
+def instances_of(kind: type[Model]) -> list[Instance]:
+    return [Instance(kind, example, f"{kind.name}-{i}") for i, example in enumerate(kind.examples)]
+
+
+ALL = [instance for name in model_names() for instance in instances_of(model_type(name))]
+NOISY = [instance for instance in ALL if issubclass(instance.kind, NoisyStatistics)]
+NETWORKS = [instance for instance in NOISY if issubclass(instance.kind, DiscreteNetwork)]
+SERVED = [
+    (mechanism_type(name), instance)
+    for name in mechanism_names()
+    for instance in ALL
+    if serves(mechanism_type(name), instance.kind)
 ]
-STATISTICS = [pair for pair in PAIRS if pair[0] == "fourier-laplace"] + [("", *instance) for instance in INSTANCES]
+PAIRS = [(kind, instance) for kind, instance in SERVED if kind.post_processing or instance.example.drawn]
+REFUSED = [pair for pair in SERVED if pair not in PAIRS]
+TRANSFORMED = [
+    (kind, instance)
+    for kind, instance in PAIRS
+    if kind.post_processing and kind.statistic is not Mechanism.statistic and issubclass(instance.kind, DiscreteNetwork)
+]
+STATISTICS = [*TRANSFORMED, *((Laplace, instance) for instance in NOISY)]
 """Whatever is read from the data: the models' own statistics, and what mechanisms make of them."""
+
+
+def label(item: object) -> str:
+    if isinstance(item, Instance):
+        return item.label
+    return str(item.name if isinstance(item, type) and issubclass(item, Model | Mechanism) else item)
+
 
 RELATIONS = [
     (Neighbors.REPLACE_ONE, False),
@@ -123,38 +102,6 @@ RELATIONS = [
     (Neighbors.ADD_REMOVE, False),
     (Neighbors.ADD_REMOVE, True),
 ]
-
-
-def build(name: str, domain: dict[str, Any]) -> Model:
-    kind = model_type(name)
-    prior = {"precision": 1000.0} if issubclass(kind, ConvexLossModel) else {}
-    return kind.build(msgspec.convert(domain, kind.domain_type), msgspec.convert(prior, kind.prior_type))
-
-
-def asked(name: str, domain: dict[str, Any], relation: Neighbors, *, complete: bool) -> tuple[Model, RecordPolicy]:
-    """A model and a policy; complete: something stands in for every invalid cell."""
-    model = build(name, domain)
-    if isinstance(model, Hmm | NaiveBayesMixture):
-        return with_stand_ins(model) if complete else model, RecordPolicy(relation)
-    if not isinstance(model, DiscreteNetwork):
-        return model, RecordPolicy(relation, cells(model.columns[0])[1] if complete else None)
-    if complete:
-        stand_ins = [cells(column)[-1] if column.impute is None else column.impute for column in model.variables]
-        columns = zip(model.variables, stand_ins, strict=True)
-        model = replace(model, variables=tuple(replace(column, impute=cell) for column, cell in columns))
-    return model, RecordPolicy(relation)
-
-
-def with_stand_ins(model: Hmm | NaiveBayesMixture) -> Model:
-    stands_in = {column.role: replace(column, impute=cells(column)[-1]) for column in model.columns}
-    if isinstance(model, NaiveBayesMixture):
-        return replace(model, variables=tuple(stands_in[column.role] for column in model.variables))
-    sequence, time = (replace(axis, impute=cells(axis)[-1]) for axis in model.axes)
-    return replace(model, axes=(sequence, time), features=tuple(stands_in[column.role] for column in model.features))
-
-
-def statistic_of(mechanism: str, model: Model, policy: RecordPolicy) -> Statistic:
-    return mechanism_type(mechanism or "laplace")().statistic(model, policy)
 
 
 def cells(column: AnyColumn) -> list[str]:
@@ -168,17 +115,24 @@ def cells(column: AnyColumn) -> list[str]:
 
 
 def records_of(model: Model) -> list[Cells]:
-    """Valid records: of one column all of its cells; of several a sample of their product, the middles included.
+    """Records: of one column all of its cells; of several discrete ones all products, each cell invalid or not.
 
-    Of a network all records, each of their cells invalid or not.
+    Of several columns with numbers among them a sample of the valid products, the middles included.
     """
-    if isinstance(model, DiscreteNetwork | Hmm):
-        return list(itertools.product(*([*cells(column), INVALID] for column in model.columns)))
     if len(model.columns) == 1:
         return [(cell,) for cell in cells(model.columns[0])]
-    numbers = [column for column in model.columns if isinstance(column, NumericColumn)]
-    points = [[column.cell(share) for share in (0.0, 0.3, 0.5, 1.0)] for column in numbers]
-    return list(itertools.product(*points))
+    if not any(isinstance(column, NumericColumn) for column in model.columns):
+        return list(itertools.product(*([*cells(column), INVALID] for column in model.columns)))
+    return list(
+        itertools.product(
+            *(
+                [column.cell(share) for share in (0.0, 0.3, 0.5, 1.0)]
+                if isinstance(column, NumericColumn)
+                else cells(column)
+                for column in model.columns
+            )
+        )
+    )
 
 
 def code_of(column: AnyColumn, cell: str) -> int | None:
@@ -244,13 +198,13 @@ def distance(left: tuple[int, ...], right: tuple[int, ...]) -> int:
 
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
-@pytest.mark.parametrize(("mechanism", "name", "domain"), STATISTICS)
+@pytest.mark.parametrize(("mechanism", "instance"), STATISTICS, ids=label)
 def test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness(
-    mechanism: str, name: str, domain: dict[str, Any], relation: Neighbors, complete: bool
+    mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
     """Brute force over all pairs of records of a small domain, the invalid record and the absent record included."""
-    model, policy = asked(name, domain, relation, complete=complete)
-    statistic = statistic_of(mechanism, model, policy)
+    model, policy = instance.asked(relation, complete=complete)
+    statistic = mechanism().statistic(model, policy)
     witnesses = [statistic.witness, statistic.witness_l2 or statistic.witness]
     named = [cells for witness in witnesses for cells in (witness.record, witness.neighbor) if cells is not None]
     records = [*records_of(model), (INVALID,) * len(model.columns), *named]
@@ -273,14 +227,14 @@ def test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness(
 
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
-@pytest.mark.parametrize(("mechanism", "name", "domain"), STATISTICS)
+@pytest.mark.parametrize(("mechanism", "instance"), STATISTICS, ids=label)
 def test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness(
-    mechanism: str, name: str, domain: dict[str, Any], relation: Neighbors, complete: bool
+    mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
     """Brute force over all pairs of units of at most two records, or many of them drawn at random."""
-    model, policy = asked(name, domain, relation, complete=complete)
+    model, policy = instance.asked(relation, complete=complete)
     policy = replace(policy, contributions=2)
-    statistic = statistic_of(mechanism, model, policy)
+    statistic = mechanism().statistic(model, policy)
     witnesses = [statistic.witness, statistic.witness_l2 or statistic.witness]
     named = [cells for witness in witnesses for cells in (witness.record, witness.neighbor)]
     records = [*records_of(model), (INVALID,) * len(model.columns), *named, None]
@@ -308,10 +262,10 @@ def _cells_of(statistic: Statistic) -> list[slice]:
     return [slice(end - part.size, end) for end, part in zip(ends, statistic.parts, strict=True)]
 
 
-@pytest.mark.parametrize(("mechanism", "name", "domain"), STATISTICS)
-def test_a_halved_sensitivity_is_caught(mechanism: str, name: str, domain: dict[str, Any]) -> None:
-    model, policy = asked(name, domain, Neighbors.REPLACE_ONE, complete=False)
-    statistic = statistic_of(mechanism, model, policy)
+@pytest.mark.parametrize(("mechanism", "instance"), STATISTICS, ids=label)
+def test_a_halved_sensitivity_is_caught(mechanism: type[Mechanism], instance: Instance) -> None:
+    model, policy = instance.asked(Neighbors.REPLACE_ONE, complete=False)
+    statistic = mechanism().statistic(model, policy)
     halved = statistic.sensitivity_l1 // 2
     record, neighbor = statistic.witness.record, statistic.witness.neighbor
     attained = distance(
@@ -321,12 +275,12 @@ def test_a_halved_sensitivity_is_caught(mechanism: str, name: str, domain: dict[
 
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
-@pytest.mark.parametrize(("mechanism", "name", "domain"), STATISTICS)
+@pytest.mark.parametrize(("mechanism", "instance"), STATISTICS, ids=label)
 def test_statistics_are_minimal_named_and_distinct(
-    mechanism: str, name: str, domain: dict[str, Any], relation: Neighbors, complete: bool
+    mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
-    model, policy = asked(name, domain, relation, complete=complete)
-    statistic = statistic_of(mechanism, model, policy)
+    model, policy = instance.asked(relation, complete=complete)
+    statistic = mechanism().statistic(model, policy)
     values = contribution(statistic, model, policy, None)
     assert len(statistic.names) == len(values) == len(set(statistic.names))
     assert values == (0,) * len(values)
@@ -338,13 +292,13 @@ def test_statistics_are_minimal_named_and_distinct(
 
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
-@pytest.mark.parametrize(("name", "domain"), [i for i in INSTANCES if issubclass(model_type(i[0]), DiscreteNetwork)])
+@pytest.mark.parametrize("instance", NETWORKS, ids=label)
 def test_the_sensitivity_of_each_part_is_never_exceeded_and_attained(
-    name: str, domain: dict[str, Any], relation: Neighbors, complete: bool
+    instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
     """Parts are noised at prices of their own; brute force over all pairs of records, as for the whole."""
-    model, policy = asked(name, domain, relation, complete=complete)
-    statistic = statistic_of("", model, policy)
+    model, policy = instance.asked(relation, complete=complete)
+    statistic = Laplace().statistic(model, policy)
     records: list[Cells | None] = [*records_of(model)]
     found = np.array([contribution(statistic, model, policy, record) for record in records])
     others = np.zeros_like(found[:1]) if relation is Neighbors.ADD_REMOVE else found
@@ -357,13 +311,11 @@ def test_the_sensitivity_of_each_part_is_never_exceeded_and_attained(
 
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
-@pytest.mark.parametrize(("name", "domain"), INSTANCES)
-def test_the_inference_problem_fits_the_statistic(
-    name: str, domain: dict[str, Any], relation: Neighbors, complete: bool
-) -> None:
-    model, policy = asked(name, domain, relation, complete=complete)
+@pytest.mark.parametrize("instance", NOISY, ids=label)
+def test_the_inference_problem_fits_the_statistic(instance: Instance, relation: Neighbors, complete: bool) -> None:
+    model, policy = instance.asked(relation, complete=complete)
     assert isinstance(model, NoisyStatistics)
-    plan = mechanism_type("laplace")().plan(model, Request(policy, Decimal(1)))
+    plan = Laplace().plan(model, Request(policy, Decimal(1)))
     (step,) = plan.steps
     released = list(range(10, 10 + len(step.statistic.names)))
     n_records = None if relation is Neighbors.ADD_REMOVE else 100
@@ -412,14 +364,14 @@ def check_tables(model: Model, problem: NoisyTables, policy: RecordPolicy, expec
 
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
-@pytest.mark.parametrize(("mechanism", "name", "domain"), [s for s in STATISTICS if s[0]])
+@pytest.mark.parametrize(("mechanism", "instance"), TRANSFORMED, ids=label)
 def test_tables_rebuilt_from_exact_parities_are_the_tables(
-    mechanism: str, name: str, domain: dict[str, Any], relation: Neighbors, complete: bool
+    mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
     """Without noise nothing is lost: what inference is told is what was counted, of the records that count."""
-    model, policy = asked(name, domain, relation, complete=complete)
+    model, policy = instance.asked(relation, complete=complete)
     assert isinstance(model, DiscreteNetwork)
-    subject = mechanism_type(mechanism)()
+    subject = mechanism()
     statistic = subject.statistic(model, policy)
     records = records_of(model)[::2]
     released = np.sum([contribution(statistic, model, policy, record) for record in records], axis=0).tolist()
@@ -434,10 +386,10 @@ def test_tables_rebuilt_from_exact_parities_are_the_tables(
     assert found == pytest.approx(counts, abs=1e-9)
 
 
-@pytest.mark.parametrize(("name", "domain"), [i for i in INSTANCES if issubclass(model_type(i[0]), DiscreteNetwork)])
-def test_simulated_tables_count_what_they_say(name: str, domain: dict[str, Any]) -> None:
+@pytest.mark.parametrize("instance", NETWORKS, ids=label)
+def test_simulated_tables_count_what_they_say(instance: Instance) -> None:
     """20,000 records in the order of the parameters: a count is 7 sd off with probability below 1e-11 (normal)."""
-    model = build(name, domain)
+    model = instance.build()
     assert isinstance(model, DiscreteNetwork)
     theta, values = model.simulated(RecordPolicy(Neighbors.REPLACE_ONE), 20_000, np.random.default_rng(3))
     tables = zip(model.split(np.array(theta)), model.split(np.array(values)), strict=True)
@@ -447,43 +399,46 @@ def test_simulated_tables_count_what_they_say(name: str, domain: dict[str, Any])
         assert (np.abs(counts - shares * totals) <= 7 * np.sqrt(totals * shares * (1 - shares)) + 1e-9).all()
 
 
-def request_for(mechanism: str, name: str, domain: dict[str, Any]) -> tuple[Model, Request]:
-    model, policy = asked(name, domain, Neighbors.REPLACE_ONE, complete=True)
-    support = (0.5, 4.0) if model.parameters == ("rate",) else None
-    return model, Request(policy, n_records=20, support=support, **REQUESTS[mechanism])
+def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, Request]:
+    model, policy = instance.asked(Neighbors.REPLACE_ONE, complete=True)
+    prices: dict[str, Any] = {name: Decimal(price) for name, price in mechanism.example["privacy"].items()}
+    sampling = mechanism.example.get("sampling", {})
+    return model, Request(policy, n_records=20, support=instance.example.support, **prices, **sampling)
+
+
+def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
+    """Whether there are many tables to draw, or a cover of many lines to enumerate."""
+    several = issubclass(instance.kind, DiscreteNetwork) and instance.example is not instance.kind.examples[0]
+    return not mechanism.post_processing and (several or issubclass(instance.kind, LinearPosterior))
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "name", "domain"),
-    [
-        pytest.param(*pair, marks=pytest.mark.slow)
-        if pair[:2] in {("rdp-diffuse", "bayes-net"), ("rdp-direct", "bayes-net"), ("ops", "linear-regression")}
-        else pair
-        for pair in PAIRS
-    ],
+    ("mechanism", "instance"),
+    [pytest.param(*pair, marks=pytest.mark.slow) if takes_long(*pair) else pair for pair in PAIRS],
+    ids=label,
 )
 def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
-    mechanism: str, name: str, domain: dict[str, Any]
+    mechanism: type[Mechanism], instance: Instance
 ) -> None:
-    kind = mechanism_type(mechanism)
-    model, request = request_for(mechanism, name, domain)
-    plan = kind().plan(model, request)
-    assert plan == kind().plan(model, request)
-    assert parse_guarantee(plan.guarantee.serialize()) == plan.guarantee
+    model, request = request_for(mechanism, instance)
+    plan = mechanism().plan(model, request)
+    assert plan == mechanism().plan(model, request)
+    guarantee = plan.guarantee
+    assert parse_guarantee(guarantee.serialize()) == guarantee
     if request.rho is not None:
-        assert plan.guarantee.rho <= request.rho
-    elif request.epsilon is not None and kind.post_processing:
-        assert plan.guarantee.epsilon == request.epsilon
+        assert guarantee.rho <= request.rho
+    elif request.epsilon is not None and request.delta is not None:
+        assert guarantee.statement(request.delta).epsilon <= request.epsilon
+    elif request.epsilon is not None and mechanism.post_processing:
+        assert guarantee.epsilon == request.epsilon
     elif request.epsilon is not None:
-        price = plan.guarantee.epsilon if mechanism in {"gibbs", "map", "ops"} else plan.guarantee.rdp(request.order)
-        if request.delta is not None:
-            price = plan.guarantee.statement(request.delta).epsilon
-        assert price <= request.epsilon
+        pure = guarantee.epsilon.is_finite()
+        assert (guarantee.epsilon if pure else guarantee.rdp(request.order)) <= request.epsilon
     (step,) = plan.steps
     evidence = Statistics(tuple(5 for _ in step.statistic.names), 20)
     if step.rows is not None:
         evidence = replace(evidence, design=rows_of(step.rows, 20))
-    payload = kind().release(plan, evidence)
+    payload = mechanism().release(plan, evidence)
     if isinstance(payload, Payload):
         assert payload.names == step.statistic.names
         assert payload.noise == step.noise
@@ -491,6 +446,46 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
     else:
         assert len(payload.values) == request.draws
         assert all(len(point) == len(model.parameters) for point in payload.values)
+
+
+DRAWN = [each for each in ALL if each.example.drawn]
+CONJUGATE = [i for i in DRAWN if issubclass(i.kind, ConjugatePosterior) and issubclass(i.kind, OneParameterFamily)]
+
+
+@pytest.mark.parametrize("r", [1.0, 0.6])
+@pytest.mark.parametrize("instance", CONJUGATE, ids=label)
+def test_the_renyi_divergence_is_that_of_the_density_that_is_tempered(instance: Instance, r: float) -> None:
+    """Of likelihood and prior as the model writes them, by quadrature, at the ends of what neighbors may sum up to."""
+    model, n = instance.build(), 3
+    assert isinstance(model, OneParameterFamily)
+    assert isinstance(model, ConjugatePosterior)
+    family = model.family(n)
+    order = min(2.0, (1.0 + family.order_max(r, 1.0)) / 2.0)
+    theta, log_width = quadrature(model.parameter_range)
+    (a, b), prior = model.natural(theta, floats()), model.log_prior(theta, floats())
+    _, _, steps = model.grid
+
+    def log_density(code: int) -> Floats:
+        logs = prior + r * (float(model.total([code], n)) * a + n * b) + log_width
+        return np.asarray(logs - logsumexp(logs))
+
+    worst = 0.0
+    for others in (0, (n - 1) * steps // 2, (n - 1) * steps):
+        ends = [log_density(others + code) for code in (0, steps)]
+        for p, q in (ends, reversed(ends)):
+            worst = max(worst, float(logsumexp(order * p + (1.0 - order) * q)) / (order - 1.0))
+    assert family.divergence(order, r, 1.0) == pytest.approx(worst, rel=1e-6)
+
+
+def quadrature(parameter_range: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Points of a parameter and the log of the width of each, evenly spaced in its logit, its logarithm or itself."""
+    y = np.linspace(-36.0, 36.0, 40_001)
+    low, high = parameter_range
+    if math.isinf(low):
+        return y, np.zeros_like(y)
+    if math.isinf(high):
+        return low + np.exp(y), y
+    return low + (high - low) * expit(y), log_expit(y) + log_expit(-y)
 
 
 def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | HeldCodes:
@@ -503,48 +498,53 @@ def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | HeldCodes:
     return matrix
 
 
-DRAWN = [m for m in mechanism_names() if not mechanism_type(m).post_processing]
+@pytest.mark.parametrize(("mechanism", "instance"), REFUSED, ids=label)
+def test_what_cannot_be_drawn_from_is_refused(mechanism: type[Mechanism], instance: Instance) -> None:
+    model, request = request_for(mechanism, instance)
+    with pytest.raises(SpecError) as refused:
+        mechanism().plan(model, request)
+    assert refused.value.hint
 
 
-@pytest.mark.parametrize("mechanism", [m for m in DRAWN if serves(mechanism_type(m), model_type("gamma-exponential"))])
-def test_posterior_draws_need_every_record(mechanism: str) -> None:
-    model, request = request_for(mechanism, "gamma-exponential", {"upper": 2.5, "out_of_bounds": "drop"})
-    with pytest.raises(SpecError, match="complete"):
-        mechanism_type(mechanism)().plan(model, request)
-
-
-@pytest.mark.parametrize(("mechanism", "name", "domain"), PAIRS)
-def test_what_a_mechanism_needs_it_asks_for(mechanism: str, name: str, domain: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("mechanism", "instance"), PAIRS, ids=label)
+def test_what_a_mechanism_needs_it_asks_for(mechanism: type[Mechanism], instance: Instance) -> None:
     """Posterior draws need complete records of a public number; noise does not. None may be had by saying nothing."""
-    kind = mechanism_type(mechanism)
-    model, request = request_for(mechanism, name, domain)
+    model, request = request_for(mechanism, instance)
     lacking = [
-        (build(name, domain), replace(request, policy=RecordPolicy(Neighbors.REPLACE_ONE))),
+        (instance.build(), replace(request, policy=RecordPolicy(Neighbors.REPLACE_ONE))),
         (model, replace(request, policy=RecordPolicy(Neighbors.ADD_REMOVE, request.policy.impute))),
         (model, replace(request, n_records=None)),
     ]
     for subject, incomplete in lacking:
         counted = incomplete.policy.neighbors is Neighbors.REPLACE_ONE and incomplete.n_records is not None
-        if not kind.needs_n or (isinstance(subject, ConvexLossModel) and counted):
-            kind().plan(subject, incomplete)
+        if not mechanism.needs_n or (isinstance(subject, ConvexLossModel) and counted):
+            mechanism().plan(subject, incomplete)
             continue
         with pytest.raises(SpecError):
-            kind().plan(subject, incomplete)
-    if mechanism != "rdp-direct":
+            mechanism().plan(subject, incomplete)
+    if {"epsilon", "rho"} & mechanism.example["privacy"].keys():
         with pytest.raises(SpecError):
-            kind().plan(model, replace(request, epsilon=None, rho=None))
+            mechanism().plan(model, replace(request, epsilon=None, rho=None))
 
 
-@pytest.mark.parametrize(("name", "domain"), [i for i in INSTANCES if serves(Laplace, model_type(i[0]))])
-def test_a_plan_adds_noise(name: str, domain: dict[str, Any]) -> None:
+@pytest.mark.parametrize("instance", [each for each in NOISY if serves(Laplace, each.kind)], ids=label)
+def test_a_plan_adds_noise(instance: Instance) -> None:
     """At epsilon 0.001 a component is released without noise with probability below 1e-3; ten in a row below 1e-30."""
-    plan = Laplace().plan(build(name, domain), Request(RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001")))
+    plan = Laplace().plan(instance.build(), Request(RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001")))
     exact = tuple(100 for _ in plan.steps[0].statistic.names)
     assert any(Laplace().release(plan, Statistics(exact, 1000)).values != exact for _ in range(10))
 
 
+@pytest.mark.parametrize("name", model_names())
+def test_every_model_brings_its_examples(name: str) -> None:
+    kind = model_type(name)
+    assert kind.examples
+    served = any(serves(mechanism, kind) for mechanism, _ in SERVED if not mechanism.post_processing)
+    assert kind.examples[0].drawn or not served, "the first is that of draws"
+
+
 @pytest.mark.parametrize(
-    "subject", [model_type(n) for n in model_names()] + [mechanism_type(n) for n in mechanism_names()]
+    "subject", [model_type(n) for n in model_names()] + [mechanism_type(n) for n in mechanism_names()], ids=label
 )
 def test_every_card_is_complete_and_every_release_says_its_price(subject: type[Model] | type[Mechanism]) -> None:
     for field in ("releases", "guarantee", "assumptions", "source", "corrections", "prefer_when"):

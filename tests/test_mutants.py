@@ -336,6 +336,24 @@ MUTANTS = {
         "first, second = sorted(self.concentration)[-2:]",
         "tests/privacy/test_conjugate.py::test_the_supremum_is_that_of_brute_force_over_all_neighbors",
     ),
+    "the total of a Beta posterior that a record does not move": (
+        "privacy/real_conjugate.py",
+        "total = self._first(r, m) + b",
+        "total = self._first(r, m) + b - step",
+        "tests/privacy/test_conjugate.py::test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors",
+    ),
+    "a curve for fewer failures than a record may have": (
+        "models/beta_geometric.py",
+        "BetaFailuresFamily(self.alpha, self.beta, 1.0, float(self.upper), n_records)",
+        "BetaFailuresFamily(self.alpha, self.beta, 1.0, float(self.upper - 1), n_records)",
+        "tests/test_conformance.py::test_the_renyi_divergence_is_that_of_the_density_that_is_tempered",
+    ),
+    "a price of failures in one direction": (
+        "privacy/real_conjugate.py",
+        "return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (rise, fall))",
+        "return rise(b, order, step) - rise(total, order, step, at_least=True)",
+        "tests/privacy/test_conjugate.py::test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors",
+    ),
     "the best order at the full delta": (
         "ledger/union_budget.py",
         "_DOWN.ln(part).copy_negate()",

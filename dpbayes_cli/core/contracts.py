@@ -16,6 +16,7 @@ import msgspec
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.design import Rows
 from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
@@ -76,6 +77,14 @@ class Model(ABC):
     card: ClassVar[Card]
     domain_type: ClassVar[type[Section]]
     prior_type: ClassVar[type[Section]]
+    examples: ClassVar[tuple[Example, ...]] = ()
+    """Small instances for the tests, at least one; the first is the quickest of those that draws serve."""
+    first_spec: ClassVar[Mapping[str, str]] = {}
+    """What ``spec init`` writes where a value must be stated, or better is: YAML by the key of the spec.
+
+    A key of one section alone is written with the section's: ``time.column``. A value of several lines begins with an
+    empty one.
+    """
 
     @classmethod
     @abstractmethod
@@ -287,6 +296,8 @@ class Mechanism(ABC):
     summary: ClassVar[str]
     card: ClassVar[Card]
     requires: ClassVar[tuple[type, ...]]
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
+    """What the tests ask of it, by the sections of a spec."""
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
     """Whether prior and inference come after privacy, so that changing them is free."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
@@ -26,6 +27,7 @@ class Gaussian(Mechanism):
 
     name: ClassVar[str] = "gaussian"
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; zCDP"
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
     card: ClassVar[Card] = Card(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",

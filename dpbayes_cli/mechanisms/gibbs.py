@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, ClassVar
@@ -52,6 +52,10 @@ class Gibbs(Mechanism):
 
     name: ClassVar[str] = "gibbs"
     summary: ClassVar[str] = "a private Markov chain, each update an exponential mechanism; pure epsilon, bounded range"
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "privacy": {"epsilon": "1"},
+        "sampling": {"draws": 3, "sweeps": 4},
+    }
     card: ClassVar[Card] = Card(
         releases="The last points of a Markov chain: parameters and, of hidden Markov models, the state of every "
         "sequence at every step. The point of every sweep is public to the analysis and paid for, so that more of the "

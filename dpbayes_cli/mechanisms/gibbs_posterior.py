@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, expect
@@ -22,6 +23,10 @@ class GibbsPosterior(Mechanism):
 
     name: ClassVar[str] = "gibbs-posterior"
     summary: ClassVar[str] = "posterior draws of a convex loss by an accounted Langevin chain; Gaussian DP"
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "privacy": {"epsilon": "1", "delta": "1e-6"},
+        "sampling": {"draws": 3},
+    }
     card: ClassVar[Card] = Card(
         releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
         "of the loss at temperature rho with prior precision tau. Nothing else: no summary, no diagnostics of the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache, partial
@@ -178,6 +178,7 @@ class Map(Mechanism):
 
     name: ClassVar[str] = "map"
     summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     card: ClassVar[Card] = Card(
         releases="k estimates of the posterior's mode (MAP), each a point of a public cover of the parameter space: "
         "the middles of a grid's cells, or a lattice of shares. An estimate is no sample of a posterior: its spread "

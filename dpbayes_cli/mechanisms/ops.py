@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, expect
 from dpbayes_cli.core.request import Request
@@ -22,6 +23,7 @@ class Ops(Mechanism):
 
     name: ClassVar[str] = "ops"
     summary: ClassVar[str] = "posterior samples, tempered and truncated; pure epsilon, bounded range"
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     card: ClassVar[Card] = Card(
         releases="k draws from the posterior, truncated to a public range of the parameter and tempered by "
         "T = min(1, epsilon / (k R)). Nothing else: no statistic, no summary; more draws cost more.",

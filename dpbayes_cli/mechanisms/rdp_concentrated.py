@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ class RdpConcentrated(RenyiMechanism):
 
     name: ClassVar[str] = "rdp-concentrated"
     summary: ClassVar[str] = "posterior samples with the prior concentrated by 1/m; a Renyi curve"
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     card: ClassVar[Card] = renyi_card(
         releases="k draws from the posterior whose prior's parameters are divided by m, the largest m in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",

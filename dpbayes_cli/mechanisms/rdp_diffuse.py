@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ class RdpDiffuse(RenyiMechanism):
 
     name: ClassVar[str] = "rdp-diffuse"
     summary: ClassVar[str] = "posterior samples with the likelihood diffused by r; a Renyi curve"
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     card: ClassVar[Card] = renyi_card(
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -22,6 +23,7 @@ class RdpDirect(RenyiMechanism):
 
     name: ClassVar[str] = "rdp-direct"
     summary: ClassVar[str] = "samples of the true posterior; a Renyi curve, finite below lambda*"
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"order": "1.1"}, "sampling": {"draws": 3}}
     card: ClassVar[Card] = renyi_card(
         releases="k draws from the true posterior: nothing is tempered, and the prior decides what that costs.",
         algorithm="Algorithm 1",

@@ -1,11 +1,13 @@
 """Bayes net: discrete variables, each with a table of probabilities given its parents."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example, of_discrete_columns
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.families.network_domain import Concentrations, VariableSection, check_variables
 
@@ -63,6 +65,22 @@ class BayesNet(DiscreteNetwork):
     )
     domain_type: ClassVar[type[Section]] = BayesNetDomain
     prior_type: ClassVar[type[Section]] = BayesNetPrior
+    examples: ClassVar[tuple[Example, ...]] = tuple(
+        of_discrete_columns({"variables": variables})
+        for variables in (
+            {"a": {"values": ["x", "y"]}},
+            {
+                "c": {"cuts": [0.0, 2.5], "parents": ["b", "a"]},
+                "a": {"values": ["x", "y"], "impute": "y"},
+                "b": {"values": ["1", "2", "3"], "parents": ["a"]},
+            },
+            {v: {"values": ["0", "1"], "parents": [*p]} for v, p in {"a": "", "b": "a", "c": "ab", "d": "cb"}.items()},
+        )
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {
+        "variables": "\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no], parents: [age]}\n"
+        "ill: {values: [yes, no], parents: [age, smoker]}",
+    }
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

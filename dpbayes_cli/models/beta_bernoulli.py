@@ -9,16 +9,12 @@ from msgspec import Meta
 
 from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, RecordPolicy
-from dpbayes_cli.core.contracts import Card, Level, Positive, Section, expect
+from dpbayes_cli.core.contracts import Card, Level, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.problems import NoisyCounts
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
-from dpbayes_cli.models.families.capabilities import (
-    Arithmetic,
-    ConjugatePosterior,
-    LatentCounts,
-    OneParameterFamily,
-    total_of,
-)
+from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability
+from dpbayes_cli.models.families.capabilities import Arithmetic, LatentCounts, total_of
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -46,15 +42,8 @@ class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
         return (self.success or "1", self.failure or "0")
 
 
-class BetaBernoulliPrior(Section, frozen=True, kw_only=True):
-    """Beta(alpha, beta) on the probability of success."""
-
-    alpha: Annotated[Positive, Meta(description="prior successes")] = 1.0
-    beta: Annotated[Positive, Meta(description="prior failures")] = 1.0
-
-
 @dataclass(frozen=True)
-class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
+class BetaBernoulli(LatentCounts, BetaProbability):
     """theta ~ Beta(alpha, beta); each valid record is a success with probability theta.
 
     The conjugate update is Beta(alpha + successes, beta + failures); the posterior predictive probability of a
@@ -80,7 +69,11 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
         prefer_when="One yes/no question about each person.",
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
-    prior_type: ClassVar[type[Section]] = BetaBernoulliPrior
+    prior_type: ClassVar[type[Section]] = BetaPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example(prior={"alpha": 2.0, "beta": 3.0}),
+        Example({"success": "yes", "failure": "no"}),
+    )
 
     success: str
     failure: str
@@ -90,18 +83,13 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        texts, beta = expect(domain, BetaBernoulliDomain), expect(prior, BetaBernoulliPrior)
+        texts, beta = expect(domain, BetaBernoulliDomain), expect(prior, BetaPrior)
         return cls(*texts.levels, beta.alpha, beta.beta)
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The outcome: success is level 0, failure is level 1."""
         return (Column("outcome", (self.success, self.failure)),)
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """One parameter, the probability of success."""
-        return ("theta",)
 
     @property
     def components(self) -> tuple[int, ...]:
@@ -130,16 +118,6 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
         )
 
     @property
-    def parameter_range(self) -> tuple[float, float]:
-        """A probability."""
-        return (0.0, 1.0)
-
-    @property
-    def default_support(self) -> tuple[float, float]:
-        """The truncation of the papers, a0 = 0.1."""
-        return (0.1, 0.9)
-
-    @property
     def grid(self) -> tuple[Fraction, Fraction, int]:
         """A success counts 1, a failure 0."""
         return Fraction(0), Fraction(1), 1
@@ -148,11 +126,6 @@ class BetaBernoulli(LatentCounts, OneParameterFamily, ConjugatePosterior):
         """Return logit theta and log(1 - theta): the log likelihood is s logit theta + n log(1 - theta)."""
         failing = arithmetic.log(1 - theta)
         return arithmetic.log(theta) - failing, failing
-
-    def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
-        """Return the log density of Beta(alpha, beta)."""
-        first, second = arithmetic.number(self.alpha), arithmetic.number(self.beta)
-        return (first - 1) * arithmetic.log(theta) + (second - 1) * arithmetic.log(1 - theta)
 
     def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw from the prior predictive."""

@@ -2,14 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
-
-from msgspec import Meta
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.core.columns import Outside
-from dpbayes_cli.core.contracts import Card, Positive, Section, expect
-from dpbayes_cli.models.families.capabilities import WholeNumber
+from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
+from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability, LogitOfBeta
+from dpbayes_cli.models.families.capabilities import Arithmetic
+from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.number_families import LatticeFamily
+from dpbayes_cli.models.families.whole_number import WholeNumber, WholeNumberDomain
+from dpbayes_cli.privacy.real_conjugate import BetaFailuresFamily
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,62 +20,12 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Complexes, Floats
 
 
-class BetaGeometricDomain(Section, frozen=True, kw_only=True):
-    """The public bound of a number of failures."""
-
-    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the largest number; larger ones are out of bounds")]
-    out_of_bounds: Annotated[
-        Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
-    ] = "clamp"
-
-
-class BetaGeometricPrior(Section, frozen=True, kw_only=True):
-    """Beta prior of the probability of success."""
-
-    alpha: Annotated[Positive, Meta(description="first shape of the Beta prior")] = 1.0
-    beta: Annotated[Positive, Meta(description="second shape of the Beta prior")] = 1.0
-
-
 @dataclass(frozen=True)
-class GeometricNumbers(LatticeFamily):
+class GeometricNumbers(LogitOfBeta, LatticeFamily):
     """Failures before the first success, the probability of success with a Beta prior; the coordinate is its logit."""
 
     alpha: float
     beta: float
-
-    @property
-    def prior_range(self) -> tuple[float, float]:
-        """The logits of the quantiles of 1e-12."""
-        import math
-
-        from scipy.special import betaincinv
-
-        low = max(float(betaincinv(self.alpha, self.beta, 1e-12)), 1e-300)
-        high = max(float(betaincinv(self.beta, self.alpha, 1e-12)), 1e-300)
-        return math.log(low / (1.0 - low)), -math.log(high / (1.0 - high))
-
-    def draw_prior(self, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw logits: differences of logarithms of Gamma variables, which do not underflow."""
-        import numpy as np
-
-        first, second = (
-            np.log(rng.standard_gamma(shape + 1.0, size)) + np.log1p(-rng.random(size)) / shape
-            for shape in (self.alpha, self.beta)
-        )
-        return np.asarray(first - second)
-
-    def log_prior(self, coordinate: "Floats") -> "Floats":
-        """Return the log density of the logit."""
-        import numpy as np
-
-        total = self.alpha + self.beta
-        return np.asarray(self.alpha * coordinate - total * np.logaddexp(0.0, coordinate))
-
-    def parameter(self, coordinate: "Floats") -> "Floats":
-        """Return the probability of success."""
-        from scipy.special import expit
-
-        return expit(coordinate)
 
     def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
         """Return the sd of Beta(alpha + n, beta + n times the mean number of failures)."""
@@ -118,30 +71,37 @@ class GeometricNumbers(LatticeFamily):
 
 
 @dataclass(frozen=True)
-class BetaGeometric(WholeNumber):
+class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
     """theta ~ Beta(alpha, beta); each record is a number of failures before a first success, clamped to a public bound.
 
     The conjugate update adds the number of records to alpha and the sum of the failures to beta.
 
-    Source: Bernstein and Sheldon 2018 sec. 3.3 (univariate exponential families with truncation).
+    Source: Bernstein and Sheldon 2018 sec. 3.3 (univariate exponential families with truncation); Geumlek et al. 2017
+        sec. 3 (draws).
     """
 
     name: ClassVar[str] = "beta-geometric"
     summary: ClassVar[str] = "probability of success from failures before it, Beta prior"
     card: ClassVar[Card] = Card(
         releases="The sum of the failures, clamped to a public bound, with noise (and the number of records that "
-        "count, where it is private); from it the posterior of the probability of success.",
+        "count, where it is private); from it the posterior of the probability of success. With gibbs, map, ops and "
+        "the rdp mechanisms draws of that probability, or an estimate of it.",
         guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, of failures before the first success; larger ones are "
         "clamped to the public bound or dropped. Attempts are independent and alike. With impute:VALUE the custodian "
         "promises that VALUE is a fair stand-in.",
-        source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3.",
+        source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
         corrections="The posterior knows that numbers are clamped: its likelihood is exact by inversion of the "
-        "characteristic function, where the paper approximates by normal laws.",
+        "characteristic function, where the paper approximates by normal laws. Draws by gibbs, map, ops and the rdp "
+        "mechanisms do not: there clamping biases the probability upwards where many numbers exceed the bound, which "
+        "is public and chosen beforehand.",
         prefer_when="How many tries it takes: attempts until admission, contacts until an answer.",
     )
-    domain_type: ClassVar[type[Section]] = BetaGeometricDomain
-    prior_type: ClassVar[type[Section]] = BetaGeometricPrior
+    prior_type: ClassVar[type[Section]] = BetaPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example({"upper": 3}, {"alpha": 2.0, "beta": 3.0}),
+        Example({"upper": 4, "out_of_bounds": "drop"}, drawn=False),
+    )
 
     upper: int
     alpha: float
@@ -151,7 +111,7 @@ class BetaGeometric(WholeNumber):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        bounds, beta = expect(domain, BetaGeometricDomain), expect(prior, BetaGeometricPrior)
+        bounds, beta = expect(domain, WholeNumberDomain), expect(prior, BetaPrior)
         return cls(bounds.upper, beta.alpha, beta.beta, bounds.out_of_bounds)
 
     @property
@@ -163,11 +123,19 @@ class BetaGeometric(WholeNumber):
         """Draw numbers of failures."""
         return (rng.geometric(max(parameter, 1e-15), size) - 1).astype(float)
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """One parameter, the probability of success."""
-        return ("theta",)
-
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean number of failures at the posterior mean of the probability."""
         return {"mean": (1.0 - mean[0]) / mean[0]}
+
+    @property
+    def default_support(self) -> tuple[float, float]:
+        """From the probability at which the mean number of failures is the bound, or 0.1, to 0.9."""
+        return (min(0.1, 1.0 / (1.0 + self.upper)), 0.9)
+
+    def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
+        """Return log(1 - theta) and log theta: the log likelihood is (sum x) log(1 - theta) + n log theta."""
+        return arithmetic.log(1 - theta), arithmetic.log(theta)
+
+    def family(self, n_records: int) -> BetaFailuresFamily:
+        """Return the Beta posterior, whose second shape the data move."""
+        return BetaFailuresFamily(self.alpha, self.beta, 1.0, float(self.upper), n_records)

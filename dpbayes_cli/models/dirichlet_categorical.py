@@ -1,6 +1,6 @@
 """Dirichlet-categorical: the probabilities of the answers to a question with K choices."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
@@ -11,6 +11,7 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.contracts import Card, Level, Positive, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.problems import NoisyCounts
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, SharesPosterior, total_of
@@ -70,6 +71,11 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
     )
     domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain
     prior_type: ClassVar[type[Section]] = DirichletCategoricalPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example({"categories": ["a", "b"]}),
+        Example({"categories": ["a", "b", "c", "d"]}),
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {"categories": "[yes, no, undecided]"}
 
     labels: tuple[str, ...]
     concentration: tuple[float, ...]

@@ -1,16 +1,17 @@
 """Gamma-exponential: the rate of a waiting time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
-from dpbayes_cli.core.contracts import Card, Positive, Section, expect
-from dpbayes_cli.models.families.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
-from dpbayes_cli.models.families.number_families import GammaPrior
+from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
+from dpbayes_cli.models.families.capabilities import Arithmetic
+from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
+from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily
 
 if TYPE_CHECKING:
@@ -34,15 +35,8 @@ class GammaExponentialDomain(Section, frozen=True, kw_only=True):
         check_bounds(0.0, self.upper)
 
 
-class GammaExponentialPrior(Section, frozen=True, kw_only=True):
-    """Gamma prior of the rate."""
-
-    shape: Annotated[Positive, Meta(description="shape of the Gamma prior")] = 1.0
-    rate: Annotated[Positive, Meta(description="rate of the Gamma prior")] = 1.0
-
-
 @dataclass(frozen=True)
-class ExponentialTimes(GammaPrior):
+class ExponentialTimes(LogOfGamma):
     """Exponential waiting times, their rate with a Gamma prior."""
 
     shape: float
@@ -91,7 +85,7 @@ class ExponentialTimes(GammaPrior):
 
 
 @dataclass(frozen=True)
-class GammaExponential(OneNumber, OneParameterFamily, ConjugatePosterior):
+class GammaExponential(ConjugateNumber, GammaRate):
     """rate ~ Gamma(shape, rate); each record is a waiting time, exponential with that rate, clamped to a public bound.
 
     The conjugate update adds the number of records to the shape and the sum of the times to the rate.
@@ -116,7 +110,12 @@ class GammaExponential(OneNumber, OneParameterFamily, ConjugatePosterior):
         prefer_when="How long until something happens, without censoring.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
-    prior_type: ClassVar[type[Section]] = GammaExponentialPrior
+    prior_type: ClassVar[type[Section]] = GammaPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example({"upper": 2.5}, {"shape": 2.0}, support=(0.5, 4.0)),
+        Example({"upper": 2.5, "out_of_bounds": "drop"}, drawn=False),
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {"upper": "100"}
 
     upper: float
     shape: float
@@ -126,7 +125,7 @@ class GammaExponential(OneNumber, OneParameterFamily, ConjugatePosterior):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        bounds, gamma = expect(domain, GammaExponentialDomain), expect(prior, GammaExponentialPrior)
+        bounds, gamma = expect(domain, GammaExponentialDomain), expect(prior, GammaPrior)
         return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
 
     @property
@@ -143,42 +142,14 @@ class GammaExponential(OneNumber, OneParameterFamily, ConjugatePosterior):
         """Draw waiting times."""
         return rng.exponential(1.0 / parameter, size)
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """One parameter, the rate."""
-        return ("rate",)
-
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean of a new record at the posterior mean of the rate."""
         return {"mean": 1.0 / mean[0]}
-
-    @property
-    def parameter_range(self) -> tuple[float, float]:
-        """A positive number."""
-        return (0.0, float("inf"))
-
-    @property
-    def default_support(self) -> None:
-        """It must be stated."""
-        return
-
-    @property
-    def grid(self) -> tuple[Fraction, Fraction, int]:
-        """Times are multiples of the bound over 2^20."""
-        return Fraction(0), Fraction(self.upper) / STEPS, STEPS
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return -rate and log rate: the log likelihood is n log rate - rate (sum x)."""
         return -theta, arithmetic.log(theta)
 
-    def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
-        """Return the log density of Gamma(shape, rate)."""
-        return (arithmetic.number(self.shape) - 1) * arithmetic.log(theta) - arithmetic.number(self.rate) * theta
-
     def family(self, n_records: int) -> GammaRateFamily:
         """Return the Gamma posterior, whose rate the data move."""
         return GammaRateFamily(self.shape, self.rate, self.upper, n_records)
-
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the sum of the times."""
-        return (self.total(values, n_records),)

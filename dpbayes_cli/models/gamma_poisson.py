@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
-
-from msgspec import Meta
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.core.columns import Outside
-from dpbayes_cli.core.contracts import Card, Positive, Section, expect
-from dpbayes_cli.models.families.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily, WholeNumber
-from dpbayes_cli.models.families.number_families import GammaPrior, LatticeFamily
+from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
+from dpbayes_cli.models.families.capabilities import Arithmetic
+from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
+from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
+from dpbayes_cli.models.families.number_families import LatticeFamily
+from dpbayes_cli.models.families.whole_number import WholeNumber, WholeNumberDomain
 from dpbayes_cli.privacy.real_conjugate import GammaShapeFamily
 
 if TYPE_CHECKING:
@@ -19,24 +20,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 
-class GammaPoissonDomain(Section, frozen=True, kw_only=True):
-    """The public bound of a count."""
-
-    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the largest count; larger ones are out of bounds")]
-    out_of_bounds: Annotated[
-        Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
-    ] = "clamp"
-
-
-class GammaPoissonPrior(Section, frozen=True, kw_only=True):
-    """Gamma prior of the rate."""
-
-    shape: Annotated[Positive, Meta(description="shape of the Gamma prior")] = 1.0
-    rate: Annotated[Positive, Meta(description="rate of the Gamma prior")] = 1.0
-
-
 @dataclass(frozen=True)
-class PoissonCounts(GammaPrior, LatticeFamily):
+class PoissonCounts(LogOfGamma, LatticeFamily):
     """Poisson counts, their rate with a Gamma prior."""
 
     shape: float
@@ -77,7 +62,7 @@ class PoissonCounts(GammaPrior, LatticeFamily):
 
 
 @dataclass(frozen=True)
-class GammaPoisson(WholeNumber, OneParameterFamily, ConjugatePosterior):
+class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
     """rate ~ Gamma(shape, rate); each record is a count, Poisson(rate), clamped to a public bound.
 
     The conjugate update adds the sum of the counts to the shape and their number to the rate; the posterior predictive
@@ -100,8 +85,10 @@ class GammaPoisson(WholeNumber, OneParameterFamily, ConjugatePosterior):
         "the rate downwards where many counts exceed the bound, which is public and chosen beforehand.",
         prefer_when="How often something happens to each person: visits, relapses, claims.",
     )
-    domain_type: ClassVar[type[Section]] = GammaPoissonDomain
-    prior_type: ClassVar[type[Section]] = GammaPoissonPrior
+    prior_type: ClassVar[type[Section]] = GammaPrior
+    examples: ClassVar[tuple[Example, ...]] = tuple(
+        Example({"upper": upper}, {"shape": 2.0}, support=(0.5, 4.0)) for upper in (2, 1)
+    )
 
     upper: int
     shape: float
@@ -111,7 +98,7 @@ class GammaPoisson(WholeNumber, OneParameterFamily, ConjugatePosterior):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        bounds, gamma = expect(domain, GammaPoissonDomain), expect(prior, GammaPoissonPrior)
+        bounds, gamma = expect(domain, WholeNumberDomain), expect(prior, GammaPrior)
         return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
 
     @property
@@ -123,42 +110,14 @@ class GammaPoisson(WholeNumber, OneParameterFamily, ConjugatePosterior):
         """Draw counts."""
         return rng.poisson(parameter, size).astype(float)
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """One parameter, the rate."""
-        return ("rate",)
-
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean of a new record."""
         return {"mean": mean[0]}
-
-    @property
-    def parameter_range(self) -> tuple[float, float]:
-        """A positive number."""
-        return (0.0, float("inf"))
-
-    @property
-    def default_support(self) -> None:
-        """It must be stated."""
-        return
-
-    @property
-    def grid(self) -> tuple[Fraction, Fraction, int]:
-        """Counts are integers."""
-        return Fraction(0), Fraction(1), self.upper
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return log rate and -rate: the log likelihood is (sum x) log rate - n rate."""
         return arithmetic.log(theta), -theta
 
-    def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
-        """Return the log density of Gamma(shape, rate)."""
-        return (arithmetic.number(self.shape) - 1) * arithmetic.log(theta) - arithmetic.number(self.rate) * theta
-
     def family(self, n_records: int) -> GammaShapeFamily:
         """Return the Gamma posterior, whose shape the data move."""
         return GammaShapeFamily(self.shape, self.rate, float(self.upper), n_records)
-
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the sum of the counts."""
-        return (Fraction(values[0]),)

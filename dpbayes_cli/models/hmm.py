@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -14,6 +14,7 @@ from msgspec import Meta
 from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, Positive, Section, expect
+from dpbayes_cli.core.examples import Example, of_discrete_columns
 from dpbayes_cli.core.problems import NoisySequences
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import total_of
@@ -132,6 +133,24 @@ class Hmm(NoisyStatistics, LatentStates):
     )
     domain_type: ClassVar[type[Section]] = HmmDomain
     prior_type: ClassVar[type[Section]] = HmmPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        of_discrete_columns(
+            {
+                "sequence": {"column": "s", "values": ["u", "v"]},
+                "time": {"column": "t", "values": ["1", "2", "3"]},
+                "features": {"x": {"values": ["a", "b"]}, "y": {"cuts": [0.0, 1.0]}},
+                "states": 2,
+            }
+        ),
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {
+        "sequence.column": "region",
+        "sequence.values": "[north, south]",
+        "time.column": "month",
+        "time.values": "[jan, feb, mar]",
+        "features": "\nkind: {values: [theft, assault]}\nhurt: {cuts: [1, 3]}",
+        "states": "2",
+    }
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

@@ -1,13 +1,16 @@
 """Huber regression: a number from features, with bounded influence of every record."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import HuberLoss
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
 from dpbayes_cli.models.families.regression_domain import NumberDomain, RegressionDomain
+from dpbayes_cli.models.families.regression_examples import NUMBER_SPEC, numbers
 
 
 class HuberDomain(NumberDomain, frozen=True, kw_only=True):
@@ -40,6 +43,8 @@ class HuberRegression(ConvexNumberModel):
         prefer_when="Predicting a number where linear-regression's bounds would have to be wide for a few records.",
     )
     domain_type: ClassVar[type[Section]] = HuberDomain
+    examples: ClassVar[tuple[Example, ...]] = (numbers(), numbers(norm=0.5, scale=2.0, threshold=1.0))
+    first_spec: ClassVar[Mapping[str, str]] = NUMBER_SPEC
 
     @classmethod
     def loss_of(cls, domain: RegressionDomain) -> HuberLoss:

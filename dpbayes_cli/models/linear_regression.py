@@ -1,6 +1,6 @@
 """Linear regression: a number's dependence on other numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -10,26 +10,16 @@ from msgspec import Meta
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
-from dpbayes_cli.models.families.joint_normal import STEPS, JointNormal
+from dpbayes_cli.models.families.joint_normal import LARGEST, STEPS, JointNormal, NumberBounds
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-LARGEST = 1e12
 MOST_FEATURES = 5
 INTERCEPT = "intercept"
-
-
-class FeatureBounds(Section, frozen=True, kw_only=True):
-    """The public bounds of a feature."""
-
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
-
-    def __post_init__(self) -> None:
-        check_bounds(self.lower, self.upper)
 
 
 class Target(Section, frozen=True, kw_only=True):
@@ -48,7 +38,7 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
 
     target: Annotated[Target, Meta(description="the number that depends on the others")]
     features: Annotated[
-        dict[str, FeatureBounds],
+        dict[str, NumberBounds],
         Meta(
             min_length=1,
             max_length=MOST_FEATURES,
@@ -80,6 +70,11 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     variance_strength: Annotated[
         Positive, Meta(description="how many records the prior of variance and covariances is worth")
     ] = 0.2
+
+
+_TARGET = {"column": "y", "lower": 0.0, "upper": 2.5}
+_FEATURE = {"lower": -1.0, "upper": 3.0}
+"""Of the examples."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +119,16 @@ class LinearRegression(JointNormal, LinearPosterior):
     )
     domain_type: ClassVar[type[Section]] = LinearRegressionDomain
     prior_type: ClassVar[type[Section]] = LinearRegressionPrior
+    examples: ClassVar[tuple[Example, ...]] = tuple(
+        Example({"target": _TARGET, "features": dict.fromkeys(names, _FEATURE), **more}, drawn=bool(more))
+        for names, more in (("a", {"variance": 0.5}), ("a", {}), ("ab", {}))
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {
+        "target.column": "weight",
+        "lower": "0",
+        "upper": "100",
+        "features": "{height: {lower: 100, upper: 220}, age: {lower: 0, upper: 120}}",
+    }
 
     slope_strength: float
     variance_strength: float

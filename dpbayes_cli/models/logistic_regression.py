@@ -1,11 +1,14 @@
 """Logistic regression: the probability of a class from features."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.core.contracts import Card, Section
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
+from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, classes
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -33,6 +36,8 @@ class LogisticRegression(ConvexLossModel):
         prefer_when="Predicting one of two classes from many columns, with probabilities.",
     )
     domain_type: ClassVar[type[Section]] = ClassDomain
+    examples: ClassVar[tuple[Example, ...]] = (classes(), classes(norm=0.5, intercept=False))
+    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
 
     @classmethod
     def loss_of(cls, domain: RegressionDomain) -> LogisticLoss:

@@ -1,6 +1,6 @@
 """Multivariate normal: the mean vector and the covariance matrix of several numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -8,33 +8,22 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
-from dpbayes_cli.models.families.joint_normal import JointNormal
+from dpbayes_cli.core.examples import Example
+from dpbayes_cli.models.families.joint_normal import LARGEST, JointNormal, NumberBounds
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
     pass
 
-LARGEST = 1e12
 MOST_COLUMNS = 20
-
-
-class Bounds(Section, frozen=True, kw_only=True):
-    """The public bounds of a number."""
-
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
-
-    def __post_init__(self) -> None:
-        check_bounds(self.lower, self.upper)
 
 
 class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
     """The columns, by their names in the file, with public bounds."""
 
     columns: Annotated[
-        dict[str, Bounds],
+        dict[str, NumberBounds],
         Meta(
             min_length=1,
             max_length=MOST_COLUMNS,
@@ -89,6 +78,12 @@ class MultivariateNormal(JointNormal):
     )
     domain_type: ClassVar[type[Section]] = MultivariateNormalDomain
     prior_type: ClassVar[type[Section]] = MultivariateNormalPrior
+    examples: ClassVar[tuple[Example, ...]] = tuple(
+        Example({"columns": {name: {"lower": -1.0, "upper": 3.0} for name in names}}) for names in ("a", "ab", "abc")
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {
+        "columns": "{height: {lower: 100, upper: 220}, weight: {lower: 30, upper: 250}}",
+    }
 
     freedom: float
 

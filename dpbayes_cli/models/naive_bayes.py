@@ -1,11 +1,13 @@
 """Naive Bayes: a class, and features that are independent given the class."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example, of_discrete_columns
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.families.network_domain import Concentrations, VariableSection, check_variables
 
@@ -56,6 +58,21 @@ class NaiveBayes(DiscreteNetwork):
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesPrior
+    examples: ClassVar[tuple[Example, ...]] = tuple(
+        of_discrete_columns({"target": "t", "variables": variables})
+        for variables in (
+            {"t": {"values": ["p", "q"]}, "x": {"cuts": [0.5]}, "y": {"values": ["u", "v"]}},
+            {
+                "x": {"values": ["1", "0"]},
+                "t": {"values": ["p", "q", "r"]},
+                "y": {"cuts": [1.0, 2.0], "impute": "1.5"},
+            },
+        )
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {
+        "target": "ill",
+        "variables": "\nill: {values: [yes, no]}\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no]}",
+    }
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

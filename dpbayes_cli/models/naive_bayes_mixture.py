@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Self
 
@@ -11,6 +11,7 @@ from msgspec import Meta
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.examples import Example, of_discrete_columns
 from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.models.families.mixture import Records
 from dpbayes_cli.models.families.network_domain import (
@@ -91,6 +92,15 @@ class NaiveBayesMixture(LatentStates):
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesMixtureDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesMixturePrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        of_discrete_columns({"variables": {"x": {"values": ["1", "0"]}, "y": {"cuts": [1.0, 2.0]}}, "classes": 2}),
+        of_discrete_columns({"variables": {"x": {"values": ["1", "0", "2"]}}, "classes": 1}),
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {
+        "mechanism": "gibbs",
+        "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], impute: no}",
+        "classes": "2",
+    }
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

@@ -1,6 +1,6 @@
 """Normal: the mean and the variance of a number."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy, check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.problems import NoisySums, RecordLaw
 from dpbayes_cli.core.statistic import Statistic, has_null, second_moments
 from dpbayes_cli.models.families.capabilities import BoundedNumber, total_of
@@ -192,6 +193,11 @@ class Normal(BoundedNumber):
     domain_type: ClassVar[type[Section]] = NormalDomain
     prior_type: ClassVar[type[Section]] = NormalPrior
     bound_keys: ClassVar[tuple[str, ...]] = ("lower", "upper")
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example({"lower": -3.0, "upper": 1.5}),
+        Example({"lower": 0.0, "upper": 1.5, "out_of_bounds": "drop"}),
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {"lower": "0", "upper": "100"}
 
     lower: float
     upper: float

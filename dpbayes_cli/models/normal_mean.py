@@ -1,15 +1,16 @@
 """Normal mean: the mean of a number whose variance is known."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
-from dpbayes_cli.models.families.capabilities import Arithmetic, ConjugatePosterior, OneNumber, OneParameterFamily
+from dpbayes_cli.core.examples import Example
+from dpbayes_cli.models.families.capabilities import Arithmetic
+from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.number_families import NumberFamily
 from dpbayes_cli.privacy.real_conjugate import NormalFamily
 
@@ -114,7 +115,7 @@ class NormalNumbers(NumberFamily):
 
 
 @dataclass(frozen=True)
-class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
+class NormalMean(ConjugateNumber):
     """mean ~ N(prior_mean, prior_variance); each record is N(mean, variance), clamped to public bounds.
 
     The conjugate update is that of a normal mean with known variance; the posterior predictive mean is the posterior
@@ -141,6 +142,8 @@ class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
     domain_type: ClassVar[type[Section]] = NormalMeanDomain
     prior_type: ClassVar[type[Section]] = NormalMeanPrior
     bound_keys: ClassVar[tuple[str, ...]] = ("lower", "upper")
+    examples: ClassVar[tuple[Example, ...]] = (Example({"lower": -3.0, "upper": 1.5, "variance": 2.0}),)
+    first_spec: ClassVar[Mapping[str, str]] = {"lower": "0", "upper": "100", "variance": "1"}
 
     lower: float
     upper: float
@@ -188,12 +191,6 @@ class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
         """The bounds of the records."""
         return (self.lower, self.upper)
 
-    @property
-    def grid(self) -> tuple[Fraction, Fraction, int]:
-        """Numbers are the lower bound plus multiples of (upper - lower) over 2^20."""
-        lower = Fraction(self.lower)
-        return lower, (Fraction(self.upper) - lower) / STEPS, STEPS
-
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return mean / variance and -mean^2 / (2 variance): the log likelihood is their sum with sum x and n."""
         variance = arithmetic.number(self.variance)
@@ -208,7 +205,3 @@ class NormalMean(OneNumber, OneParameterFamily, ConjugatePosterior):
         """Return the normal posterior."""
         prior = (self.prior_mean, self.prior_variance)
         return NormalFamily(*prior, self.variance, self.lower, self.upper, n_records)
-
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the sum of the numbers."""
-        return (self.total(values, n_records),)

@@ -1,13 +1,16 @@
 """Probit regression with the canonical pseudo-likelihood: the probability of a class from features."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
 from dpbayes_cli.core.contracts import Card, Section
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import ProbitLoss
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
+from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, classes
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -51,6 +54,8 @@ class ProbitRegression(ConvexLossModel):
         prefer_when="A probit mean function is wanted; else logistic-regression has the smaller curvature.",
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
+    examples: ClassVar[tuple[Example, ...]] = (classes(),)
+    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
 
     @classmethod
     def loss_of(cls, domain: RegressionDomain) -> ProbitLoss:

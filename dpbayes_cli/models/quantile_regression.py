@@ -1,13 +1,16 @@
 """Quantile regression: a quantile of a number from features."""
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import QuantileLoss
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
 from dpbayes_cli.models.families.regression_domain import NumberDomain, RegressionDomain
+from dpbayes_cli.models.families.regression_examples import NUMBER_SPEC, numbers
 
 
 class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
@@ -40,6 +43,8 @@ class QuantileRegression(ConvexNumberModel):
         prefer_when="The median, or a high quantile, of a number is to be predicted.",
     )
     domain_type: ClassVar[type[Section]] = QuantileDomain
+    examples: ClassVar[tuple[Example, ...]] = (numbers(), numbers(level=0.9))
+    first_spec: ClassVar[Mapping[str, str]] = NUMBER_SPEC
 
     @classmethod
     def loss_of(cls, domain: RegressionDomain) -> QuantileLoss:

@@ -1,13 +1,16 @@
 """A support vector machine: the smoothed hinge loss of a linear score."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
 from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import SmoothHingeLoss
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
+from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, classes
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -41,6 +44,8 @@ class Svm(ConvexLossModel):
         prefer_when="Only the class matters, and records far from the boundary should not pull at it.",
     )
     domain_type: ClassVar[type[Section]] = SvmDomain
+    examples: ClassVar[tuple[Example, ...]] = (classes(), classes(smoothing=0.1))
+    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
 
     @classmethod
     def loss_of(cls, domain: RegressionDomain) -> SmoothHingeLoss:

@@ -127,7 +127,7 @@ class DirichletFamily(ConjugateFamily):
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logits."""
         least, most = min(self.concentration) / m, sum(self.concentration) / m + r * self.n
-        return _logit_lattice(least, most, r, self.order_max(r, m))
+        return logit_lattice(least, most, r, self.order_max(r, m))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw by stick-breaking."""
@@ -191,7 +191,7 @@ class NetworkFamily(ConjugateFamily):
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logits, the same for all rows."""
         least, most = self._least / m, max(map(sum, self.concentrations)) / m + r * self.n
-        return _logit_lattice(least, most, r, self.order_max(r, m))
+        return logit_lattice(least, most, r, self.order_max(r, m))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw every row by stick-breaking, independently."""
@@ -220,9 +220,9 @@ class NetworkFamily(ConjugateFamily):
         return found
 
 
-def _logit_lattice(least: float, most: float, r: float, order_max: float) -> Lattice:
-    """Return a lattice of logits for Beta laws with shapes and totals in a range."""
-    spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, order_max) * r))
+def logit_lattice(least: float, most: float, step: float, order_max: float) -> Lattice:
+    """Return a lattice of logits for Beta laws with shapes and totals in a range, that a record moves by a step."""
+    spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, order_max) * step))
     reach = logit_reach(least, most)
     return Lattice(-reach, reach, spacing, least)
 
@@ -253,22 +253,24 @@ def updated(prior: float, m: float, r: float, total: Fraction) -> Decimal:
     return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), exact(total)))
 
 
-def rise(x: float, order: float, r: float) -> float:
+def rise(x: float, order: float, r: float, *, at_least: bool = False) -> float:
     """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x.
 
-    With what its floats may lose added.
+    With what its floats may lose added, or (``at_least``) taken away.
     """
     first, second = log_gamma_ratio_at(x, order * r), order * log_gamma_ratio_at(x, r)
-    return (first - second + LOST * (abs(first) + abs(second))) / (order - 1.0)
+    lost = -LOST if at_least else LOST
+    return (first - second + lost * (abs(first) + abs(second))) / (order - 1.0)
 
 
-def fall(x: float, order: float, r: float) -> float:
+def fall(x: float, order: float, r: float, *, at_least: bool = False) -> float:
     """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x.
 
-    With what its floats may lose added.
+    With what its floats may lose added, or (``at_least``) taken away.
     """
     left = x - (order - 1.0) * r
     if left < NEAREST * x:
         return math.inf
     first, second = log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0), log_gamma_ratio_at(x, r)
-    return first + second + LOST * (abs(first) + abs(second)) + LOST * x / (left * (order - 1.0))
+    lost = -LOST if at_least else LOST
+    return first + second + lost * (abs(first) + abs(second)) + lost * x / (left * (order - 1.0))

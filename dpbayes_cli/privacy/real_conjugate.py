@@ -1,4 +1,4 @@
-"""Conjugate families of numbers: Poisson counts, waiting times and normal values.
+"""Conjugate families of numbers: Poisson counts, waiting times, failures before a success, and normal values.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
 """
@@ -12,8 +12,27 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, LOST, NEAREST, ConjugateFamily, exact, fall, rise, updated
-from dpbayes_cli.privacy.coordinate import TAIL, Lattice, LogGamma, NormalCoordinate, log_gamma_ends, spacing_for
+from dpbayes_cli.privacy.conjugate import (
+    LARGEST_ORDER,
+    LOST,
+    NEAREST,
+    ConjugateFamily,
+    exact,
+    fall,
+    logit_lattice,
+    rise,
+    updated,
+)
+from dpbayes_cli.privacy.coordinate import (
+    TAIL,
+    Lattice,
+    LogGamma,
+    LogitBeta,
+    NormalCoordinate,
+    expit,
+    log_gamma_ends,
+    spacing_for,
+)
 from dpbayes_cli.privacy.grid import EXACT
 
 
@@ -107,6 +126,57 @@ class GammaRateFamily(ConjugateFamily):
         """Return the moments of a Gamma law."""
         shape, rate = self.shape / m + r * self.n, self.rate / m + r * float(sums[0])
         return shape / rate, math.sqrt(shape) / rate
+
+
+@dataclass(frozen=True)
+class BetaFailuresFamily(ConjugateFamily):
+    """Failures x in [0, bound] before a number of successes, with a Beta(alpha, beta) prior of the chance of success.
+
+    The data move the second shape, n moves the first: Beta(alpha + successes n, beta + sum x).
+
+    Privacy: with the first shape fixed at A the log-partition is F(b) = log G(b) - log G(A + b), so that D is ``rise``
+        or ``fall`` at b less the same at A + b. F is convex, so that D grows with |x - x'|: x in {0, bound}. F' is
+        concave (its second derivative is psi_2(b) - psi_2(A + b) < 0), and the middle one of the three arguments of F
+        in D is their weighted mean, so that dD/db <= 0: the others' sum is zero.
+    Source: Geumlek, Song and Chaudhuri 2017, Theorem 15 (Beta posteriors); lambda* = 1 + beta / (r m bound).
+    """
+
+    alpha: float
+    beta: float
+    successes: float
+    bound: float
+    n: int
+
+    def order_max(self, r: float, m: float) -> float:
+        """Return 1 + beta / (r m bound)."""
+        return 1.0 + self.beta / (m * r * self.bound)
+
+    def _first(self, r: float, m: float) -> float:
+        return self.alpha / m + r * self.successes * self.n
+
+    def divergence(self, order: float, r: float, m: float) -> float:
+        """Return the larger of both directions at the smallest second shape."""
+        if order >= self.order_max(r, m):
+            return math.inf
+        b, step = self.beta / m, r * self.bound
+        total = self._first(r, m) + b
+        return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (rise, fall))
+
+    def lattice(self, r: float, m: float) -> Lattice:
+        """Return a lattice of logits."""
+        a, b = self._first(r, m), self.beta / m
+        return logit_lattice(min(a, b), a + b + r * self.n * self.bound, r * self.bound, self.order_max(r, m))
+
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the probability on a grid of its logit."""
+        a = updated(self.alpha, m, r, Fraction(self.successes) * self.n)
+        law = LogitBeta(a, updated(self.beta, m, r, sums[0]))
+        return [(expit(y),) for y in self.lattice(r, m).draw(law, size)]
+
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
+        """Return the moments of a Beta law."""
+        a, b = self._first(r, m), self.beta / m + r * float(sums[0])
+        return a / (a + b), math.sqrt(a * b / (a + b + 1.0)) / (a + b)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def unbounded_domain(model: type[BoundedNumber]) -> type[Section]:
             continue
         default = () if item.required else (item.default,)
         fields.append((item.name, item.type, *default))
-    name = f"{model.domain_type.__name__}WithoutBounds"
+    name = f"{model.__name__}DomainWithoutBounds"  # models share types of domains
     return cast(
         type[Section],
         msgspec.defstruct(

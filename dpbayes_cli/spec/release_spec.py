@@ -13,7 +13,7 @@ from dpbayes_cli.base.grammar import STEERING
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import WRITTEN_FREELY, Model, Section
 from dpbayes_cli.core.private_quantile import PrivateBounds
-from dpbayes_cli.core.registry import MODELS, mechanism_type, model_type
+from dpbayes_cli.core.registry import mechanism_type, model_names, model_type
 from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.bounds_section import (
@@ -273,7 +273,7 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
     _check_texts(document)
     model = document.get("model")
     if not isinstance(model, str):
-        raise SpecError("no model is stated", where="model", hint=f"one of: {', '.join(MODELS)}")
+        raise SpecError("no model is stated", where="model", hint=f"one of: {', '.join(model_names())}")
     private = document.get("bounds") is not None
     if private:
         check_place_of_bounds(model_type(model), document)
@@ -317,8 +317,6 @@ def _how_to_state(public: type[Model] | None, where: str) -> str:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file, one alternative a model."""
-    from dpbayes_cli.core.registry import model_names
-
     private = [name for name in model_names() if issubclass(model_type(name), BoundedNumber)]
     kinds = [spec_type(name) for name in model_names()] + [spec_type(name, private_bounds=True) for name in private]
     references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")

@@ -9,52 +9,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 
 from dpbayes_cli.core.contracts import Section
+from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.spec.release_spec import spec_type
 
-_EXAMPLES = {
-    "epsilon": "1",
-    "categories": "[yes, no, undecided]",
-    "columns": "{height: {lower: 100, upper: 220}, weight: {lower: 30, upper: 250}}",
-    "data": "data.csv",
-    "lower": "0",
-    "upper": "100",
-    "variance": "1",
-}
-_DRAWN = {"mechanism": "gibbs-posterior", "delta": "1e-6"}
-_FEATURES = "\nage: {lower: 18, upper: 100}\nsmoker: {values: [yes, no]}"
-_CLASSES = {**_DRAWN, "features": _FEATURES, "column": "ill", "values": "[no, yes]"}
-_NUMBERS = {**_DRAWN, "features": _FEATURES, "column": "days"}
-_EXAMPLES_OF = {
-    "bayes-net": {
-        "variables": "\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no], parents: [age]}\n"
-        "ill: {values: [yes, no], parents: [age, smoker]}"
-    },
-    "hmm": {
-        "sequence.column": "region",
-        "sequence.values": "[north, south]",
-        "time.column": "month",
-        "time.values": "[jan, feb, mar]",
-        "features": "\nkind: {values: [theft, assault]}\nhurt: {cuts: [1, 3]}",
-        "states": "2",
-    },
-    "linear-regression": {
-        "column": "weight",
-        "features": "{height: {lower: 100, upper: 220}, age: {lower: 0, upper: 120}}",
-    },
-    "naive-bayes": {
-        "target": "ill",
-        "variables": "\nill: {values: [yes, no]}\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no]}",
-    },
-    "naive-bayes-mixture": {
-        "mechanism": "gibbs",
-        "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], impute: no}",
-        "classes": "2",
-    },
-    **dict.fromkeys(("logistic-regression", "probit-regression", "svm"), _CLASSES),
-    **dict.fromkeys(("huber-regression", "quantile-regression"), _NUMBERS),
-}
-"""A value of several lines begins with an empty one. A key of one section alone is written with the section's."""
-_ACTIVE = {"model", "privacy", "epsilon", "domain", "categories", "columns", "data", "lower", "upper"}
+_EXAMPLES = {"epsilon": "1", "data": "data.csv"}
+_ACTIVE = {"model", "privacy", "domain", *_EXAMPLES}
 
 
 def template(model: str) -> str:
@@ -64,11 +23,12 @@ def template(model: str) -> str:
         SpecError: there is no such model.
     """
     lines = [f"# A question for dpbayes: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
-    examples = {**_EXAMPLES, **_EXAMPLES_OF.get(model, {}), "model": model}
+    own = model_type(model).first_spec
+    examples = {**_EXAMPLES, **own, "model": model}
     for item in msgspec.structs.fields(spec_type(model)):
         if item.type in {None, types.NoneType}:  # a key that this model does not take
             continue
-        lines += _key(item, examples, _ACTIVE | (_DRAWN.keys() & examples.keys()), 0)
+        lines += _key(item, examples, _ACTIVE | own.keys(), 0)
     return "\n".join(lines) + "\n"
 
 

@@ -48,7 +48,7 @@ def read_spec_file(path: Path) -> dict[str, Any]:
         raise SpecError(f"{str(path)!r} is not UTF-8 text") from None
     document = parse_yaml(text)
     if not isinstance(document, dict):
-        raise SpecError("a spec is a mapping of keys to values", hint="see: dpbayes spec init beta-bernoulli")
+        raise SpecError("a spec is a mapping of keys to values", hint="see: dpbayes spec init MODEL")
     return document
 
 

@@ -23,6 +23,7 @@ from dpbayes_cli.base.grammar import parse_number
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
+from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
@@ -32,6 +33,7 @@ from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.spec.bounds_section import expect_bounded
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.planning import simulated_between
 from tests.statistical import assert_follows, assert_uniform
@@ -177,9 +179,10 @@ def test_edges_ascend_from_low_to_high_and_are_found_again(grid: BoundsGrid) -> 
 def spec_of(
     model: str, mechanism: str = "laplace", domain: Any = None, on_invalid: str = "drop", **private: Any
 ) -> Any:
-    both = model in {"normal", "normal-mean"}
-    bounds = {"epsilon": "1", "high": "4", **({"low": "-2"} if both else {}), "cells": "4", **private}
-    extra = {"variance": "1"} if model == "normal-mean" else {}
+    kind = expect_bounded(model_type(model))
+    low = {"low": "-2"} if "lower" in kind.bound_keys else {}
+    bounds = {"epsilon": "1", "high": "4", **low, "cells": "4", **private}
+    extra = {key: value for key, value in kind.examples[0].domain.items() if key not in kind.bound_keys}
     return build_spec(
         {
             "model": model,
@@ -192,7 +195,7 @@ def spec_of(
     )
 
 
-BOUNDED = ["beta-geometric", "gamma-exponential", "gamma-poisson", "normal", "normal-mean"]
+BOUNDED = [name for name in model_names() if issubclass(model_type(name), BoundedNumber)]
 
 
 @pytest.mark.parametrize("outside", ["clamp", "drop"])

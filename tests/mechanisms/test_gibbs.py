@@ -22,6 +22,7 @@ from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.mechanisms.samplers.barker_kernel import BarkerWalk, barker_weights, local_spread
 from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+from dpbayes_cli.models.beta_geometric import BetaGeometric
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
 from dpbayes_cli.models.families.latent_variables import LatentStates
@@ -287,11 +288,12 @@ def test_a_sweep_of_a_conjugate_model_is_a_draw_at_its_share() -> None:
 WALKS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
     (COIN, (0.1, 0.9)),
     (GammaPoisson(2, 2.0, 1.0), (0.5, 4.0)),
+    (BetaGeometric(2, 2.0, 3.0), (0.1, 0.8)),
 ]
 
 
 @pytest.mark.parametrize("temper", ["likelihood", "joint"])
-@pytest.mark.parametrize(("model", "support"), WALKS, ids=["coin", "poisson"])
+@pytest.mark.parametrize(("model", "support"), WALKS, ids=["coin", "poisson", "geometric"])
 def test_no_step_of_a_walk_exceeds_its_price(
     model: OneParameterFamily, support: tuple[float, float], temper: Any
 ) -> None:

@@ -22,26 +22,17 @@ from dpbayes_cli.mechanisms.samplers.tempering import Tempering, tempered
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
-from dpbayes_cli.models.gamma_exponential import GammaExponential
-from dpbayes_cli.models.gamma_poisson import GammaPoisson
-from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.grid import SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
+from tests.mechanisms.one_parameter import ONE_PARAMETER
 from tests.statistical import assert_follows
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)
 SLOW = pytest.mark.slow
 SELECTIONS: tuple[Selection, ...] = ("exponential", "permute-and-flip")
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
-MODELS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
-    (BetaBernoulli("1", "0", 2.0, 3.0), (0.1, 0.9)),
-    (GammaPoisson(2, 2.0, 1.0), (0.5, 4.0)),
-    (GammaExponential(2.0, 2.0, 1.0), (0.5, 4.0)),
-    (NormalMean(-1.0, 1.0, 2.0, 0.0, 1.0), (-3.0, 2.0)),
-]
-IDS = ["beta-bernoulli", "gamma-poisson", "gamma-exponential", "normal-mean"]
 
 
 def subset_law(weights: list[int]) -> list[Fraction]:
@@ -102,9 +93,9 @@ def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]],
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("epsilon", [pytest.param("0.1", marks=SLOW), "1", pytest.param("20", marks=SLOW), "100"])
-@pytest.mark.parametrize(("model", "support"), MODELS, ids=IDS)
+@pytest.mark.parametrize(("model", "support"), ONE_PARAMETER)
 def test_no_pair_of_neighbors_exceeds_the_charge(
-    model: OneParameterFamily, support: tuple[float, float], epsilon: str, selection: Selection
+    model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, selection: Selection
 ) -> None:
     """Exhaustively on 2 and 7 cells for n <= 4, in exact rationals, temperatures above one included."""
     for n, n_cells in itertools.product((1, 2, 4), (2, 7)):

@@ -22,23 +22,18 @@ from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, exact_curve
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+from dpbayes_cli.models.beta_geometric import BetaGeometric
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.mechanisms.one_parameter import ONE_PARAMETER
 from tests.statistical import FALSE_FAIL, assert_follows, uniformity_p_value
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
-MODELS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
-    (BetaBernoulli("1", "0", 2.0, 3.0), (0.1, 0.9)),
-    (GammaPoisson(2, 2.0, 1.0), (0.5, 4.0)),
-    (GammaExponential(2.0, 2.0, 1.0), (0.5, 4.0)),
-    (NormalMean(-1.0, 1.0, 2.0, 0.0, 1.0), (-3.0, 2.0)),
-]
-IDS = ["beta-bernoulli", "gamma-poisson", "gamma-exponential", "normal-mean"]
 
 
 def sampler_of(model: Any, **changes: Any) -> GridPosterior:
@@ -68,9 +63,9 @@ def largest_log_ratio(laws: dict[Any, Any], neighbors: list[tuple[Any, Any]]) ->
 
 @pytest.mark.parametrize("temper", ["likelihood", "joint"])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
-@pytest.mark.parametrize(("model", "support"), MODELS, ids=IDS)
+@pytest.mark.parametrize(("model", "support"), ONE_PARAMETER)
 def test_no_pair_of_neighbors_exceeds_the_charge(
-    model: OneParameterFamily, support: tuple[float, float], epsilon: str, temper: Any
+    model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, temper: Any
 ) -> None:
     """Exhaustively on 17 cells for n <= 4, in interval arithmetic, from the very integers that are drawn with."""
     _, _, steps = model.grid
@@ -119,8 +114,10 @@ def test_the_bound_is_nearly_attained() -> None:
     assert max(logs) - min(logs) <= 1.0
 
 
-@pytest.mark.parametrize(("model", "support"), MODELS, ids=IDS)
-def test_draws_follow_the_tempered_truncated_posterior(model: OneParameterFamily, support: tuple[float, float]) -> None:
+@pytest.mark.parametrize(("model", "support"), ONE_PARAMETER)
+def test_draws_follow_the_tempered_truncated_posterior(
+    model: OneParameterFamily, support: tuple[float, float] | None
+) -> None:
     """Against the analytic density, integrated numerically (Kolmogorov-Smirnov, false-fail 1e-9)."""
     n = 30
     plan = Ops().plan(model, Request(COMPLETE, Decimal(3), n_records=n, support=support))
@@ -128,7 +125,7 @@ def test_draws_follow_the_tempered_truncated_posterior(model: OneParameterFamily
     _, _, steps = model.grid
     values = [n * steps // 3]
     drawn = np.array(sampler.draw(values, 4000))[:, 0]
-    grid = np.linspace(*support, 200_001)
+    grid = np.linspace(*sampler.support, 200_001)
     logs = sampler.log_density(grid, float(model.total(values, n)), exact=False)
     cdf = np.cumsum(np.exp(logs - logs.max()))
     assert uniformity_p_value(np.interp(drawn, grid, cdf / cdf[-1])) >= FALSE_FAIL
@@ -193,9 +190,11 @@ def test_the_exact_curve_at_sixty_records() -> None:
         (NormalMean(-2.0, 2.0, 1.5, 0.0, 1.0), (-7.0, 7.0), 4 * 2 * 7 / 1.5),
         (GammaPoisson(6, 1.0, 1.0), (1.0, 10.0), 6 * math.log(10)),
         (GammaExponential(0.1, 1.0, 1.0), (0.1, 1.0), 0.09),
+        (BetaGeometric(6, 1.0, 1.0), (0.2, 0.9), 6 * math.log(8)),
+        (BetaGeometric(49, 1.0, 1.0), None, 49 * math.log(9.8)),
     ],
 )
-def test_the_range_of_every_family(model: Any, support: tuple[float, float], expected: float) -> None:
+def test_the_range_of_every_family(model: Any, support: tuple[float, float] | None, expected: float) -> None:
     plan = Ops().plan(model, Request(COMPLETE, Decimal("0.01"), n_records=10, support=support))
     assert plan.parameters["range"] == pytest.approx(expected)
     assert plan.parameters["temperature"] == pytest.approx(0.01 / expected)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import Column, NumericColumn, Outside, RecordPolicy
+from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.contracts import BoundedStatistics, NoisyStatistics
 from dpbayes_cli.core.problems import NoisyCounts, NoisySums, Total
 from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, sum_statistic
@@ -231,20 +231,6 @@ class OneNumber(BoundedNumber):
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the parameter from the prior, and the sum of the codes of that many complete records."""
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, self.column.cell(1.0)), n_records, rng)
-
-
-class WholeNumber(OneNumber):
-    """The capability of models whose records are one whole number each, from 0 to a public bound."""
-
-    whole_numbers: ClassVar[bool] = True
-
-    upper: int
-    out_of_bounds: Outside
-
-    @property
-    def column(self) -> NumericColumn:
-        """The number."""
-        return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
 
 
 def total_of(policy: RecordPolicy, n_records: int | None) -> Total:

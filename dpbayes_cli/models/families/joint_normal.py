@@ -5,10 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.core.contracts import NoisyStatistics
+from msgspec import Meta
+
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
+from dpbayes_cli.core.contracts import NoisyStatistics, Section
 from dpbayes_cli.core.problems import NoisySums
 from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, second_moments
 from dpbayes_cli.models.families.capabilities import total_of
@@ -20,6 +22,17 @@ if TYPE_CHECKING:
 
 STEPS = 1 << 14
 """Grid steps between the bounds: products of a billion records stay below 2^60."""
+LARGEST = 1e12
+
+
+class NumberBounds(Section, frozen=True, kw_only=True):
+    """The public bounds of a number."""
+
+    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
+    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
+
+    def __post_init__(self) -> None:
+        check_bounds(self.lower, self.upper)
 
 
 @dataclass(frozen=True)

@@ -179,45 +179,6 @@ class NumberLaw(ScalarLaw):
         return self.family.draw_conjugate(n * centre + width * scaled, n, size, rng)[:, None]
 
 
-class GammaPrior(NumberFamily):
-    """A family whose parameter is a rate with a Gamma(shape, rate) prior; the coordinate is its logarithm.
-
-    Attributes:
-        shape, rate: the prior.
-    """
-
-    shape: float
-    rate: float
-
-    @property
-    def prior_range(self) -> tuple[float, float]:
-        """The quantiles of 1e-12."""
-        import numpy as np
-        from scipy.special import gammainccinv, gammaincinv
-
-        low = max(float(gammaincinv(self.shape, 1e-12)), 1e-300)
-        return float(np.log(low / self.rate)), float(np.log(gammainccinv(self.shape, 1e-12) / self.rate))
-
-    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw log rates; a shape below one is drawn in logarithms, so that none underflows."""
-        import numpy as np
-
-        drawn = np.log(rng.standard_gamma(self.shape + 1.0, size)) + np.log1p(-rng.random(size)) / self.shape
-        return np.asarray(drawn - np.log(self.rate))
-
-    def log_prior(self, coordinate: Floats) -> Floats:
-        """Return the log density of the log rate."""
-        import numpy as np
-
-        return np.asarray(self.shape * coordinate - self.rate * np.exp(coordinate))
-
-    def parameter(self, coordinate: Floats) -> Floats:
-        """Return the rate."""
-        import numpy as np
-
-        return np.exp(coordinate)
-
-
 class LatticeFamily(NumberFamily):
     """A family of the numbers 0, 1, 2, .. in an interval whose lower bound is 0."""
 

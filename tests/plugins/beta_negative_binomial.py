@@ -1,0 +1,132 @@
+"""Beta-negative-binomial: the probability that an attempt succeeds, from the failures before a known number of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+
+from msgspec import Meta
+
+from dpbayes_cli.core.columns import Outside
+from dpbayes_cli.core.contracts import Card, Section, expect
+from dpbayes_cli.core.examples import Example
+from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability, LogitOfBeta
+from dpbayes_cli.models.families.capabilities import Arithmetic
+from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
+from dpbayes_cli.models.families.number_families import LatticeFamily
+from dpbayes_cli.models.families.whole_number import WholeNumber, WholeNumberDomain
+from dpbayes_cli.privacy.real_conjugate import BetaFailuresFamily
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats
+
+
+class BetaNegativeBinomialDomain(WholeNumberDomain, frozen=True, kw_only=True):
+    """The public bound of a number of failures, and the known number of successes after them."""
+
+    successes: Annotated[int, Meta(ge=1, le=1000, description="how many successes each record waited for")]
+
+
+@dataclass(frozen=True)
+class NegativeBinomialNumbers(LogitOfBeta, LatticeFamily):
+    """Failures before the last of a known number of successes, the probability of success with a Beta prior."""
+
+    successes: int
+    alpha: float
+    beta: float
+
+    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+        """Return the sd of Beta(alpha + successes n, beta + n times the mean number of failures)."""
+        import numpy as np
+
+        waited = self.successes * n_records
+        first, second = self.alpha + waited, self.beta + waited * np.exp(np.minimum(-coordinate, 300.0))
+        total = first + second
+        return np.asarray(np.sqrt(first / total * (second / total) / (total + 1.0)))
+
+    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from Beta(alpha + successes n, beta + total)."""
+        return rng.beta(self.alpha + self.successes * n_records, self.beta + total, size)
+
+    def log_pmf(self, coordinate: "Floats", numbers: "Floats") -> "Floats":
+        """Return the log probability of a number of failures."""
+        import numpy as np
+        from scipy.special import betaln
+
+        ways = -betaln(self.successes, numbers + 1.0) - np.log(self.successes + numbers)
+        succeeding, failing = -np.logaddexp(0.0, -coordinate), -np.logaddexp(0.0, coordinate)
+        return np.asarray(ways + self.successes * succeeding + numbers * failing)
+
+    def survival(self, coordinate: "Floats", number: float) -> "Floats":
+        """Return the probability of more failures than a number."""
+        import numpy as np
+        from scipy.special import betainc, expit
+
+        return np.asarray(betainc(np.floor(number) + 1.0, self.successes, expit(-coordinate)))
+
+    def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
+        """Return ends that leave out less than 1e-15: P(X >= k) <= 2^successes (1 - theta)^(k / 2), by Chernoff."""
+        import numpy as np
+
+        far = 2.0 * (36.0 + self.successes * np.log(2.0)) / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
+        return np.zeros_like(coordinate), far
+
+
+@dataclass(frozen=True)
+class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
+    """theta ~ Beta(alpha, beta); each record is a number of failures before the last of so many successes, clamped.
+
+    The conjugate update adds the number of successes of all records to alpha and the sum of the failures to beta.
+    """
+
+    name: ClassVar[str] = "beta-negative-binomial"
+    summary: ClassVar[str] = "probability of success from failures before several, Beta prior"
+    card: ClassVar[Card] = Card(
+        releases="The sum of the failures, clamped to a public bound, with noise, or draws of the probability.",
+        guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
+        assumptions="Each record holds one whole number, of failures before a known, public number of successes.",
+        source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
+        corrections="As beta-geometric, which is this model where one success is waited for.",
+        prefer_when="How many tries it takes until a quota is full.",
+    )
+    domain_type: ClassVar[type[Section]] = BetaNegativeBinomialDomain
+    prior_type: ClassVar[type[Section]] = BetaPrior
+    examples: ClassVar[tuple[Example, ...]] = (
+        Example({"upper": 4, "successes": 3}, {"alpha": 2.0, "beta": 3.0}),
+        Example({"upper": 2, "successes": 2, "out_of_bounds": "drop"}, drawn=False),
+    )
+    first_spec: ClassVar[Mapping[str, str]] = {"upper": "100", "successes": "3"}
+
+    upper: int
+    successes: int
+    alpha: float
+    beta: float
+    out_of_bounds: Outside = "clamp"
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model from its parts of a spec."""
+        known, beta = expect(domain, BetaNegativeBinomialDomain), expect(prior, BetaPrior)
+        return cls(known.upper, known.successes, beta.alpha, beta.beta, known.out_of_bounds)
+
+    @property
+    def number_family(self) -> NegativeBinomialNumbers:
+        """The negative binomial law with its prior."""
+        return NegativeBinomialNumbers(self.successes, self.alpha, self.beta)
+
+    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw numbers of failures."""
+        return rng.negative_binomial(self.successes, max(parameter, 1e-15), size).astype(float)
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return the mean number of failures at the posterior mean of the probability."""
+        return {"mean": self.successes * (1.0 - mean[0]) / mean[0]}
+
+    def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
+        """Return log(1 - theta) and successes log theta: the log likelihood is their sum with sum x and n."""
+        return arithmetic.log(1 - theta), self.successes * arithmetic.log(theta)
+
+    def family(self, n_records: int) -> BetaFailuresFamily:
+        """Return the Beta posterior, whose second shape the data move."""
+        return BetaFailuresFamily(self.alpha, self.beta, float(self.successes), float(self.upper), n_records)
