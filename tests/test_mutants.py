@@ -115,8 +115,8 @@ MUTANTS = {
     ),
     "a promise that the page believes": (
         "workflow/reporting.py",
-        "guarantee = plan.guarantee if stated == document.guarantee else None",
-        "guarantee = plan.guarantee",
+        "guarantee = planned.plan.guarantee if stated == document.guarantee else None",
+        "guarantee = planned.plan.guarantee",
         "tests/test_reporting.py::test_the_guarantee_is_priced_again_and_not_believed",
     ),
     "a curve of delta that promises too much": (
@@ -223,9 +223,9 @@ MUTANTS = {
     ),
     "computed from before it is sealed": (
         "workflow/release.py",
-        "            sealed = ledger.seal(record, question.account, drawn)",
-        "            _described(question, record, drawn)\n"
-        "            sealed = ledger.seal(record, question.account, drawn)",
+        "            sealed = ledger.seal(record, charge.account, drawn)",
+        "            _described(prepared, reservation, drawn)\n"
+        "            sealed = ledger.seal(record, charge.account, drawn)",
         "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
     ),
     "temperature doubled": (
@@ -332,7 +332,7 @@ MUTANTS = {
     ),
     "a reservation drawn from at another price": (
         "workflow/release.py",
-        "            _check_price(question, record)\n",
+        "            _check_price(prepared, record)\n",
         "",
         "tests/test_draws.py::test_a_reservation_is_not_drawn_from_at_another_price",
     ),
@@ -488,8 +488,8 @@ MUTANTS = {
     ),
     "a refusal after bounds were drawn": (
         "workflow/pricing.py",
-        "except DpbayesError:\n        plan = None",
-        "except ZeroDivisionError:\n        plan = None",
+        "except DpbayesError:\n            plan = None",
+        "except ZeroDivisionError:\n            plan = None",
         "tests/test_private_bounds.py"
         "::test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range",
     ),
