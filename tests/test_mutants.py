@@ -355,10 +355,28 @@ MUTANTS = {
         "tests/test_private_quantile.py::test_the_statistic_between_any_bounds_keeps_its_sensitivity",
     ),
     "an analysis between other bounds than the drawn ones": (
-        "bundle/analysis.py",
-        "spec.build_model(released.bounds)",
-        "spec.build_model()",
+        "workflow/release.py",
+        "analysis_of_draw(narrowed.spec, narrowed.model,",
+        "analysis_of_draw(narrowed.spec, prepared.model,",
         "tests/test_private_bounds.py::test_the_posterior_is_that_of_the_drawn_bounds",
+    ),
+    "data that stay open where a release is refused": (
+        "workflow/prepare.py",
+        "    except BaseException:\n        data.close()\n        raise",
+        "    except BaseException:\n        raise",
+        "tests/test_made_once.py::test_a_release_that_is_refused_closes_what_it_counted",
+    ),
+    "data that are opened again": (
+        "workflow/release_data.py",
+        "        if not self._is_open:\n            self._is_open = True\n",
+        "        if True:\n            self._is_open = True\n",
+        "tests/test_made_once.py::test_a_release_makes_everything_once",
+    ),
+    "a model that is narrowed twice": (
+        "workflow/pricing.py",
+        "if bounds not in self._last:",
+        "if True:",
+        "tests/test_made_once.py::test_private_bounds_make_a_second_model",
     ),
     "the second payload wins": (
         "ledger/ledger.py",

@@ -113,7 +113,7 @@ def test_every_source_on_a_card_is_a_paper() -> None:
 
 
 def test_how_to_cite(dpbayes: Cli) -> None:
-    document = released(dpbayes, SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1")
+    document = released(dpbayes, SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1").document
     entries = bibtex(document)
     assert entries.count("{") == entries.count("}")
     assert f"@misc{{release-{document.release_id}," in entries
@@ -124,7 +124,7 @@ def test_how_to_cite(dpbayes: Cli) -> None:
 
 
 def test_nothing_of_it_is_in_the_bundle(dpbayes: Cli, coin: Path) -> None:
-    document = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1")
+    document = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1").document
     kept = json.loads((Path("out") / "release.json").read_text())
     assert not {"expected", "budget"} & set(kept)
     assert dpbayes("report", "out").out == (Path("out") / "report.md").read_text()
