@@ -223,9 +223,8 @@ MUTANTS = {
     ),
     "computed from before it is sealed": (
         "workflow/release.py",
-        "            sealed = ledger.seal(record, charge.account, drawn)",
-        "            _described(prepared, reservation, drawn)\n"
-        "            sealed = ledger.seal(record, charge.account, drawn)",
+        "        sealed = ledger.seal(record, charge.account, drawn)",
+        "        _described(prepared, reservation, drawn)\n        sealed = ledger.seal(record, charge.account, drawn)",
         "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
     ),
     "temperature doubled": (
@@ -332,8 +331,8 @@ MUTANTS = {
     ),
     "a reservation drawn from at another price": (
         "workflow/release.py",
-        "            _check_price(prepared, record)\n",
-        "",
+        "        _check_price(prepared, record)\n",
+        "        pass\n",
         "tests/test_draws.py::test_a_reservation_is_not_drawn_from_at_another_price",
     ),
     "bounds drawn as if a record moved the utility by half": (
@@ -422,7 +421,7 @@ MUTANTS = {
     ),
     "the number of records shown under add-remove": (
         "workflow/release.py",
-        "n_records = evidence.n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None",
+        "n_records = evidence.n_records if prepared.policy.neighbors is Neighbors.REPLACE_ONE else None",
         "n_records = evidence.n_records",
         "tests/bundle/test_document.py::test_the_number_of_records_is_nowhere_under_add_remove",
     ),

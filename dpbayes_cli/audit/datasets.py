@@ -111,7 +111,7 @@ class DataSets:
             single.setdefault(identity(evidence), evidence)
         self.kinds = list(alike.values())
         named = zip((_named(kind[0]) for kind in self.kinds), single.values(), strict=True)
-        removal = self.planned.spec.policy.neighbors is Neighbors.ADD_REMOVE
+        removal = self.planned.policy.neighbors is Neighbors.ADD_REMOVE
         self.alone = Star("no others", tuple(named), self._read([]) if removal else None)
 
     @property
@@ -143,7 +143,7 @@ class DataSets:
     def star(self, base: Key) -> Star:
         """Read the data sets of a star, each once."""
         sets = [(_named(self.kinds[kind][0]), self._evidence((*base, kind))) for kind in range(self.n_kinds)]
-        removal = self.planned.spec.policy.neighbors is Neighbors.ADD_REMOVE
+        removal = self.planned.policy.neighbors is Neighbors.ADD_REMOVE
         shared = " + ".join(f"{count} x {_named(self.kinds[kind][0])}" for kind, count in sorted(Counter(base).items()))
         return Star(shared, tuple(sets), self._evidence(base) if removal else None)
 

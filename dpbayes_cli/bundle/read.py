@@ -67,27 +67,9 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
     try:
         spec = build_spec(document.spec)
         model, mechanism = spec.build_model(bounds_of(document)), mechanism_type(spec.mechanism)()
-    except (DpbayesError, TypeError, ValueError) as error:
-        raise _no_spec(error) from None
-    return checked_bundle(document, spec, model, mechanism)
-
-
-def checked_bundle(document: ReleaseDocument, spec: ReleaseSpec, model: Model, mechanism: Mechanism) -> Bundle:
-    """Return a document with its parts, once it holds what the spec asks for; see ``bundle_of``.
-
-    Args:
-        document: the release.
-        spec: what was asked.
-        model: between the bounds that the document states.
-        mechanism: what was released through.
-
-    Raises:
-        VerificationError: it does not.
-    """
-    try:
         asked = mechanism.statistic(model, spec.policy).names
     except (DpbayesError, TypeError, ValueError) as error:
-        raise _no_spec(error) from None
+        raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
     names = [statistic.name for statistic in document.statistics]
     public = document.n_records is not None
     if spec.policy.contributions == 1 or spec.policy.neighbors is Neighbors.ADD_REMOVE:
@@ -118,10 +100,6 @@ def analysis_of(bundle: Bundle) -> Analysis:
     """Repeat the analysis of a release, sample for sample."""
     document = bundle.document
     return analysis_of_draw(bundle.spec, bundle.model, bundle.mechanism, document.release_id, document)
-
-
-def _no_spec(error: Exception) -> VerificationError:
-    return VerificationError("release.json holds no valid spec", findings=[str(error)])
 
 
 def _has_states(document: ReleaseDocument, model: Model) -> bool:

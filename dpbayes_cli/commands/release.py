@@ -119,7 +119,7 @@ def _stated_release(
         base = spec_path.parent if spec_path is not None else Path()
         named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
         data = tuple(name if name == "-" or is_remote(name) else str(base / name) for name in named)
-    return spec, located(spec, *data)
+    return spec, located(spec.source, *data)
 
 
 def _assumed(prepared: PreparedRelease) -> list[str]:

@@ -48,7 +48,7 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
     if against is not None:
         from dpbayes_cli.workflow.release_data import located
 
-        result["NOT PRIVATE"] = count_valid(spec, located(spec, against))
+        result["NOT PRIVATE"] = count_valid(spec, located(spec.source, against))
     if as_json:
         emit_json(result)
         return

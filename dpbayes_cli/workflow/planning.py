@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
@@ -135,7 +136,7 @@ def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -
     if not isinstance(step.law, Sampler):
         return _noisy(planned, n_records, trials, truth, own)
     if isinstance(step.law, LinePosterior):
-        return _of_lines(step.law, expect(model, NoisyStatistics), planned.spec, n_records, trials, truth)
+        return _of_lines(step.law, planned, n_records, trials, truth)
     conjugate = expect(model, ConjugatePosterior)
     data = [conjugate.simulate(n_records, truth) for _ in range(trials)]
     family = conjugate.family(n_records)
@@ -153,11 +154,12 @@ def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -
 
 
 def _of_lines(
-    law: LinePosterior, model: NoisyStatistics, spec: ReleaseSpec, n_records: int, trials: int, rng: np.random.Generator
+    law: LinePosterior, planned: PlannedRelease, n_records: int, trials: int, rng: np.random.Generator
 ) -> Expectation:
     """Simulate draws of a regression line: the sd of its intercept, without privacy too."""
     trials = min(trials, _LEAST_TRIALS)  # a grid of a hundred thousand lines each
-    data = [model.simulated(spec.policy, n_records, rng)[1] for _ in range(trials)]
+    model = expect(planned.model, NoisyStatistics)
+    data = [model.simulated(planned.policy, n_records, rng)[1] for _ in range(trials)]
     private = _root_mean_square([law.moments(values)[1] for values in data])
     free = _root_mean_square([law.plain_sd(values) for values in data])
     return Expectation(n_records, trials, None, private, free, private / free, None)
@@ -178,9 +180,9 @@ def _noisy(
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
-    spec, plan, law = planned.spec, planned.plan, planned.plan.steps[0].law
+    policy, plan, law = planned.policy, planned.plan, planned.plan.steps[0].law
     model = expect(planned.model, NoisyStatistics)
-    public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
+    public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
     heads = _compared(model)
     private: list[float] = []
     plain: list[float] = []
@@ -189,9 +191,9 @@ def _noisy(
         if isinstance(law, PrivateBounds):
             theta, problem = simulated_between(planned, law, n_records, truth)
         else:
-            theta, values = _simulated_statistic(spec, model, plan, n_records, truth)
+            theta, values = _simulated_statistic(policy, model, plan, n_records, truth)
             released = _noised(values, plan, own)
-            problem = planned.mechanism.problem(model, spec.policy, released, plan.answer.noise, public)
+            problem = planned.mechanism.problem(model, policy, released, plan.answer.noise, public)
         for method in _METHODS:
             found = infer(problem, method, 1, own, Effort(_SUMMARY_DRAWS, _ESS)).marginals
             marginals = [found[model.components[k]] for k in heads]
@@ -206,13 +208,13 @@ def _noisy(
 
 
 def _simulated_statistic(
-    spec: ReleaseSpec, model: NoisyStatistics, plan: Plan, n_records: int, rng: np.random.Generator
+    policy: RecordPolicy, model: NoisyStatistics, plan: Plan, n_records: int, rng: np.random.Generator
 ) -> tuple[tuple[float, ...], tuple[int, ...]]:
     """Draw the parameters from the prior and the exact statistic that the mechanism releases."""
     statistic = plan.answer.statistic
     if isinstance(model, DiscreteNetwork):
         return model.simulated_statistic(statistic, n_records, rng)
-    return model.simulated(spec.policy, n_records, rng)
+    return model.simulated(policy, n_records, rng)
 
 
 def simulated_between(
@@ -227,10 +229,10 @@ def simulated_between(
     histogram = dict(zip(found.tolist(), counts.tolist(), strict=True))
     lower, upper = law.simulate(histogram, rng)
     narrowed = planned.at((law.grid.value(lower), law.grid.value(upper)))
-    spec, plan, bounded = planned.spec, narrowed.plan, expect(narrowed.model, BoundedNumber)
+    policy, plan, bounded = planned.policy, narrowed.plan, expect(narrowed.model, BoundedNumber)
     values = evaluate_codes(plan.answer.statistic, bounded.column, law.codes(histogram, lower, upper, bounded.column))
-    public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
-    return theta, bounded.problem(spec.policy, _noised(values, plan, rng), plan.answer.noise, public)
+    public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
+    return theta, bounded.problem(policy, _noised(values, plan, rng), plan.answer.noise, public)
 
 
 def _noised(values: tuple[int, ...], plan: Plan, rng: np.random.Generator) -> list[int]:

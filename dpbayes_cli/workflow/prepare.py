@@ -129,6 +129,7 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
         spec=spec,
         model=model,
         mechanism=planned.mechanism,
+        policy=planned.policy,
         plan=planned.plan,
         n_records=n_records,
         charge=replace(charge, guarantee=planned.plan.guarantee),

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Self
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
+from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Mechanism, Model, Plan, Step, expect
 from dpbayes_cli.core.registry import check_serves, mechanism_type
 from dpbayes_cli.core.request import Request
@@ -29,6 +30,7 @@ class PlannedRelease:
         spec: what is asked.
         model: the model that the spec states; before private bounds are found, over the whole range.
         mechanism: what privatizes its statistic.
+        policy: neighbors, and what an invalid record counts as.
         plan: the calibrated and priced steps.
         n_records: the public number of records that the plan rests on, or None.
     """
@@ -36,6 +38,7 @@ class PlannedRelease:
     spec: ReleaseSpec
     model: Model
     mechanism: Mechanism
+    policy: RecordPolicy
     plan: Plan
     n_records: int | None = None
     _last: dict[tuple[float, float], Self] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -71,7 +74,7 @@ class PlannedRelease:
         except DpbayesError:
             plan = None
         if plan is None or compose([choice.guarantee, plan.guarantee]) != whole.guarantee:
-            statistic = self.mechanism.statistic(model, self.spec.policy)
+            statistic = self.mechanism.statistic(model, self.policy)
             steps = (*whole.steps[:-1], replace(whole.answer, statistic=statistic))
             return replace(self, model=model, plan=replace(whole, steps=steps))
         return replace(self, model=model, plan=Plan((choice, *plan.steps), whole.guarantee, plan.parameters))
@@ -93,9 +96,9 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         raise SpecError("the domain names the columns", where="column", hint="leave it out: see domain.columns")
     kind = mechanism_type(spec.mechanism)
     check_serves(kind, type(model))
+    mechanism, policy, law = kind(), spec.policy, spec.private_bounds
     for column in model.columns:
-        impute_code(column, spec.policy)
-    mechanism, law = kind(), spec.private_bounds
+        impute_code(column, policy)
     if law is not None and not kind.post_processing:
         raise SpecError(
             f"{kind.name} draws from a posterior whose bounds must be known beforehand",
@@ -118,7 +121,7 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
             hint=f"at most {_MOST_DRAWN:,} numbers together",
         )
     if law is None:
-        return PlannedRelease(spec, model, mechanism, plan, n_records)
+        return PlannedRelease(spec, model, mechanism, policy, plan, n_records)
     last = law.grid.last
     lowest = {0} if law.lower is None else {0, last - 1}
     for lower in lowest:  # with the widest, the narrowest at both ends, before a charge
@@ -126,9 +129,9 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         if mechanism.plan(narrow, request).guarantee != plan.guarantee:
             raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
     column = expect(model, BoundedNumber).column
-    first = Step(law.statistic(column.role, spec.policy), law, law.guarantee)
+    first = Step(law.statistic(column.role, policy), law, law.guarantee)
     whole = Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)
-    return PlannedRelease(spec, model, mechanism, whole, n_records)
+    return PlannedRelease(spec, model, mechanism, policy, whole, n_records)
 
 
 def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:

@@ -20,7 +20,7 @@ from dpbayes_cli.bundle.assemble import Parts, assemble, sealed_draw
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
 from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
-from dpbayes_cli.bundle.read import analysis_of, checked_bundle
+from dpbayes_cli.bundle.read import analysis_of, bundle_of
 from dpbayes_cli.core.contracts import Draws, Payload, Plan, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.statistic import Statistics, evaluate_codes
@@ -64,7 +64,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
     """Release a posterior, or find it released already.
 
     Args:
-        prepared: what is asked, of which data, at what price.
+        prepared: what is asked, of which data, at what price; its context closes the data.
         ledger: the account book.
         say: where to tell the user what happens.
 
@@ -81,27 +81,26 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
     preview = ledger.preview(charge)
     answered = preview.known is not None and preview.known.stage != "reserved"
     check_place(prepared.out or _default_target(preview.release_id), sealed=answered)
-    with closing(prepared.data):
-        if not answered:
-            prepared.data.opened()
-        reservation = ledger.reserve(charge)
-        record = reservation.release
-        if reservation.opened:
-            say(
-                f"opened account {charge.account!r} with the default total of epsilon 3 under "
-                f"{charge.neighbors} neighbours; to state another: dpbayes budget open or amend"
-            )
-        sealed = reservation.payload
-        replayed = sealed is not None
-        if reservation.document is None:
-            _check_price(prepared, record)
-        if sealed is None:
-            source = prepared.data.opened()
-            say(f"charged {price_text(record.guarantee)} to account {charge.account!r}")
-            drawn = _draw(prepared, source)
-            sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
-        else:
-            say(f"release {record.release_id} was drawn on {record.time}: shown again, the data were not opened")
+    if not answered:
+        prepared.data.opened()
+    reservation = ledger.reserve(charge)
+    record = reservation.release
+    if reservation.opened:
+        say(
+            f"opened account {charge.account!r} with the default total of epsilon 3 under "
+            f"{charge.neighbors} neighbours; to state another: dpbayes budget open or amend"
+        )
+    sealed = reservation.payload
+    replayed = sealed is not None
+    if reservation.document is None:
+        _check_price(prepared, record)
+    if sealed is None:
+        source = prepared.data.opened()
+        say(f"charged {price_text(record.guarantee)} to account {charge.account!r}")
+        drawn = _draw(prepared, source)
+        sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
+    else:
+        say(f"release {record.release_id} was drawn on {record.time}: shown again, the data were not opened")
     document, analyse = _described(prepared, reservation, sealed)
     target = prepared.out or _default_target(record.release_id)
     digests = place_bundle(document, analyse, target, record.published, say)
@@ -134,14 +133,14 @@ def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
 
 def _draw(prepared: PreparedRelease, source: Source) -> bytes:
     """Read the data and privatize; return what is to be sealed. Exact statistics do not outlive this call."""
-    spec, opened = prepared.spec, datetime.now(UTC)  # the clock is read before anything depends on the data
+    stated, opened = prepared.spec.records, datetime.now(UTC)  # the clock is read before anything depends on the data
     with closing(source):
         evidence = read_evidence(prepared, source)
-    n_records = evidence.n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
-    if spec.policy.contributions > 1:  # the number of their records is private; that of units is known where stated
-        n_records = spec.records
-    elif spec.records is not None:
-        check_count(spec.records, n_records, "; the charge stands")
+    n_records = evidence.n_records if prepared.policy.neighbors is Neighbors.REPLACE_ONE else None
+    if prepared.policy.contributions > 1:  # the number of their records is private; that of units is known where stated
+        n_records = stated
+    elif stated is not None:
+        check_count(stated, n_records, "; the charge stands")
     needed = prepared.n_records
     if needed is not None and evidence.n_records != needed:
         raise SourceError("the number of records changed after it was counted; nothing is released, the charge stands")
@@ -168,7 +167,7 @@ def privatized(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws
 
 def read_evidence(planned: PlannedRelease, source: Source) -> Statistics:
     """Read what the plan's first step asks for: the exact statistic, the rows of a design, or the codes of records."""
-    step, policy = planned.plan.steps[0], planned.spec.policy
+    step, policy = planned.plan.steps[0], planned.policy
     if step.rows is None:
         return source.statistics(step.statistic, policy)
     held = step.rows.hold(planned.n_records or 0)
@@ -198,11 +197,11 @@ def _described(
 ) -> tuple[ReleaseDocument, Callable[[], Analysis]]:
     """Return the document of a sealed draw, and what gives its posterior: functions of the draw and of what is public.
 
-    A document that was published stands as it is; its posterior is computed only where its files are written again.
+    A document that was published stands as it is, and is read like any other where its files are written again.
     """
     if reservation.document is not None:
         document = parse_document(reservation.document)
-        return document, lambda: _analysed_again(prepared, document)
+        return document, lambda: analysis_of(bundle_of(document))
     draw, record = parse_draw(sealed), reservation.release
     narrowed = prepared.at(bounds_of(draw))
     names = narrowed.plan.answer.statistic.names
@@ -224,16 +223,6 @@ def _described(
         )
     )
     return document, lambda: analysis
-
-
-def _analysed_again(prepared: PreparedRelease, document: ReleaseDocument) -> Analysis:
-    """Repeat the analysis of a document that the ledger keeps.
-
-    Raises:
-        VerificationError: it is not one of this request.
-    """
-    narrowed = prepared.at(bounds_of(document))
-    return analysis_of(checked_bundle(document, narrowed.spec, narrowed.model, narrowed.mechanism))
 
 
 def _default_target(release_id: str) -> Path:

@@ -14,13 +14,13 @@ from dpbayes_cli.spec.question_sections import UnitSection
 from dpbayes_cli.spec.release_spec import ReleaseSpec, SourceSection
 
 
-def located(spec: ReleaseSpec, *texts: str) -> Location:
-    """Find the data that texts name together, for the engine of a spec.
+def located(layout: SourceSection, *texts: str) -> Location:
+    """Find the data that texts name together, for the engine that reads them.
 
     Raises:
         SourceError: there are none, or they cannot be read.
     """
-    return locate_for_spark(*texts) if spec.source.engine == "spark" else locate(*texts)
+    return locate_for_spark(*texts) if layout.engine == "spark" else locate(*texts)
 
 
 def source_of(layout: SourceSection, location: Location, unit: UnitSection | None = None) -> Source:
