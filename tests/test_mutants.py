@@ -367,8 +367,8 @@ MUTANTS = {
     ),
     "data that are opened again": (
         "workflow/release_data.py",
-        "        if not self._is_open:\n            self._is_open = True\n",
-        "        if True:\n            self._is_open = True\n",
+        "if not self._is_checked:",
+        "if True:",
         "tests/test_made_once.py::test_a_release_makes_everything_once",
     ),
     "a model that is narrowed twice": (

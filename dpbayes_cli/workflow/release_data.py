@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.contracts import Model
 from dpbayes_cli.sources.contributions import UnitBound
@@ -42,16 +40,13 @@ class ReleaseData:
 
     def __init__(self, spec: ReleaseSpec, location: Location, model: Model) -> None:
         self._spec, self._location, self._model = spec, location, model
-        self._is_open = False
-
-    @cached_property
-    def _source(self) -> Source:
-        return source_of(self._spec.source, self._location, self._spec.privacy.unit)
+        self._source: Source | None = None
+        self._is_checked = False
 
     @property
     def hands_over_records(self) -> bool:
         """Whether records can be read one by one, and not only their statistics; nothing is opened."""
-        return self._source.hands_over_records
+        return self._found().hands_over_records
 
     def opened(self) -> Source:
         """Return the source, checked by what is public: existence, permissions, header, stated number of records.
@@ -59,15 +54,21 @@ class ReleaseData:
         Raises:
             SourceError: it cannot be used.
         """
-        if not self._is_open:
-            self._is_open = True
-            self._check(self._source)
-        return self._source
+        source = self._found()
+        if not self._is_checked:
+            self._check(source)
+            self._is_checked = True
+        return source
 
     def close(self) -> None:
-        """Close the source where it was opened."""
-        if self._is_open:
+        """Close what is open."""
+        if self._source is not None:
             self._source.close()
+
+    def _found(self) -> Source:
+        if self._source is None:
+            self._source = source_of(self._spec.source, self._location, self._spec.privacy.unit)
+        return self._source
 
     def _check(self, source: Source) -> None:
         spec, model = self._spec, self._model
