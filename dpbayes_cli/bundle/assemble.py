@@ -56,8 +56,7 @@ class Parts:
     plan: Plan
     analysis: Analysis
     account_delta: Decimal
-    ledger_sequence: int
-    ledger_hash: str
+    ledger: LedgerReference
 
     @property
     def model(self) -> Model:
@@ -116,7 +115,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         states=UNSET if analysis.states is None else stated_states(analysis.states),
         assumptions=_assumptions(parts),
         corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
-        ledger=LedgerReference(sequence=parts.ledger_sequence, hash=parts.ledger_hash),
+        ledger=parts.ledger,
         software=_software(),
     )
 

@@ -17,7 +17,7 @@ from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import Parts, assemble, sealed_draw
-from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
+from dpbayes_cli.bundle.document import LedgerReference, ReleaseDocument, parse_document, parse_draw
 from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, bundle_of
@@ -218,8 +218,7 @@ def _described(
             plan=narrowed.plan,
             analysis=analysis,
             account_delta=reservation.delta,
-            ledger_sequence=record.sequence,
-            ledger_hash=record.hash,
+            ledger=LedgerReference(sequence=record.sequence, hash=record.hash),
         )
     )
     return document, lambda: analysis

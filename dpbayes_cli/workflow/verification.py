@@ -108,8 +108,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
             plan=plan,
             analysis=analysis,
             account_delta=Decimal(repr(document.guarantee.delta)),
-            ledger_sequence=document.ledger.sequence,
-            ledger_hash=document.ledger.hash,
+            ledger=document.ledger,
         ),
     )
     _check_values(found, plan)
