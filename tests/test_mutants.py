@@ -133,8 +133,8 @@ MUTANTS = {
     ),
     "a promise that the page believes": (
         "workflow/reporting.py",
-        "guarantee = plan.guarantee if stated == document.guarantee else None",
-        "guarantee = plan.guarantee",
+        "guarantee = planned.plan.guarantee if stated == document.guarantee else None",
+        "guarantee = planned.plan.guarantee",
         "tests/test_reporting.py::test_the_guarantee_is_priced_again_and_not_believed",
     ),
     "a curve of delta that promises too much": (
@@ -241,9 +241,8 @@ MUTANTS = {
     ),
     "computed from before it is sealed": (
         "workflow/release.py",
-        "            sealed = ledger.seal(record, question.account, drawn)",
-        "            _described(question, record, drawn)\n"
-        "            sealed = ledger.seal(record, question.account, drawn)",
+        "        sealed = ledger.seal(record, charge.account, drawn)",
+        "        _described(prepared, reservation, drawn)\n        sealed = ledger.seal(record, charge.account, drawn)",
         "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
     ),
     "temperature doubled": (
@@ -368,8 +367,8 @@ MUTANTS = {
     ),
     "a reservation drawn from at another price": (
         "workflow/release.py",
-        "            _check_price(question, record)\n",
-        "",
+        "        _check_price(prepared, record)\n",
+        "        pass\n",
         "tests/test_draws.py::test_a_reservation_is_not_drawn_from_at_another_price",
     ),
     "bounds drawn as if a record moved the utility by half": (
@@ -391,10 +390,28 @@ MUTANTS = {
         "tests/core/test_private_quantile.py::test_the_statistic_between_any_bounds_keeps_its_sensitivity",
     ),
     "an analysis between other bounds than the drawn ones": (
-        "bundle/analysis.py",
-        "spec.build_model(released.bounds)",
-        "spec.build_model()",
+        "workflow/release.py",
+        "analysis_of_draw(narrowed.spec, narrowed.model,",
+        "analysis_of_draw(narrowed.spec, prepared.model,",
         "tests/test_private_bounds.py::test_the_posterior_is_that_of_the_drawn_bounds",
+    ),
+    "data that stay open where a release is refused": (
+        "workflow/prepare.py",
+        "    except BaseException:\n        data.close()\n        raise",
+        "    except BaseException:\n        raise",
+        "tests/test_made_once.py::test_a_release_that_is_refused_closes_what_it_counted",
+    ),
+    "data that are opened again": (
+        "workflow/release_data.py",
+        "if not self._is_checked:",
+        "if True:",
+        "tests/test_made_once.py::test_a_release_makes_everything_once",
+    ),
+    "a model that is narrowed twice": (
+        "workflow/pricing.py",
+        "if bounds not in self._last:",
+        "if True:",
+        "tests/test_made_once.py::test_private_bounds_make_a_second_model",
     ),
     "the second payload wins": (
         "ledger/ledger.py",
@@ -440,7 +457,7 @@ MUTANTS = {
     ),
     "the number of records shown under add-remove": (
         "workflow/release.py",
-        "n_records = evidence.n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None",
+        "n_records = evidence.n_records if prepared.policy.neighbors is Neighbors.REPLACE_ONE else None",
         "n_records = evidence.n_records",
         "tests/bundle/test_document.py::test_the_number_of_records_is_nowhere_under_add_remove",
     ),
@@ -524,8 +541,8 @@ MUTANTS = {
     ),
     "a refusal after bounds were drawn": (
         "workflow/pricing.py",
-        "except DpbayesError:\n        plan = None",
-        "except ZeroDivisionError:\n        plan = None",
+        "except DpbayesError:\n            plan = None",
+        "except ZeroDivisionError:\n            plan = None",
         "tests/test_private_bounds.py"
         "::test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range",
     ),

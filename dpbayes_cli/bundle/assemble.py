@@ -52,13 +52,16 @@ class Parts:
     account: str
     draw: SealedDraw
     spec: ReleaseSpec
-    model: Model
-    mechanism: type[Mechanism]
+    mechanism: Mechanism
     plan: Plan
     analysis: Analysis
     account_delta: Decimal
-    ledger_sequence: int
-    ledger_hash: str
+    ledger: LedgerReference
+
+    @property
+    def model(self) -> Model:
+        """The model that was released, between its bounds."""
+        return self.analysis.model
 
 
 def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payload: Payload | Draws) -> SealedDraw:
@@ -112,7 +115,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         states=UNSET if analysis.states is None else stated_states(analysis.states),
         assumptions=_assumptions(parts),
         corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
-        ledger=LedgerReference(sequence=parts.ledger_sequence, hash=parts.ledger_hash),
+        ledger=parts.ledger,
         software=_software(),
     )
 

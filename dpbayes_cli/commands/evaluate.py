@@ -34,8 +34,7 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
     """
     import numpy as np
 
-    from dpbayes_cli.bundle.files import spec_of
-    from dpbayes_cli.bundle.read import read_document
+    from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.commands.evaluation import evaluation_of, held_out_evaluation, show
     from dpbayes_cli.models.hmm import Hmm
     from dpbayes_cli.prediction.held_out import held_out
@@ -43,12 +42,12 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
     from dpbayes_cli.prediction.records import read_labelled
 
     layout = stated(flags).get("source", {})
-    document = read_document(bundle)
-    if isinstance(spec_of(document).build_model(), Hmm):
-        likely = held_out_evaluation(document.release_id, held_out(document, data, layout))
+    kept = read_bundle(bundle)
+    if isinstance(kept.model, Hmm):
+        likely = held_out_evaluation(kept.document.release_id, held_out(kept, data, layout))
         emit_json(likely.document) if as_json else show(likely)
         return
-    found = predictor(bundle, target)
+    found = predictor(kept, target)
     nobody, nothing = np.empty((0, len(found.columns)), dtype=np.int64), np.empty(0)
     predicted, targets = [], [nothing]
     first = found.log_densities(nobody, nothing)

@@ -250,7 +250,7 @@ def _evaluation(
     calibrated: str = "",
     bins: tuple[CalibrationBin, ...] = (),
 ) -> Evaluation:
-    known = (found.document.release_id, found.name, found.note)
+    known = (found.bundle.document.release_id, found.name, found.note)
     return Evaluation(*known, tuple(counts), tuple(figures), more, calibrated, bins)
 
 

@@ -45,13 +45,14 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     """
     import numpy as np
 
+    from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
     from dpbayes_cli.prediction.kinds import predictor
     from dpbayes_cli.prediction.records import read_codes
 
     if out is not None:
         check_target(out)
-    found = predictor(bundle, target)
+    found = predictor(read_bundle(bundle), target)
     layout = stated(flags).get("source", {})
     say(_CONFIDENTIAL)
     if found.note:
@@ -82,7 +83,7 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
 def _document(found: Predictor, predicted: Prediction, out: Path | None) -> dict[str, Any]:
     return {
-        "release_id": found.document.release_id,
+        "release_id": found.bundle.document.release_id,
         "target": found.name,
         **({} if predicted.classes is None else {"classes": list(predicted.classes)}),
         "draws": len(found.draws),

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.bundle.files import analysis_of, spec_of
+from dpbayes_cli.bundle.read import Bundle, analysis_of
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.prediction.records import read_columns
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
-    from dpbayes_cli.bundle.document import ReleaseDocument
 
 MOST_DRAWS = 1000
 """Averages over so many draws of the posterior."""
@@ -36,7 +35,7 @@ class HeldOut:
     without_states: float
 
 
-def held_out(document: ReleaseDocument, data: str, layout: dict[str, Any]) -> HeldOut:
+def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOut:
     """Return how likely the records of a file are.
 
     Records of a sequence at a step share its state: their likelihood is summed over the states, by the probabilities of
@@ -44,7 +43,7 @@ def held_out(document: ReleaseDocument, data: str, layout: dict[str, Any]) -> He
     state is known from the steps around.
 
     Args:
-        document: the release of a hidden Markov model.
+        bundle: the release of a hidden Markov model.
         data: the file, a pattern, or ``-``.
         layout: what is stated about the file's layout, in place of what the spec of the release says.
 
@@ -56,8 +55,7 @@ def held_out(document: ReleaseDocument, data: str, layout: dict[str, Any]) -> He
 
     from dpbayes_cli.inference.sequences.state_paths import held_out_log_likelihood
 
-    model = spec_of(document).build_model()
-    analysis = analysis_of(document)
+    model, analysis = bundle.model, analysis_of(bundle)
     if not isinstance(model, Hmm) or analysis.states is None:
         raise SpecError("the bundle holds no states of sequences", where="model")
     counts = [np.zeros((*model.shape, size), dtype=np.int64) for size in model.sizes]
@@ -71,7 +69,7 @@ def held_out(document: ReleaseDocument, data: str, layout: dict[str, Any]) -> He
             chosen = codes[placed & (codes[:, 2 + f] >= 0)]
             np.add.at(each, (chosen[:, 0], chosen[:, 1], chosen[:, 2 + f]), 1)
 
-    records = read_columns(document, model.columns, model.column_names, data, layout, take=take)
+    records = read_columns(bundle, model.columns, model.column_names, data, layout, take=take)
     flat = np.concatenate([each.reshape(-1, each.shape[-1]) for each in counts], axis=1)
     emissions = np.concatenate(model.split(analysis.samples[:MOST_DRAWS])[0], axis=2)
     told = held_out_log_likelihood(flat, emissions, analysis.states.reshape(1, -1, model.states))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.bundle.files import analysis_of, spec_of
-from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.read import Bundle, analysis_of
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.prediction.coefficients import CoefficientPredictor
 from dpbayes_cli.prediction.linear_regression import LinearRegressionPredictor
@@ -20,18 +17,17 @@ MOST_DRAWS = 1000
 """Averages over so many draws of the posterior: their error is below 1.6 % of a probability's spread over it."""
 
 
-def predictor(bundle: Path, target: str | None) -> Predictor:
+def predictor(bundle: Bundle, target: str | None) -> Predictor:
     """Return the predictor that a bundle holds.
 
     Args:
-        bundle: the directory of a release.
+        bundle: the release.
         target: of a network, the variable to predict; None: the one that the spec names.
 
     Raises:
         SpecError: the model predicts nothing, or there is no such variable, or none is named.
     """
-    document = read_document(bundle)
-    model = spec_of(document).build_model()
+    model = bundle.model
     kind = next((kind for kind in KINDS if isinstance(model, kind.serves)), None)
     if kind is None:
         raise SpecError(
@@ -42,4 +38,4 @@ def predictor(bundle: Path, target: str | None) -> Predictor:
             else "what it says about a new record is posterior_predictive in release.json",
         )
     place = kind.place(model, target)
-    return kind(document, model, place, analysis_of(document).samples[:MOST_DRAWS])
+    return kind(bundle, model, place, analysis_of(bundle).samples[:MOST_DRAWS])

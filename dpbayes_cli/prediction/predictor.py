@@ -17,7 +17,7 @@ from dpbayes_cli.prediction.forms import LEVELS, Prediction, PredictiveLaws
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.read import Bundle
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Predictor(ABC):
     """The posterior of a release, as it predicts one of its columns.
 
     Attributes:
-        document: the release.
+        bundle: the release.
         model: its model, of the kind ``serves``.
         target: the index of the column that is predicted, among those of the model.
         draws: draws from the posterior of all parameters, shape (n_draws, n_parameters).
@@ -33,7 +33,7 @@ class Predictor(ABC):
 
     serves: ClassVar[type]
 
-    document: ReleaseDocument
+    bundle: Bundle
     model: Model
     target: int
     draws: Floats

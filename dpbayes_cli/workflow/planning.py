@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
@@ -23,7 +24,7 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,27 +97,29 @@ def offer(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> Offer:
     Raises:
         SpecError: no guarantee can be given.
     """
-    model, _, plan = price(spec, n_records)
-    expected = simulated(spec, model, plan, n_records, trials, seed) if trials else None
-    return Offer(spec.mechanism, plan, expected)
+    return _offered(price(spec, n_records), n_records, trials, seed)
+
+
+def _offered(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Offer:
+    expected = simulated(planned, n_records, trials, seed) if trials else None
+    return Offer(planned.spec.mechanism, planned.plan, expected)
 
 
 def offers(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> list[Offer]:
     """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last."""
-    found = []
+    found, model = [], spec.build_model()
     for name in mechanism_names():
-        if not serves(mechanism_type(name), type(spec.build_model())):
+        if not serves(mechanism_type(name), type(model)):
             continue
         try:
-            found.append(offer(msgspec.structs.replace(spec, mechanism=name), n_records, trials, seed))
+            planned = price(msgspec.structs.replace(spec, mechanism=name), n_records, model)
+            found.append(_offered(planned, n_records, trials, seed))
         except SpecError as error:
             found.append(Offer(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else "")))
     return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))
 
 
-def simulated(
-    spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trials: int, seed: int
-) -> Expectation | None:
+def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Expectation | None:
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
 
     Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
@@ -124,23 +127,23 @@ def simulated(
     """
     import numpy as np
 
-    step = plan.answer
+    model, step = planned.model, planned.plan.answer
     if step.rows is not None or isinstance(step.law, Chain) or isinstance(model, Hmm):
         return None
     truth, own = np.random.default_rng(seed).spawn(2)
     if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at
         trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))
     if not isinstance(step.law, Sampler):
-        return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, truth, own)
+        return _noisy(planned, n_records, trials, truth, own)
     if isinstance(step.law, LinePosterior):
-        return _of_lines(step.law, expect(model, NoisyStatistics), spec, n_records, trials, truth)
+        return _of_lines(step.law, planned, n_records, trials, truth)
     conjugate = expect(model, ConjugatePosterior)
     data = [conjugate.simulate(n_records, truth) for _ in range(trials)]
     family = conjugate.family(n_records)
     heads = _compared(model)
     rows = [family.moments_by_row(conjugate.sums(values, n_records), 1.0, 1.0) for _, values in data]
     plain = [sd for found in rows for _, sd in found]
-    estimates = mechanism_type(spec.mechanism).estimates
+    estimates = planned.mechanism.estimates
     spreads = []
     for theta, values in data:
         found = zip(heads, step.law.moments_by_row(values), strict=True)
@@ -151,11 +154,12 @@ def simulated(
 
 
 def _of_lines(
-    law: LinePosterior, model: NoisyStatistics, spec: ReleaseSpec, n_records: int, trials: int, rng: np.random.Generator
+    law: LinePosterior, planned: PlannedRelease, n_records: int, trials: int, rng: np.random.Generator
 ) -> Expectation:
     """Simulate draws of a regression line: the sd of its intercept, without privacy too."""
     trials = min(trials, _LEAST_TRIALS)  # a grid of a hundred thousand lines each
-    data = [model.simulated(spec.policy, n_records, rng)[1] for _ in range(trials)]
+    model = expect(planned.model, NoisyStatistics)
+    data = [model.simulated(planned.policy, n_records, rng)[1] for _ in range(trials)]
     private = _root_mean_square([law.moments(values)[1] for values in data])
     free = _root_mean_square([law.plain_sd(values) for values in data])
     return Expectation(n_records, trials, None, private, free, private / free, None)
@@ -167,13 +171,7 @@ def _compared(model: Model) -> tuple[int, ...]:
 
 
 def _noisy(
-    spec: ReleaseSpec,
-    model: NoisyStatistics,
-    plan: Plan,
-    n_records: int,
-    trials: int,
-    truth: np.random.Generator,
-    own: np.random.Generator,
+    planned: PlannedRelease, n_records: int, trials: int, truth: np.random.Generator, own: np.random.Generator
 ) -> Expectation:
     """Simulate noisy releases: posterior sds, without privacy too, and how often 90 % intervals hold the parameter.
 
@@ -182,19 +180,20 @@ def _noisy(
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
-    law, mechanism = plan.steps[0].law, mechanism_type(spec.mechanism)()
-    public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
+    policy, plan, law = planned.policy, planned.plan, planned.plan.steps[0].law
+    model = expect(planned.model, NoisyStatistics)
+    public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
     heads = _compared(model)
     private: list[float] = []
     plain: list[float] = []
     held = {"noise-aware": 0, "naive": 0}
     for _ in range(trials):
         if isinstance(law, PrivateBounds):
-            theta, problem = simulated_between(spec, law, n_records, truth)
+            theta, problem = simulated_between(planned, law, n_records, truth)
         else:
-            theta, values = _simulated_statistic(spec, model, plan, n_records, truth)
+            theta, values = _simulated_statistic(policy, model, plan, n_records, truth)
             released = _noised(values, plan, own)
-            problem = mechanism.problem(model, spec.policy, released, plan.answer.noise, public)
+            problem = planned.mechanism.problem(model, policy, released, plan.answer.noise, public)
         for method in _METHODS:
             found = infer(problem, method, 1, own, Effort(_SUMMARY_DRAWS, _ESS)).marginals
             marginals = [found[model.components[k]] for k in heads]
@@ -209,31 +208,31 @@ def _noisy(
 
 
 def _simulated_statistic(
-    spec: ReleaseSpec, model: NoisyStatistics, plan: Plan, n_records: int, rng: np.random.Generator
+    policy: RecordPolicy, model: NoisyStatistics, plan: Plan, n_records: int, rng: np.random.Generator
 ) -> tuple[tuple[float, ...], tuple[int, ...]]:
     """Draw the parameters from the prior and the exact statistic that the mechanism releases."""
     statistic = plan.answer.statistic
     if isinstance(model, DiscreteNetwork):
         return model.simulated_statistic(statistic, n_records, rng)
-    return model.simulated(spec.policy, n_records, rng)
+    return model.simulated(policy, n_records, rng)
 
 
 def simulated_between(
-    spec: ReleaseSpec, law: PrivateBounds, n_records: int, rng: np.random.Generator
+    planned: PlannedRelease, law: PrivateBounds, n_records: int, rng: np.random.Generator
 ) -> tuple[tuple[float, ...], Problem]:
     """Simulate one release between private bounds: return the reported parameters, and the inference problem."""
     import numpy as np
 
-    theta, numbers = expect(spec.build_model(), BoundedNumber).draw_records(n_records, rng)
+    theta, numbers = expect(planned.model, BoundedNumber).draw_records(n_records, rng)
     codes, valid = law.grid.column("value", law.outside).codes(numbers)
     found, counts = np.unique(codes[valid > 0], return_counts=True)
     histogram = dict(zip(found.tolist(), counts.tolist(), strict=True))
     lower, upper = law.simulate(histogram, rng)
-    model, _, plan = price(spec, n_records, (law.grid.value(lower), law.grid.value(upper)))
-    bounded = expect(model, BoundedNumber)
+    narrowed = planned.at((law.grid.value(lower), law.grid.value(upper)))
+    policy, plan, bounded = planned.policy, narrowed.plan, expect(narrowed.model, BoundedNumber)
     values = evaluate_codes(plan.answer.statistic, bounded.column, law.codes(histogram, lower, upper, bounded.column))
-    public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
-    return theta, bounded.problem(spec.policy, _noised(values, plan, rng), plan.answer.noise, public)
+    public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
+    return theta, bounded.problem(policy, _noised(values, plan, rng), plan.answer.noise, public)
 
 
 def _noised(values: tuple[int, ...], plan: Plan, rng: np.random.Generator) -> list[int]:

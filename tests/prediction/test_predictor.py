@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.read import Bundle, read_bundle
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.contracts import Model
 from dpbayes_cli.models.huber_regression import HuberRegression
@@ -142,7 +142,7 @@ def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_t
             seen.append(features)
             return features[:, 0], features[:, 1], np.tile(features[:, :1], (1, len(levels)))
 
-    found = First(cast(ReleaseDocument, None), model, 0, np.zeros((1, 1)))
+    found = First(cast(Bundle, None), model, 0, np.zeros((1, 1)))
     steps = [column.steps for column in model.columns if not isinstance(column, Column)]  # type: ignore[union-attr]
     codes = np.array([[-1, 0, steps[2]], [3, steps[1], 0], [3, -1, 0], [3, 5, -1]])
     predicted = found.predict(codes)
@@ -154,4 +154,4 @@ def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_t
 
 def test_the_draws_of_a_bundle_are_those_that_predict(bundle: Path) -> None:
     draws = json.loads((bundle / "release.json").read_text())["draws"]
-    np.testing.assert_array_equal(kinds.predictor(bundle, None).draws, draws)
+    np.testing.assert_array_equal(kinds.predictor(read_bundle(bundle), None).draws, draws)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
-from dpbayes_cli.bundle.files import spec_of
 from dpbayes_cli.bundle.report.emissions_plot import emissions_plot
 from dpbayes_cli.bundle.report.markup import paragraph, prose, section
 from dpbayes_cli.bundle.report.page_figures import scrolled, summary_columns
@@ -17,26 +16,21 @@ from dpbayes_cli.models.hmm import Hmm
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
     from dpbayes_cli.bundle.report.inline_svg import Picture
+    from dpbayes_cli.core.contracts import Model
 
 MOST_FEATURES = 12
 """The emissions of so many features are drawn; ``release.json`` holds them all."""
 
 
-def hmm_of(document: ReleaseDocument) -> Hmm | None:
-    """Return the hidden Markov model that a release is about, None where it is about another model."""
-    model = spec_of(document).build_model()
-    return model if isinstance(model, Hmm) else None
-
-
-def hmm_section(identifier: str, document: ReleaseDocument) -> str:
+def hmm_section(identifier: str, document: ReleaseDocument, model: Model) -> str:
     """Return the pictures of a hidden Markov model's states; nothing where the model is none.
 
     Args:
         identifier: the name by which the section is linked to.
         document: the release.
+        model: its model.
     """
-    model = hmm_of(document)
-    if model is None:
+    if not isinstance(model, Hmm):
         return ""
     drawn, count = min(len(model.features), MOST_FEATURES), len(model.features)
     stated = states_text(document)

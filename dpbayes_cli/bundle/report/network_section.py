@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dpbayes_cli.bundle.files import spec_of
 from dpbayes_cli.bundle.report.markup import paragraph, prose, section
 from dpbayes_cli.bundle.report.network_plot import network_plot, parents_first
 from dpbayes_cli.bundle.report.page_figures import scrolled, summary_columns
@@ -16,26 +15,21 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
     from dpbayes_cli.bundle.report.inline_svg import Picture
+    from dpbayes_cli.core.contracts import Model
 
 _TABLES = 16
 """So many tables are drawn; ``tables.csv`` holds them all."""
 
 
-def network_of(document: ReleaseDocument) -> DiscreteNetwork | None:
-    """Return the network that a release is about, None where it is about another model."""
-    model = spec_of(document).build_model()
-    return model if isinstance(model, DiscreteNetwork) else None
-
-
-def network_section(identifier: str, document: ReleaseDocument) -> str:
+def network_section(identifier: str, document: ReleaseDocument, model: Model) -> str:
     """Return the picture of a network and its tables; nothing where the model is none.
 
     Args:
         identifier: the name by which the section is linked to.
         document: the release.
+        model: its model.
     """
-    model = network_of(document)
-    if model is None:
+    if not isinstance(model, DiscreteNetwork):
         return ""
     drawn, count = len(drawn_tables(model)), len(model.network)
     counted = tables_text(document)

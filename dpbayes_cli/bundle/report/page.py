@@ -46,7 +46,6 @@ from dpbayes_cli.bundle.report.wording import (
     reuse_texts,
     table_meanings,
 )
-from dpbayes_cli.core.registry import model_type
 
 _MANY = 40
 """Longer tables are cut; the files hold the rest."""
@@ -109,7 +108,7 @@ def question(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
         terms(
             [
                 ("Data set (account)", code(document.account)),
-                ("Model", f"{code(document.model)}: {text(model_type(document.model).summary)}"),
+                ("Model", f"{code(document.model)}: {text(analysis.model.summary)}"),
                 ("Mechanism", code(document.mechanism)),
                 *((key.capitalize(), value) for key, value in stated.items() if value),
                 *([("Bounds", text(bounds_text(document)))] if bounds_text(document) else []),
@@ -207,8 +206,8 @@ SECTIONS: dict[str, Part] = {
     "What was released": released,
     "The posterior": posterior_section,
     ESTIMATE_HEADING: estimate_section,
-    "The network": lambda document, _, __: network_section(identifier_of("The network"), document),
-    "The states": lambda document, _, __: hmm_section(identifier_of("The states"), document),
+    "The network": lambda document, found, _: network_section(identifier_of("The network"), document, found.model),
+    "The states": lambda document, found, _: hmm_section(identifier_of("The states"), document, found.model),
     "How wide, and why": width_section,
     "How it was computed": computed,
     "Diagnostics": diagnostics,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.files import bounds_of, spec_of
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.markup import figure
 from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_plot, trace_plot
@@ -42,7 +41,7 @@ def posterior_pictures(
 
     Nothing of models whose parameters have pictures of their own: networks and hidden Markov models.
     """
-    if isinstance(spec_of(document).build_model(bounds_of(document)), DiscreteNetwork | Hmm):
+    if isinstance(analysis.model, DiscreteNetwork | Hmm):
         return []
     if are_estimates(document):
         return density_pictures(document, analysis) if len(document.draws) > 1 else []
