@@ -156,14 +156,14 @@ MUTANTS = {
         "tests/test_verification.py::test_what_the_ledger_does_not_know_or_has_not_published_is_found",
     ),
     "noise halved": (
-        "privacy/noise.py",
-        "drawn(opendp_laplace(self.scale), _held(values))",
+        "privacy/laws/discrete_laplace.py",
+        "drawn(opendp_laplace(self.scale), held(values))",
         "drawn(opendp_laplace(self.scale / 2), list(values))",
         "tests/privacy/test_noise.py::test_draws_follow_the_exact_pmf",
     ),
     "one draw shared by all components": (
-        "privacy/noise.py",
-        "return drawn(opendp_laplace(self.scale), _held(values))",
+        "privacy/laws/discrete_laplace.py",
+        "return drawn(opendp_laplace(self.scale), held(values))",
         "z = opendp_laplace(self.scale)([0])[0]; return [int(value) + z for value in values]",
         "tests/privacy/test_noise.py::test_components_are_noised_independently",
     ),
@@ -566,15 +566,15 @@ MUTANTS = {
         "tests/sources/test_tables.py::test_bitmaps_and_indices_count_the_same",
     ),
     "the share of a part rounded up": (
-        "privacy/part_noise.py",
+        "privacy/laws/part_noise.py",
         "Context(prec=30, rounding=ROUND_FLOOR)",
         'Context(prec=30, rounding="ROUND_CEILING")',
         "tests/privacy/test_part_noise.py::test_shares_add_up_to_at_most_the_total_exactly",
     ),
     "the noise of another part": (
-        "privacy/part_noise.py",
-        "bisect.bisect_right(ends, component)",
-        "bisect.bisect_left(ends, component)",
+        "privacy/laws/part_noise.py",
+        "bisect.bisect_right(self._ends, component)",
+        "bisect.bisect_left(self._ends, component)",
         "tests/privacy/test_part_noise.py::test_a_law_read_again_is_the_same_for_every_component",
     ),
     "the dearest table priced for all": (

@@ -227,7 +227,7 @@ class _Attack:
         """Compare the laws of all neighbors, or of as many as there is time for."""
         question, done = self.question, 0
         known = can_be_dictated(question)
-        bounds = isinstance(question.plan.steps[0].law, PrivateBounds)
+        bounds = question.plan.bounds is not None
         paths = 4 if self.thorough else 1 if bounds else 2
         exact = Exact(question, paths) if known else Coupled(question)
         if isinstance(exact, Exact):
@@ -265,7 +265,7 @@ class _Attack:
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[Claim]:
         answer = self.question.plan.answer
-        wide = max(1, len(answer.statistic.names) + answer.n_states) * max(1, answer.draws)
+        wide = max(1, len(answer.statistic.names) + answer.law.n_states) * max(1, answer.draws)
         most = min(_DRAWS_THOROUGH if self.thorough else _DRAWS, _MOST_NUMBERS // wide) if draws is None else draws
         for i, pair in enumerate(pairs):
             left = math.inf if draws else (_LAST - self.clock.passed) / (len(pairs) - i)

@@ -79,7 +79,7 @@ def price(
         )
     request = request_of(spec, n_records)
     plan = mechanism.plan(model, request)
-    drawn = len(model.parameters) + plan.answer.n_states
+    drawn = len(model.parameters) + plan.answer.law.n_states
     if plan.answer.draws * drawn > _MOST_DRAWN:
         raise SpecError(
             f"{plan.answer.draws} draws of {drawn} numbers are more than the ledger seals at once",
@@ -96,7 +96,8 @@ def price(
             raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
     column = expect(model, BoundedNumber).column
     first = Step(law.statistic(column.role, spec.policy), law, law.guarantee)
-    return model, mechanism, Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)
+    whole = compose([law.guarantee, plan.guarantee])
+    return model, mechanism, Plan((first, *plan.steps), whole, plan.parameters, bounds=law)
 
 
 def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:

@@ -160,9 +160,9 @@ def privatized(question: Question, evidence: Statistics) -> Payload | Draws:
     Raises:
         DpbayesError: the operating system gives no randomness.
     """
-    law = question.plan.steps[0].law
+    law = question.plan.bounds
     try:
-        if isinstance(law, PrivateBounds):
+        if law is not None:
             return _between_private_bounds(question, law, evidence)
         return question.mechanism.release(question.plan, evidence)
     except OSError:  # a mechanism asks the operating system for nothing but randomness

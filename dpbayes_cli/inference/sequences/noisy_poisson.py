@@ -22,7 +22,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, wrightomega, xlogy
 
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.special import betainc, gammaln, log_ndtr
 
 from dpbayes_cli.core.problems import NoisySums, ScalarLaw
-from dpbayes_cli.privacy.noise import DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats

@@ -29,7 +29,7 @@ import numpy as np
 
 from dpbayes_cli.core.problems import NoisySums, RecordLaw
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

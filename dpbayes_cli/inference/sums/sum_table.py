@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_cli.core.problems import ScalarLaw
-from dpbayes_cli.privacy.noise import DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,7 +24,8 @@ from dpbayes_cli.base.numeric import log_gamma_ratio
 from dpbayes_cli.inference.dirichlet_rows import DirichletRows, starts_of
 from dpbayes_cli.inference.naive import project_on_simplex
 from dpbayes_cli.inference.tables.gamma_table import GammaRatios
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
