@@ -91,18 +91,16 @@ DOMAINS: dict[str, list[dict[str, Any]]] = {
 """Small domains to enumerate; a new model adds a line."""
 
 REQUESTS: dict[str, dict[str, Any]] = {
-    "fourier-laplace": {"epsilon": Decimal("0.5")},
     "gaussian": {"rho": Decimal("0.1")},
     "gibbs": {"epsilon": Decimal("0.5"), "draws": 3},
     "gibbs-posterior": {"epsilon": Decimal("0.5"), "delta": Decimal("1e-6"), "draws": 3},
-    "laplace": {"epsilon": Decimal("0.5")},
     "map": {"epsilon": Decimal("0.5"), "draws": 3},
     "ops": {"epsilon": Decimal("0.5"), "draws": 3},
     "rdp-concentrated": {"epsilon": Decimal("0.5"), "draws": 3},
     "rdp-diffuse": {"epsilon": Decimal("0.5"), "draws": 3},
     "rdp-direct": {"order": Decimal("1.1"), "draws": 3},
 }
-"""What each mechanism is asked for; a new mechanism adds a line."""
+"""What these mechanisms are asked for; others are asked their own example."""
 
 ALL = [(name, domain) for name in model_names() for domain in DOMAINS[name]]
 INSTANCES = [(name, domain) for name, domain in ALL if issubclass(model_type(name), NoisyStatistics)]
@@ -450,7 +448,9 @@ def test_simulated_tables_count_what_they_say(name: str, domain: dict[str, Any])
 def request_for(mechanism: str, name: str, domain: dict[str, Any]) -> tuple[Model, Request]:
     model, policy = asked(name, domain, Neighbors.REPLACE_ONE, complete=True)
     support = (0.5, 4.0) if model.parameters == ("rate",) else None
-    return model, Request(policy, n_records=20, support=support, **REQUESTS[mechanism])
+    return model, Request(
+        policy, n_records=20, support=support, **(REQUESTS.get(mechanism) or mechanism_type(mechanism).example)
+    )
 
 
 @pytest.mark.parametrize(

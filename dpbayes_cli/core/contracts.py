@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import msgspec
@@ -309,6 +311,8 @@ class Mechanism(ABC):
     """Whether prior and inference come after privacy, so that changing them is free."""
     estimates: ClassVar[bool] = False
     """Whether what is drawn are point estimates, whose spread says nothing about the width of a posterior."""
+    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"epsilon": Decimal("0.5")})
+    """What a small question asks of it, beside records and draws: tests ask it."""
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read from the data."""

@@ -39,15 +39,14 @@ class Decay:
     linear: float
     quadratic: float
 
-    @property
-    def exponential(self) -> bool:
-        """Whether both tails are geometric."""
-        return self.quadratic == 0.0
+    def __post_init__(self) -> None:
+        if (self.linear > 0.0) == (self.quadratic > 0.0):
+            raise ValueError("either both tails are geometric, or the law is a bell")
 
     @property
-    def normal(self) -> bool:
-        """Whether the law is a bell."""
-        return self.linear == 0.0
+    def exponential(self) -> bool:
+        """Whether both tails are geometric; else the law is a bell."""
+        return self.linear > 0.0
 
 
 class NoiseLaw(StepLaw, ABC):
@@ -91,6 +90,11 @@ class NoiseLaw(StepLaw, ABC):
         Raises:
             ValueError: there is no such law.
         """
+
+    @classmethod
+    def examples(cls) -> tuple[Self, ...]:
+        """Return laws of the kind that tests look at, a narrow and a wide one among them."""
+        return cls.parse(0.7, {}), cls.parse(4.5, {}), cls.parse(40.0, {})
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form: a scale, and ``parameters`` (names to numbers) where that does not determine it."""

@@ -20,7 +20,7 @@ from dpbayes_cli.experiments.calibration.study import parameter_of
 from dpbayes_cli.experiments.cell import Outcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
 from dpbayes_cli.experiments.posteriors import ranks_among, ranks_of
-from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
+from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec

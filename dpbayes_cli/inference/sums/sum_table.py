@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_cli.core.problems import ScalarLaw
-from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -101,7 +100,7 @@ class SumTable:
     def log_likelihoods(self, case: Integers, y: Floats) -> Floats:
         """Return the log likelihoods of observed sums, each in its case, shape (n_pairs,)."""
         plain, noise = self._tilted(0.0), self.noise
-        if not isinstance(noise, DiscreteLaplace):
+        if noise.decay is None or not noise.decay.exponential:
             return self._direct(case, y, plain)
         wide = np.asarray(noise.scale >= plain.sd)
         result, split = np.empty(len(case)), wide[case]
@@ -177,7 +176,7 @@ class SumTable:
         terms *= weights[self.of_point, :count]
         return np.asarray(terms)
 
-    def _split(self, case: Integers, y: Floats, noise: DiscreteLaplace, sd: Floats) -> Floats:
+    def _split(self, case: Integers, y: Floats, noise: NoiseLaw, sd: Floats) -> Floats:
         """Return the log likelihoods under Laplace noise by the split at y.
 
         A side is an expectation of exp(-distance / b) beyond y, at most the probability to be there, and so at most
@@ -237,6 +236,8 @@ class SumTable:
         reach = np.hypot(plain.reach, _REACH * math.sqrt(noise.variance))
         log_mass = plain.log_mass[case]
         result = np.asarray(log_mass - 0.5 * (away / sd[case]) ** 2 - np.log(sd[case] * math.sqrt(2.0 * math.pi)))
+        if noise.decay is None:  # tails that may be longer than a bell's
+            result = np.maximum(result, log_mass + noise.log_pmf(np.rint(away).astype(np.int64)))
         near = np.abs(away) < reach[case]
         if not near.any():
             return result
