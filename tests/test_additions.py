@@ -98,7 +98,7 @@ def test_a_count_behind_staircase_noise_has_the_enumerated_posterior() -> None:
 
 
 def test_the_price_of_epsilon_and_delta_is_what_is_charged() -> None:
-    request = Request(RecordPolicy(Neighbors.REPLACE_ONE, "0"), **GaussianDelta.example)
+    request = Request(RecordPolicy(Neighbors.REPLACE_ONE, "0"), Decimal("0.5"), Decimal("1e-6"))
     plan = GaussianDelta().plan(BetaBernoulli("1", "0", 1.0, 1.0), request)
     assert (plan.guarantee.epsilon, plan.guarantee.delta) == (Decimal("0.5"), Decimal("1e-6"))
     spent = plan.answer.noise.privacy([(1,)]).statement(Decimal("1e-6"))

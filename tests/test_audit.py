@@ -57,8 +57,7 @@ def question(mechanism: str, model: str, **more: Any) -> ReleaseSpec:
     if model == "linear-regression" and not kind.post_processing:
         domains = [domain for domain in domains if "variance" in domain]
     document: dict[str, Any] = {"model": model, "mechanism": mechanism, "domain": more.pop("domain", domains[0])}
-    asked_for = PRIVACY.get(mechanism) or {name: str(value) for name, value in kind.example.items()} | {"epsilon": "1"}
-    document["privacy"] = {**asked_for, **more.pop("privacy", {})}
+    document["privacy"] = {**PRIVACY.get(mechanism, kind.example["privacy"]), **more.pop("privacy", {})}
     if issubclass(model_type(model), ConvexLossModel):
         document["prior"] = {"precision": 100.0}
     if model in {"gamma-poisson", "gamma-exponential"} and mechanism in {"ops", "map", "gibbs"}:

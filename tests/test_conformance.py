@@ -448,9 +448,8 @@ def test_simulated_tables_count_what_they_say(name: str, domain: dict[str, Any])
 def request_for(mechanism: str, name: str, domain: dict[str, Any]) -> tuple[Model, Request]:
     model, policy = asked(name, domain, Neighbors.REPLACE_ONE, complete=True)
     support = (0.5, 4.0) if model.parameters == ("rate",) else None
-    return model, Request(
-        policy, n_records=20, support=support, **(REQUESTS.get(mechanism) or mechanism_type(mechanism).example)
-    )
+    prices = {name: Decimal(price) for name, price in mechanism_type(mechanism).example["privacy"].items()}
+    return model, Request(policy, n_records=20, support=support, **REQUESTS.get(mechanism, prices))
 
 
 @pytest.mark.parametrize(

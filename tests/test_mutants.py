@@ -565,6 +565,30 @@ MUTANTS = {
         "whole = None",
         "tests/sources/test_tables.py::test_bitmaps_and_indices_count_the_same",
     ),
+    "a staircase taken for a Laplace law by the augmented sampler": (
+        "inference/sums/scale_mixture_gibbs.py",
+        "self._corrected = True",
+        "self._corrected = False",
+        "tests/inference/test_any_law.py::test_chains_have_the_posterior_of_the_law_and_not_of_one_like_it",
+    ),
+    "counts drawn as if all noise fell by a nat a scale": (
+        "inference/sequences/noisy_poisson.py",
+        "+ np.abs(away) / law.scale - law.excess",
+        "+ np.abs(away) / law.scale",
+        "tests/inference/test_any_law.py::test_poisson_counts_are_drawn_from_their_law",
+    ),
+    "few frequencies for noise that jumps": (
+        "inference/sums/sum_table.py",
+        "frequencies=max(self.frequencies, count)",
+        "frequencies=self.frequencies",
+        "tests/inference/test_any_law.py::test_chains_have_the_posterior_of_the_law_and_not_of_one_like_it",
+    ),
+    "cells of a law without a shape left without noise": (
+        "inference/tables/table_layout.py",
+        "own = self.table[cells] == t",
+        "own = self.table[cells] == -1",
+        "tests/inference/test_any_law.py::test_cells_of_tables_have_the_noise_of_their_own_table",
+    ),
     "the share of a part rounded up": (
         "privacy/laws/part_noise.py",
         "Context(prec=30, rounding=ROUND_FLOOR)",

@@ -9,8 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, cast
 
 import msgspec
@@ -311,8 +309,8 @@ class Mechanism(ABC):
     """Whether prior and inference come after privacy, so that changing them is free."""
     estimates: ClassVar[bool] = False
     """Whether what is drawn are point estimates, whose spread says nothing about the width of a posterior."""
-    example: ClassVar[Mapping[str, Any]] = MappingProxyType({"epsilon": Decimal("0.5")})
-    """What a small question asks of it, beside records and draws: tests ask it."""
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
+    """What the tests ask of it, by the sections of a spec."""
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read from the data."""

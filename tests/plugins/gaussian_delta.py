@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar
 
@@ -35,7 +36,7 @@ class GaussianDelta(Mechanism):
         prefer_when="An account of (epsilon, delta) with basic composition, and many components.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
-    example: ClassVar[dict[str, Any]] = {"epsilon": Decimal("0.5"), "delta": Decimal("1e-6")}
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "0.5", "delta": "1e-6"}}
 
     def plan(self, model: Model, request: Request) -> Plan:
         """Calibrate the noise to the sensitivity of the model's statistic.

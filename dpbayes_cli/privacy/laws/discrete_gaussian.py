@@ -113,10 +113,7 @@ class DiscreteGaussian(NoiseLaw):
     @property
     def variance(self) -> float:
         """The variance, in squared counts."""
-        if self._is_smooth:
-            return self.scale**2
-        z, mass = self._table()
-        return float((z**2 * mass).sum() / mass.sum())
+        return self.scale**2 if self._is_smooth else super().variance
 
     def log_pmf(self, z: Integers) -> Floats:
         """Return log P(noise = z), elementwise."""
@@ -135,8 +132,7 @@ class DiscreteGaussian(NoiseLaw):
 
         if self.scale > 1e4:
             return np.asarray(np.rint(rng.normal(0.0, self.scale, size)), dtype=np.int64)
-        z, mass = self._table()
-        return np.asarray(rng.choice(z, size, p=mass / mass.sum()), dtype=np.int64)
+        return super().simulate(rng, size)
 
     @property
     def decay(self) -> Decay:
@@ -160,8 +156,7 @@ class DiscreteGaussian(NoiseLaw):
         return cls(scale)
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of the probabilities of an integer and of one that far from it,
-        of integers up to twice as far: there is no bound."""
+        """Return that of integers up to twice as far: there is no bound."""
         import numpy as np
 
         ends = np.array([-distance, 0, distance, 2 * distance])

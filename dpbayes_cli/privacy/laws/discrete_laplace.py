@@ -126,7 +126,7 @@ class DiscreteLaplace(NoiseLaw):
 
     @property
     def excess(self) -> float:
-        """None: a nat a scale is what the law falls by."""
+        """Zero: a nat a scale is what the law falls by."""
         return 0.0
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
