@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.base.numeric import parse_decimal
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.contracts import Sampler, expect
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.cell import Outcome
@@ -153,7 +153,7 @@ def _sampled(
     cell: EstimationCell, step: Step | None, successes: Integers, _: np.random.Generator, rng: np.random.Generator
 ) -> Estimates:
     """Draw what posterior sampling would release."""
-    sampler = expect(step, Step).sampler
+    sampler = expect(None if step is None else step.law, Sampler)
     draws, sds = np.empty(cell.trials), np.empty(cell.trials)
     for value in np.unique(successes):
         at = successes == value
