@@ -29,8 +29,9 @@ from dpbayes_cli.mechanisms.samplers import renyi_posterior
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dpbayes_cli.sources import statements
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from tests.conftest import Cli

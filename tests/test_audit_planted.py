@@ -96,11 +96,11 @@ PLANTED: dict[str, Case] = {
         "L1 sensitivity",
     ),
     "a last count without noise": (
-        "privacy/noise.py",
+        "privacy/laws/discrete_laplace.py",
         [
             (
-                "return drawn(opendp_laplace(self.scale), _held(values))",
-                "return [*drawn(opendp_laplace(self.scale), _held(values[:-1])), int(values[-1])]",
+                "return drawn(opendp_laplace(self.scale), held(values))",
+                "return [*drawn(opendp_laplace(self.scale), held(values[:-1])), int(values[-1])]",
             )
         ],
         (*SHARES, "--mechanism", "laplace", "--eps", "1"),

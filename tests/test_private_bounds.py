@@ -13,7 +13,7 @@ import yaml
 
 from dpbayes_cli.base.errors import DpbayesError
 from dpbayes_cli.bundle.document import parse_document
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 from tests.schemas import check_document, check_spec
 from tests.test_leaks import everything_written, payloads

@@ -227,7 +227,7 @@ class _Attack:
         """Compare the laws of all neighbors, or of as many as there is time for."""
         planned, done = self.planned, 0
         known = can_be_dictated(planned)
-        bounds = isinstance(planned.plan.steps[0].law, PrivateBounds)
+        bounds = planned.plan.bounds is not None
         paths = 4 if self.thorough else 1 if bounds else 2
         exact = Exact(planned, paths) if known else Coupled(planned)
         if isinstance(exact, Exact):
@@ -265,7 +265,7 @@ class _Attack:
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[AuditedClaim]:
         answer = self.planned.plan.answer
-        wide = max(1, len(answer.statistic.names) + answer.n_states) * max(1, answer.draws)
+        wide = max(1, len(answer.statistic.names) + answer.law.n_states) * max(1, answer.draws)
         most = min(_DRAWS_THOROUGH if self.thorough else _DRAWS, _MOST_NUMBERS // wide) if draws is None else draws
         for i, pair in enumerate(pairs):
             left = math.inf if draws else (_LAST - self.clock.passed) / (len(pairs) - i)

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.audit.forced import numbers
-from dpbayes_cli.core.contracts import Chain, Draws, Payload, Sampler
-from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.contracts import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatized
@@ -24,8 +23,7 @@ def drawn_at_once(planned: PlannedRelease) -> int:
 
 
 def _batched(planned: PlannedRelease) -> bool:
-    law = planned.plan.answer.law
-    return isinstance(law, Sampler | Langevin) and not isinstance(law, Chain)
+    return planned.plan.answer.law.draws_at_once
 
 
 def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:

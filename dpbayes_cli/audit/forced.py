@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalized
-from dpbayes_cli.core.contracts import Draws, Payload, Sampler
-from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.contracts import Draws, Payload
+from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms import map as map_mechanism
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
@@ -27,7 +27,7 @@ from dpbayes_cli.privacy.choices import choice_weights, choices
 from dpbayes_cli.privacy.coordinate import Lattice
 from dpbayes_cli.privacy.grid import FLOOR, CellWeights
 from dpbayes_cli.privacy.lattice import SimplexLattice, chosen
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, permute_and_flip
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatized
@@ -128,7 +128,7 @@ class Dictated:
         self.elements.append(Choices("permute-and-flip", logs[None, :], lambda: [permute_and_flip(weights)]))
         return weights.n_cells - 1 if self._path == 0 else int(self._rng.integers(weights.n_cells))
 
-    def noise(self, law: DiscreteLaplace | DiscreteGaussian, values: Sequence[int]) -> list[int]:
+    def noise(self, law: NoiseLaw, values: Sequence[int]) -> list[int]:
         """Stand in for the ``release`` of a law of noise: what it returns is dictated, and not the noise."""
         self.elements.append(AddedNoise(law, tuple(values)))
         return [self._path] * len(values)
@@ -171,8 +171,7 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
     places: list[tuple[Any, str, Any]] = [
         (CellWeights, "draw", _method(found.cells)),
         (SimplexLattice, "draw", _method(found.points)),
-        (DiscreteLaplace, "release", _method(found.noise)),
-        (DiscreteGaussian, "release", _method(found.noise)),
+        *((noise_law_type(kind), "release", _method(found.noise)) for kind in noise_law_kinds()),
         (private_gibbs, "choices", found.states),
         (barker_kernel, "chosen", found.step),
         (map_mechanism, "permute_and_flip", found.flip),
@@ -205,15 +204,16 @@ def numbers(released: Payload | Draws) -> list[float]:
 
 def can_be_dictated(planned: PlannedRelease) -> bool:
     """Return whether all randomness of a release is that of known laws; a Langevin chain has its own."""
-    return not isinstance(planned.plan.answer.law, Langevin)
+    return planned.plan.answer.law.can_be_dictated
 
 
 def on_smaller_covers(planned: PlannedRelease) -> PlannedRelease:
     """Return the release whose draws are from covers of few points, at the same price and temperature."""
     answer = planned.plan.answer
-    if not isinstance(answer.law, Sampler) or answer.law.coarser() == answer.law:
+    coarser = answer.law.coarser()
+    if coarser == answer.law:
         return planned
-    steps = (*planned.plan.steps[:-1], replace(answer, law=answer.law.coarser()))
+    steps = (*planned.plan.steps[:-1], replace(answer, law=coarser))
     return replace(planned, plan=replace(planned.plan, steps=steps))
 
 

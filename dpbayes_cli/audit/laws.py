@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.renyi import ORDERS
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class AddedNoise:
         values: what it is added to.
     """
 
-    law: DiscreteLaplace | DiscreteGaussian
+    law: NoiseLaw
     values: tuple[int, ...]
 
     @property
@@ -185,7 +185,7 @@ def _divergences(logs: Floats, ratios: Floats) -> Floats:
 
 
 @lru_cache(maxsize=256)
-def _support(law: DiscreteLaplace | DiscreteGaussian) -> tuple[Integers, Floats, int]:
+def _support(law: NoiseLaw) -> tuple[Integers, Floats, int]:
     """Return integers on which a law's mass lies, their masses, and their distance: a wide law is smooth over it."""
     import numpy as np
 
@@ -197,13 +197,12 @@ def _support(law: DiscreteLaplace | DiscreteGaussian) -> tuple[Integers, Floats,
 
 
 @lru_cache(maxsize=4096)
-def _shifted(law: DiscreteLaplace | DiscreteGaussian, distance: int) -> PrivacyLoss:
+def _shifted(law: NoiseLaw, distance: int) -> PrivacyLoss:
     """Return what noise loses on one number that moves so far, from its exact probabilities."""
     import numpy as np
 
     support, masses, step = _support(law)
-    ends = np.array([-distance, 0, distance, 2 * distance])
-    largest = float((law.log_pmf(ends) - law.log_pmf(ends - distance)).max())
+    largest = law.largest_ratio(distance)
     with np.errstate(divide="ignore"):
         logs = np.log(masses)
     middles = support + step // 2

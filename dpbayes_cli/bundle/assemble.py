@@ -31,14 +31,11 @@ from dpbayes_cli.bundle.document import (
 from dpbayes_cli.bundle.report.wording import meanings
 from dpbayes_cli.bundle.states_file import stated_states
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.contracts import Chain, Draws, Mechanism, Model, Payload, Plan
-from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.contracts import Draws, Mechanism, Model, Payload, Plan
 from dpbayes_cli.inference.posterior import Marginal
-from dpbayes_cli.privacy.chain_arithmetic import SLOPE_ERROR
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.secret_normals import LOG_ERROR
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 _LISTED = 20
@@ -186,7 +183,7 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
 def _with_notes(report: InferenceReport, plan: Plan) -> InferenceReport:
     """Return a report with what the plan says about how draws are made, and how good they are."""
     how = f"{report.how}: {plan.how}" if plan.how else report.how
-    exact = report.exact and not isinstance(plan.answer.law, Langevin | Chain)
+    exact = report.exact and plan.answer.law.draws_exactly
     return msgspec.structs.replace(report, how=how, exact=exact, warnings=[*report.warnings, *plan.warnings])
 
 
@@ -223,7 +220,7 @@ def _assumptions(parts: Parts) -> list[str]:
         *_about_outside(parts),
         "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
         "machine, its memory or the time that the computation takes.",
-        *about_chains(parts.plan),
+        *parts.plan.answer.law.assumptions,
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
     ]
 
@@ -286,21 +283,6 @@ def _about_invalid(parts: Parts) -> str:
         f"Missing, malformed and undeclared values counted as public ones ({listed}{more}). The custodian promises "
         f"that these are fair stand-ins; where many values are missing they bias the posterior.{others}"
     )
-
-
-def about_chains(plan: Plan) -> list[str]:
-    """Return what a chain's guarantee takes for granted; nothing for other laws."""
-    law = plan.answer.law
-    if not isinstance(law, Langevin):
-        return []
-    return [
-        "The guarantee is that of the chain as it runs in double precision: its steps are rounded to a public lattice, "
-        "its noise is exactly that of rounded normal numbers, and what the arithmetic of a step may lose, whatever the "
-        f"records, is covered by noise that is {law.arithmetic.widening:.1g} times wider. Taken for granted is that "
-        "this arithmetic rounds as IEEE 754 says, that sums of products are made of such additions in any order, that "
-        f"a slope of the loss is right to 2^{math.log2(SLOPE_ERROR):.0f} of the largest, and the logarithm x of a "
-        f"random number to 2^{math.log2(LOG_ERROR):.0f} (1 + x)."
-    ]
 
 
 def _about_outside(parts: Parts) -> list[str]:

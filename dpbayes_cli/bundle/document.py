@@ -7,9 +7,10 @@ changes its meaning; new keys come with a new ``schema_version``.
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from dpbayes_cli.base.errors import VerificationError
+from dpbayes_cli.core.registry import noise_law_type
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 SCHEMA_VERSION = 1
@@ -68,7 +69,7 @@ class ReleasedBounds(_Part, frozen=True, kw_only=True):
 class Noise(_Part, frozen=True, kw_only=True):
     """The exact law of the noise on every statistic, independent for each."""
 
-    law: Literal["discrete-laplace", "discrete-gaussian"]
+    law: Annotated[str, Meta(description="a registered kind: discrete-laplace, discrete-gaussian, or a plug-in's")]
     scale: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e15)] | None,
         Meta(
@@ -76,6 +77,12 @@ class Noise(_Part, frozen=True, kw_only=True):
             "where scales differ: see the noise_scale of each statistic",
         ),
     ]
+    parameters: Annotated[
+        dict[str, Any] | UnsetType, Meta(description="what determines the law beside its scale, where anything does")
+    ] = UNSET
+
+    def __post_init__(self) -> None:
+        noise_law_type(self.law)
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):

@@ -10,13 +10,12 @@ from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
-from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
+from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.states_file import stated_states, states_csv
 from dpbayes_cli.core.contracts import Mechanism, Model, Payload
+from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.hmm import Hmm
-from dpbayes_cli.privacy.noise import NoiseLaw, parse_noise
-from dpbayes_cli.privacy.part_noise import noise_of_scales
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
@@ -37,14 +36,9 @@ def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
     return Payload(
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
-        _noise_of(document.noise, [statistic.noise_scale for statistic in document.statistics]),
+        parse_noise(msgspec.to_builtins(document.noise), [each.noise_scale for each in document.statistics]),
         bounds_of(document),
     )
-
-
-def _noise_of(stated: Noise, scales: list[float]) -> NoiseLaw:
-    one = None if stated.scale is None else parse_noise(msgspec.to_builtins(stated))
-    return noise_of_scales(one, stated.law, scales)
 
 
 def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | None:

@@ -142,10 +142,8 @@ def _assumed(prepared: PreparedRelease) -> list[str]:
 
 def _noise_scales(step: Step) -> list[tuple[str, float]]:
     """Return the scale of the noise on each statistic, by its name."""
-    from dpbayes_cli.privacy.part_noise import scales_of
-
     names = step.statistic.names
-    return list(zip(names, scales_of(step.noise, len(names)), strict=True))
+    return list(zip(names, step.noise.scales(len(names)), strict=True))
 
 
 def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:

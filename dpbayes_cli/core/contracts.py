@@ -17,14 +17,13 @@ from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.design import Rows
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Statistic, Statistics, for_units
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.privacy.part_noise import scales_of
+from dpbayes_cli.privacy.step_law import StepLaw
 
 if TYPE_CHECKING:
     import numpy as np
@@ -153,8 +152,19 @@ class NoisyStatistics(BoundedStatistics):
         return tuple(range(len(self.parameters)))
 
 
-class Sampler(ABC):
-    """A calibrated law of posterior draws, or of point estimates, as a plan holds it."""
+class DrawingLaw(StepLaw, ABC):
+    """A calibrated law that draws parameters from exact statistics, or from records, as a plan holds it."""
+
+    @abstractmethod
+    def run(self, evidence: Statistics, size: int) -> Draws:
+        """Draw from exact evidence, with the operating system's randomness."""
+
+
+class Sampler(DrawingLaw):
+    """A calibrated law of posterior draws, or of point estimates, that exact statistics determine."""
+
+    has_moments: ClassVar[bool] = True
+    draws_at_once: ClassVar[bool] = True
 
     @abstractmethod
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
@@ -168,26 +178,19 @@ class Sampler(ABC):
         """Return those of the first parameter of every row of a network's tables; of other models ``moments`` alone."""
         return [self.moments(values)]
 
-    def possible(self, draw: Sequence[float]) -> bool | None:
-        """Return whether a draw, as it is released, can be one of this law whatever the data; None: not known."""
+    def plain_sd(self, values: Sequence[int]) -> float | None:
+        """Return the standard deviation that it would have without privacy; None: its model tells."""
         return None
 
-    def coarser(self) -> Sampler:
-        """Return the same law on a cover of fewer points where there are very many, for audits; at the same price."""
-        return self
-
-
-class Chain(ABC):
-    """A planned Markov chain every update of which is priced, as a plan holds it."""
-
-    @property
-    def n_states(self) -> int:
-        """How many hidden states are released with each point."""
-        return 0
-
-    @abstractmethod
     def run(self, evidence: Statistics, size: int) -> Draws:
-        """Run the chain on exact evidence, with the operating system's randomness, and return its last points."""
+        """Draw from exact statistics."""
+        return Draws(tuple(self.draw(evidence.values, size)))
+
+
+class Chain(DrawingLaw):
+    """A planned Markov chain every update of which is priced; it returns its last points."""
+
+    draws_exactly: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ class Step:
     """
 
     statistic: Statistic
-    law: NoiseLaw | Sampler | PrivateBounds | Langevin | Chain
+    law: StepLaw
     guarantee: Guarantee
     draws: int = 0
     rows: Rows | Codes | None = None
@@ -215,14 +218,26 @@ class Step:
         Raises:
             TypeError: the step draws from a posterior, or chooses bounds.
         """
-        if isinstance(self.law, Sampler | PrivateBounds | Langevin | Chain):
+        if not self.law.adds_noise:
             raise TypeError("this step adds no noise")
-        return self.law
+        return cast(NoiseLaw, self.law)
 
     @property
-    def n_states(self) -> int:
-        """How many hidden states each draw holds beside the parameters."""
-        return self.law.n_states if isinstance(self.law, Chain) else 0
+    def sampler(self) -> Sampler:
+        """The law of the draws, where statistics determine it.
+
+        Raises:
+            TypeError: they do not.
+        """
+        return expect(self.law, Sampler)
+
+    def drawn(self, evidence: Statistics) -> Draws:
+        """Draw as many as are planned.
+
+        Raises:
+            TypeError: the step does not draw from evidence alone.
+        """
+        return expect(self.law, DrawingLaw).run(evidence, self.draws)
 
 
 @dataclass(frozen=True)
@@ -235,6 +250,7 @@ class Plan:
         parameters: what calibration found, by its name in the field.
         how: of draws that need more words, how they are made.
         warnings: what is public about how good they are.
+        bounds: the law of the bounds that the first step chooses for the last, or None.
     """
 
     steps: tuple[Step, ...]
@@ -242,6 +258,7 @@ class Plan:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     how: str = ""
     warnings: tuple[str, ...] = ()
+    bounds: PrivateBounds | None = None
 
     @property
     def answer(self) -> Step:
@@ -282,7 +299,7 @@ class Payload:
 
     def described(self) -> list[dict[str, Any]]:
         """Return the components as (name, value, noise_scale) objects."""
-        scales = scales_of(self.noise, len(self.values))
+        scales = self.noise.scales(len(self.values))
         return [
             {"name": name, "value": value, "noise_scale": scale}
             for name, value, scale in zip(self.names, self.values, scales, strict=True)

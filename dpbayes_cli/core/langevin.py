@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.core.losses import Loss
-from dpbayes_cli.privacy.chain_arithmetic import MOST_AT_ONCE, ChainArithmetic, chain_arithmetic
-from dpbayes_cli.privacy.secret_normals import RoundedNormals
+from dpbayes_cli.privacy.chain_arithmetic import MOST_AT_ONCE, SLOPE_ERROR, ChainArithmetic, chain_arithmetic
+from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals
+from dpbayes_cli.privacy.step_law import StepLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -29,7 +31,7 @@ _MANY = 1 << 22
 
 
 @dataclass(frozen=True)
-class Langevin:
+class Langevin(StepLaw):
     """The chain w <- w - h grad U(w) + sqrt(2 h) N(0, I) from w = 0, T steps; only the last iterate gets out, rounded.
 
     U(w) = rho sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Several draws are as many independent chains.
@@ -47,6 +49,10 @@ class Langevin:
         n_records: the public number of records, or a public limit of it.
         row_norm: the norm of a row at most.
     """
+
+    draws_exactly: ClassVar[bool] = False
+    draws_at_once: ClassVar[bool] = True
+    can_be_dictated: ClassVar[bool] = False
 
     loss: Loss
     width: int
@@ -75,6 +81,22 @@ class Langevin:
             tau=self.tau,
             step=self.step,
         )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What is taken for granted about the machine's arithmetic."""
+        return (
+            "The guarantee is that of the chain as it runs in double precision: its steps are rounded to a public "
+            "lattice, its noise is exactly that of rounded normal numbers, and what the arithmetic of a step may lose, "
+            f"whatever the records, is covered by noise that is {self.arithmetic.widening:.1g} times wider. Taken for "
+            "granted is that this arithmetic rounds as IEEE 754 says, that sums of products are made of such additions "
+            f"in any order, that a slope of the loss is right to 2^{math.log2(SLOPE_ERROR):.0f} of the largest, and "
+            f"the logarithm x of a random number to 2^{math.log2(LOG_ERROR):.0f} (1 + x).",
+        )
+
+    def possible(self, draw: Sequence[float]) -> bool:
+        """Return whether a draw is on the grid."""
+        return all((value / self.grid).is_integer() for value in draw)
 
     def draw(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Floats:
         """Run independent chains and return their last iterates, shape (size, width).

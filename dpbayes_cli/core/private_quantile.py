@@ -19,6 +19,7 @@ from dpbayes_cli.core.statistic import CodeCounts, Statistic, Witness, for_units
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.step_law import StepLaw
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,7 +98,7 @@ class BoundsGrid:
 
 
 @dataclass(frozen=True)
-class PrivateBounds:
+class PrivateBounds(StepLaw):
     """Draw the upper bound, then the lower bound among the edges below it; each near a quantile of the numbers.
 
     The utility of an edge x for a quantile q is u(x) = -|F(x) - q m|: F(x) valid numbers are at or below x, m in all.

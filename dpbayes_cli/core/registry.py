@@ -1,7 +1,7 @@
-"""The models and mechanisms that exist, by the names of the command line; loaded only when they are used.
+"""The models, mechanisms and laws of noise that exist, by the names users and documents have; loaded when used.
 
-One line adds one. Third parties register through the entry-point groups ``dpbayes.models`` and
-``dpbayes.mechanisms`` (unstable): an entry point's name is the command line's name, its object the class.
+One line adds one. Third parties register through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms`` and
+``dpbayes.noise_laws`` (unstable): an entry point's name is the command line's, or a document's, its object the class.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 MODELS: Mapping[str, str] = MappingProxyType(
     {
@@ -50,6 +51,12 @@ MECHANISMS: Mapping[str, str] = MappingProxyType(
         "rdp-direct": "dpbayes_cli.mechanisms.rdp_direct:RdpDirect",
     }
 )
+NOISE_LAWS: Mapping[str, str] = MappingProxyType(
+    {
+        "discrete-gaussian": "dpbayes_cli.privacy.laws.discrete_gaussian:DiscreteGaussian",
+        "discrete-laplace": "dpbayes_cli.privacy.laws.discrete_laplace:DiscreteLaplace",
+    }
+)
 
 _UNBOUNDED = (
     "the log likelihood of {} regression has unbounded gradients, so that one record may change its posterior by any "
@@ -78,6 +85,22 @@ def mechanism_type(name: str) -> type[Mechanism]:
         SpecError: there is no such mechanism; the hint names the nearest.
     """
     return cast(type[Mechanism], _load(name, MECHANISMS, "dpbayes.mechanisms", "mechanism"))
+
+
+def noise_law_type(kind: str) -> type[NoiseLaw]:
+    """Return the class of a law of noise.
+
+    Raises:
+        ValueError: there is no such law.
+    """
+    if kind not in NOISE_LAWS and kind not in noise_law_kinds():
+        raise ValueError(f"unknown noise law {kind!r}")
+    return cast(type[NoiseLaw], _load(kind, NOISE_LAWS, "dpbayes.noise_laws", "noise law"))
+
+
+def noise_law_kinds() -> list[str]:
+    """Return the kinds of all laws of noise, third parties' included."""
+    return sorted({*NOISE_LAWS, *_entry_points("dpbayes.noise_laws")})
 
 
 def model_names() -> list[str]:

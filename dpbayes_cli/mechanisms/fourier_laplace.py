@@ -17,8 +17,10 @@ from dpbayes_cli.models.families.capabilities import total_of
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork, cell_of
 from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.parities import Parities, n_bits
 from dpbayes_cli.privacy.parity_sensitivity import ParitySensitivity, sensitivity_l1
 

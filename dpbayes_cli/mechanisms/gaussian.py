@@ -13,8 +13,7 @@ from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
-from dpbayes_cli.privacy.noise import DiscreteGaussian
-from dpbayes_cli.privacy.part_noise import PartNoise
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.renyi import rho_of_epsilon
 
 
@@ -66,8 +65,6 @@ class Gaussian(Mechanism):
         """
         (step,) = plan.steps
         noise = step.noise
-        if not isinstance(noise, DiscreteGaussian | PartNoise):
-            raise TypeError("the plan is another mechanism's")
         return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)
 
 

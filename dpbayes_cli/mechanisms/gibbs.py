@@ -12,12 +12,10 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import (
     BoundedStatistics,
     Card,
-    Chain,
     Draws,
     Mechanism,
     Model,
     Plan,
-    Sampler,
     Step,
     expect,
 )
@@ -32,7 +30,7 @@ from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesP
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.privacy.kinds import BoundedRange
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
     "under Metropolis' rule a better point is accepted for certain, so that staying can have probability 0 under one "
@@ -187,9 +185,7 @@ class Gibbs(Mechanism):
         Source: see the class.
         """
         (step,) = plan.steps
-        if isinstance(step.law, Chain):
-            return step.law.run(evidence, step.draws)
-        return Draws(tuple(expect(step.law, Sampler).draw(evidence.values, step.draws)))
+        return step.drawn(evidence)
 
 
 def laplace_scale(statistic: Statistic, epsilon: Decimal) -> float | None:

@@ -9,8 +9,7 @@ from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.privacy.noise import DiscreteLaplace
-from dpbayes_cli.privacy.part_noise import PartNoise
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 
 class Laplace(Mechanism):
@@ -61,6 +60,4 @@ class Laplace(Mechanism):
         """
         (step,) = plan.steps
         noise = step.noise
-        if not isinstance(noise, DiscreteLaplace | PartNoise):
-            raise TypeError("the plan is another mechanism's")
         return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)

@@ -25,7 +25,6 @@ from dpbayes_cli.models.families.network_domain import VariableSection, check_ne
 from dpbayes_cli.privacy.dag import Network, cell_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.privacy.part_noise import laws_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -278,7 +277,7 @@ class Hmm(NoisyStatistics, LatentStates):
         parts = np.split(np.asarray(released, dtype=np.int64), firsts[1:])
         observed = tuple(part.reshape(*self.shape, size) for part, size in zip(parts, self.sizes, strict=True))
         complete = all(has_stand_in(policy, column) for column in self.features)  # else all tables lack a record alike
-        return self.observed(observed, tuple(laws_at(noise, firsts)), complete=complete)
+        return self.observed(observed, tuple(noise.at(first) for first in firsts), complete=complete)
 
     def observed(
         self, counts: tuple[Any, ...], noises: tuple[NoiseLaw | None, ...], *, complete: bool

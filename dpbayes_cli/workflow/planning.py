@@ -11,12 +11,11 @@ import msgspec
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, serves
 from dpbayes_cli.core.statistic import evaluate_codes
-from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import LinePosterior
 from dpbayes_cli.models.families.capabilities import BoundedNumber, ConjugatePosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.hmm import Hmm
@@ -128,16 +127,16 @@ def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -
     import numpy as np
 
     model, step = planned.model, planned.plan.answer
-    if step.rows is not None or isinstance(step.law, Chain) or isinstance(model, Hmm):
+    if step.rows is not None or not step.law.can_be_simulated or isinstance(model, Hmm):
         return None
     truth, own = np.random.default_rng(seed).spawn(2)
     if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at
         trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))
-    if not isinstance(step.law, Sampler):
+    if step.law.adds_noise:
         return _noisy(planned, n_records, trials, truth, own)
-    if isinstance(step.law, LinePosterior):
-        return _of_lines(step.law, planned, n_records, trials, truth)
-    conjugate = expect(model, ConjugatePosterior)
+    if not isinstance(model, ConjugatePosterior):
+        return _of_own(step.sampler, planned, n_records, trials, truth)
+    conjugate = model
     data = [conjugate.simulate(n_records, truth) for _ in range(trials)]
     family = conjugate.family(n_records)
     heads = _compared(model)
@@ -146,22 +145,25 @@ def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -
     estimates = planned.mechanism.estimates
     spreads = []
     for theta, values in data:
-        found = zip(heads, step.law.moments_by_row(values), strict=True)
+        found = zip(heads, step.sampler.moments_by_row(values), strict=True)
         spreads += [math.hypot(sd, mean - theta[k]) if estimates else sd for k, (mean, sd) in found]
     private, free = _root_mean_square(spreads), _root_mean_square(plain)
     sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
     return Expectation(n_records, trials, None, private, free, private / free, None, sd_of)
 
 
-def _of_lines(
-    law: LinePosterior, planned: PlannedRelease, n_records: int, trials: int, rng: np.random.Generator
-) -> Expectation:
-    """Simulate draws of a regression line: the sd of its intercept, without privacy too."""
-    trials = min(trials, _LEAST_TRIALS)  # a grid of a hundred thousand lines each
+def _of_own(
+    law: Sampler, planned: PlannedRelease, n_records: int, trials: int, rng: np.random.Generator
+) -> Expectation | None:
+    """Simulate draws of a law that itself tells the sd of the first parameter without privacy."""
+    trials = min(trials, _LEAST_TRIALS) if law.slow_moments else trials
     model = expect(planned.model, NoisyStatistics)
     data = [model.simulated(planned.policy, n_records, rng)[1] for _ in range(trials)]
     private = _root_mean_square([law.moments(values)[1] for values in data])
-    free = _root_mean_square([law.plain_sd(values) for values in data])
+    plain = [law.plain_sd(values) for values in data]
+    if None in plain:
+        return None
+    free = _root_mean_square([sd for sd in plain if sd is not None])
     return Expectation(n_records, trials, None, private, free, private / free, None)
 
 
@@ -180,7 +182,7 @@ def _noisy(
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
-    policy, plan, law = planned.policy, planned.plan, planned.plan.steps[0].law
+    policy, plan, law = planned.policy, planned.plan, planned.plan.bounds
     model = expect(planned.model, NoisyStatistics)
     public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
     heads = _compared(model)
@@ -188,7 +190,7 @@ def _noisy(
     plain: list[float] = []
     held = {"noise-aware": 0, "naive": 0}
     for _ in range(trials):
-        if isinstance(law, PrivateBounds):
+        if law is not None:
             theta, problem = simulated_between(planned, law, n_records, truth)
         else:
             theta, values = _simulated_statistic(policy, model, plan, n_records, truth)

@@ -113,7 +113,7 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         )
     request = request_of(spec, n_records)
     plan = mechanism.plan(model, request)
-    drawn = len(model.parameters) + plan.answer.n_states
+    drawn = len(model.parameters) + plan.answer.law.n_states
     if plan.answer.draws * drawn > _MOST_DRAWN:
         raise SpecError(
             f"{plan.answer.draws} draws of {drawn} numbers are more than the ledger seals at once",
@@ -130,7 +130,8 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
             raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
     column = expect(model, BoundedNumber).column
     first = Step(law.statistic(column.role, policy), law, law.guarantee)
-    whole = Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)
+    total = compose([law.guarantee, plan.guarantee])
+    whole = Plan((first, *plan.steps), total, plan.parameters, bounds=law)
     return PlannedRelease(spec, model, mechanism, policy, whole, n_records)
 
 

@@ -156,9 +156,9 @@ def privatized(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws
     Raises:
         DpbayesError: the operating system gives no randomness.
     """
-    law = planned.plan.steps[0].law
+    law = planned.plan.bounds
     try:
-        if isinstance(law, PrivateBounds):
+        if law is not None:
             return _between_private_bounds(planned, law, evidence)
         return planned.mechanism.release(planned.plan, evidence)
     except OSError:  # a mechanism asks the operating system for nothing but randomness

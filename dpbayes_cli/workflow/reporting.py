@@ -14,10 +14,9 @@ from dpbayes_cli.bundle.assemble import guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.bundle.report.report_context import Beside, BudgetAround, Expected, ExpectedWidth
-from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler
+from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
-from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import LinePosterior
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
@@ -63,7 +62,7 @@ def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
     trials = max(3, min(_TRIALS, _PARAMETERS // len(model.parameters), _RECORDS // n_records))
     widths = nonprivate_widths(spec, model, n_records, trials)
     drawn = None
-    if isinstance(plan.answer.law, Sampler) and not isinstance(plan.answer.law, LinePosterior):
+    if plan.answer.law.has_moments and not plan.answer.law.slow_moments:
         from dpbayes_cli.workflow.planning import simulated
 
         with suppress(SpecError):
@@ -87,8 +86,8 @@ def nonprivate_widths(
     import numpy as np
 
     from dpbayes_cli.inference.solve import infer
+    from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
     from dpbayes_cli.privacy.neighbors import Neighbors
-    from dpbayes_cli.privacy.noise import DiscreteLaplace
 
     rng = np.random.default_rng(_seed(spec, n_records, "widths"))
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
@@ -111,7 +110,7 @@ def _not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int |
     """Return why nothing can be expected before the data; an empty text where it can."""
     if plan.answer.rows is not None:
         return "A convex loss is no law of records, so that none can be simulated."
-    if isinstance(plan.answer.law, Chain) or isinstance(model, Hmm) or not isinstance(model, NoisyStatistics):
+    if not plan.answer.law.can_be_simulated or isinstance(model, Hmm) or not isinstance(model, NoisyStatistics):
         return "Posteriors of hidden states take long Markov chains, and are not simulated for a page."
     if spec.policy.contributions > 1:
         return "Privacy units have several records, and how many records there are is private."

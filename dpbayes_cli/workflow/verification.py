@@ -20,21 +20,19 @@ import msgspec
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import DpbayesError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.assemble import Parts, about_chains, assemble
+from dpbayes_cli.bundle.assemble import Parts, assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
 from dpbayes_cli.bundle.files import REPORT
 from dpbayes_cli.bundle.place import largest_of, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
-from dpbayes_cli.core.contracts import Chain, Model, Plan, Sampler
-from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.contracts import Model, Plan
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import State
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
-from dpbayes_cli.privacy.part_noise import scales_of
+from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
@@ -144,12 +142,12 @@ def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
         VerificationError: it is.
     """
     answer = plan.answer
-    if isinstance(answer.law, Sampler | Langevin | Chain):
+    if not answer.law.adds_noise:
         if document.noise is not None or len(document.draws) != answer.draws:
             raise VerificationError(f"draws: not the {answer.draws} that were paid for")
         return
     stated = None if document.noise is None else msgspec.to_builtins(document.noise)
-    scales = scales_of(answer.noise, len(document.statistics))
+    scales = answer.noise.scales(len(document.statistics))
     if stated != answer.noise.serialize() or [each.noise_scale for each in document.statistics] != list(scales):
         raise VerificationError("noise: not the law that the plan calibrates")
 
@@ -208,7 +206,7 @@ def _check_derived(found: Verification, parts: Parts) -> None:
 
 def _as_stated(found: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
     """Return what follows, with the sentence about its numbers that a chain of an earlier version states."""
-    today = about_chains(plan)
+    today = plan.answer.law.assumptions
     if not today or EARLIER_CHAIN not in found.document.assumptions:
         return derived
     found.unchecked.append(
@@ -233,26 +231,18 @@ def _check_values(found: Verification, plan: Plan) -> None:
         return
     statistic, law = plan.answer.statistic, plan.answer.noise
     limits = _limits(statistic, found.bundle.model, _most_records(found.bundle.spec, document.n_records))
-    scales = scales_of(law, len(document.statistics))
-    radii = {scale: _law_of(law.kind, scale).radius(_UNLIKELY) for scale in set(scales)}
-    for released, scale, (low, high) in zip(document.statistics, scales, limits, strict=True):
-        radius = radii[scale]
+    laws = [law.at(i) for i in range(len(document.statistics))]
+    radii = {each: each.radius(_UNLIKELY) for each in dict.fromkeys(laws)}
+    for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):
+        radius = radii[each]
         if not low - radius <= released.value <= high + radius:
             found.findings.append(f"statistics: {released.name} is beyond what its noise can make of any data")
     found.checked.append("the statistics are possible: within what any data and their noise can give")
 
 
-def _possible(law: object, values: list[float]) -> bool | None:
+def _possible(law: StepLaw, values: list[float]) -> bool | None:
     """Return whether a draw can be one of a law; None: it is finite, and more is not known."""
-    if not all(math.isfinite(value) for value in values):
-        return False
-    if isinstance(law, Langevin):
-        return all((value / law.grid).is_integer() for value in values)
-    return law.possible(values) if isinstance(law, Sampler) else None
-
-
-def _law_of(kind: str, scale: float) -> NoiseLaw:
-    return DiscreteLaplace(scale) if kind == "discrete-laplace" else DiscreteGaussian(scale)
+    return law.possible(values) if all(math.isfinite(value) for value in values) else False
 
 
 def _most_records(spec: ReleaseSpec, n_records: int | None) -> float:

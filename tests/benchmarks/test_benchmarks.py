@@ -20,7 +20,7 @@ import pytest
 from dpbayes_cli.core.problems import NoisyCounts, Total
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 pytestmark = pytest.mark.benchmark
 

@@ -12,7 +12,7 @@ import pytest
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 from dpbayes_cli.models.hmm import Hmm
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 from tests.benchmarks.test_benchmarks import DPBAYES, measure

@@ -22,7 +22,7 @@ from dpbayes_cli.inference.posterior import Method
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.models.gamma_exponential import GammaExponential
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.benchmarks import paper_sampler
 from tests.inference.sum_cells import EPSILONS, SIZES, TRIALS, models, noise_of, policy_of, simulate
 

@@ -33,7 +33,7 @@ from dpbayes_cli.experiments.restricted_rows import draw_restricted, draw_trunca
 from dpbayes_cli.experiments.stamped import figure_files, stamped_panels
 from dpbayes_cli.experiments.store import study_yaml
 from dpbayes_cli.mechanisms.ops import Ops
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 from tests.conftest import ROOT, Cli
 

@@ -27,7 +27,7 @@ from dpbayes_cli.experiments.renyi_utility.measures import (
 from dpbayes_cli.experiments.renyi_utility.study import UtilityCase
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.conftest import ROOT, Cli
 
 CONFIG = ROOT / "configs" / "experiments" / "renyi-utility.yaml"

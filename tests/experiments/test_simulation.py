@@ -16,9 +16,9 @@ from dpbayes_cli.experiments.calibration.simulation import model_of, plan_of, si
 from dpbayes_cli.experiments.calibration.study import CaseSection, Method, OpsSection
 from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
-from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
+from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.privacy.conjugate import DirichletFamily
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 from tests.experiments.studies import SMALL, grid
 from tests.statistical import assert_means, assert_not_uniform, assert_uniform

@@ -168,7 +168,7 @@ def test_without_randomness_nothing_is_released(
     """Where the operating system gives none, there is no second source."""
     import opendp.mod
 
-    from dpbayes_cli.privacy import noise
+    from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
     from dpbayes_cli.privacy.measurements import drawn
 
     def no_bytes(*_: Any) -> Any:
@@ -182,7 +182,7 @@ def test_without_randomness_nothing_is_released(
 
     arguments = ["release", coin, *COIN, "--mechanism", *model, "--on-invalid", "impute:0"]
     with monkeypatch.context() as broken:
-        broken.setattr(noise.DiscreteLaplace, "release", lambda law, values: drawn(no_draw(law.scale), values))
+        broken.setattr(DiscreteLaplace, "release", lambda law, values: drawn(no_draw(law.scale), values))
         for name in ("randbelow", "randbits"):
             broken.setattr(f"dpbayes_cli.privacy.grid.secrets.{name}", no_bytes)
         done = dpbayes(*arguments)
@@ -225,7 +225,8 @@ import os, sys
 import numpy
 from dpbayes_cli.privacy.choices import fresh_generator
 from dpbayes_cli.privacy.grid import secrets
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.secret_normals import RoundedNormals
 
 def draws():

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 Array = NDArray[np.float64]
 

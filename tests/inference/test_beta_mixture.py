@@ -14,7 +14,7 @@ from scipy import special, stats
 from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
 from dpbayes_cli.core.problems import NoisyCounts, Total
 from dpbayes_cli.inference.counts.beta_mixture import _rule, beta_mixture
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 Number = Any  # mpmath's numbers have no types
 

@@ -28,8 +28,9 @@ from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import LatentCounts
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_value
 
 FALSE_FAIL = 1e-6

@@ -13,7 +13,7 @@ from dpbayes_cli.inference.counts.infer_counts import infer_counts
 from dpbayes_cli.inference.counts.two_count_rejection import draw_plane
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.inference.references import enumerate_posterior, mean_theta
 from tests.statistical import assert_follows, assert_means
 

@@ -26,7 +26,9 @@ from dpbayes_cli.models.gamma_exponential import ExponentialTimes
 from dpbayes_cli.models.gamma_poisson import PoissonCounts
 from dpbayes_cli.models.normal import NormalRecords
 from dpbayes_cli.models.normal_mean import NormalNumbers
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 from tests.inference.sum_cells import all_log_likelihoods
 
 if TYPE_CHECKING:

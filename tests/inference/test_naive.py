@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dpbayes_cli.core.problems import NoisyCounts, Total
 from dpbayes_cli.inference.naive import naive_shape, project_on_simplex
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 
 @given(st.lists(st.integers(-200, 200), min_size=1, max_size=6), st.integers(0, 300))

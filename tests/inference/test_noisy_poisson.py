@@ -18,7 +18,8 @@ from dpbayes_cli.inference.sequences.noisy_poisson import (
     laplace_mode,
     log_marginal,
 )
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.statistical import assert_follows
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ from dpbayes_cli.models.families.number_families import NumberLaw
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
 from dpbayes_cli.models.normal import Normal
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.inference.sum_cells import (
     EPSILONS,
     FALSE_FAIL,

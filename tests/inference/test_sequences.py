@@ -18,7 +18,9 @@ from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 from tests.statistical import assert_follows
 
 if TYPE_CHECKING:

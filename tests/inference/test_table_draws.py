@@ -17,7 +17,9 @@ from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.tables import table_draws
 from dpbayes_cli.inference.tables.table_draws import TableDraws, draw_table
 from dpbayes_cli.inference.tables.table_layout import TableLayout
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 from tests.inference.table_cells import GAUSSIAN, LAPLACE, Array, draw_network, enumerate_table, tiny_tables
 from tests.statistical import assert_uniform, chi_square_p_value, uniformity_p_value
 

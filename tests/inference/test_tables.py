@@ -21,7 +21,9 @@ from dpbayes_cli.inference.tables.table_block_moves import TableUrns
 from dpbayes_cli.inference.tables.table_chain import TableChain
 from dpbayes_cli.inference.tables.table_layout import TableLayout
 from dpbayes_cli.inference.tables.trace import Trace
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.noise import NoiseLaw
 from tests.inference.table_cells import Array, draw_network, enumerate_table, theta_moments, tiny_tables
 from tests.statistical import assert_uniform, chi_square_p_value, uniformity_p_value
 

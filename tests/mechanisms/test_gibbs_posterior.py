@@ -346,7 +346,7 @@ def test_a_bundle_of_an_earlier_chain_verifies_but_for_its_tail(
 ) -> None:
     dpbayes("budget", "open", "d", "--mu", "1")
     with monkeypatch.context() as earlier:
-        earlier.setattr("dpbayes_cli.bundle.assemble.about_chains", lambda plan: [sentence])
+        earlier.setattr(Langevin, "assumptions", (sentence,))
         dpbayes("release", "--spec", "spec.yaml", "--mu", "0.5", "--steps", "5", "--out", "out")
     done = dpbayes("verify", "out")
     assert done.code == code

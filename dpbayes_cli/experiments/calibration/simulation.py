@@ -11,7 +11,7 @@ import numpy as np
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, expect
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
@@ -20,7 +20,7 @@ from dpbayes_cli.experiments.calibration.study import parameter_of
 from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
 from dpbayes_cli.experiments.posteriors import ranks_among, ranks_of
-from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
+from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
@@ -180,7 +180,7 @@ def _inferred(cell: CalibrationCell, model: ConjugatePosterior, trials: Simulate
 def _drawn(cell: CalibrationCell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
     """Draw what posterior sampling would release."""
     (step,) = plan_of(cell, model, "ops").steps
-    sampler = expect(step.law, Sampler)
+    sampler = step.sampler
     drawn = np.stack([simulate_sampler(sampler, row, cell.ops.draws, rng) for row in trials.values.tolist()])
     return ranks_among(trials.thetas, drawn, rng), drawn
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.experiments.claims import OURS, Claim, listed
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.estimation.study import EstimationStudy, prices_of
@@ -129,7 +130,7 @@ def _fewer(at: str, sizes: list[int], found: _Found, sampled: list[EstimationCel
     """
     cell = max(sampled, key=lambda each: each.n_records)
     step = step_of(cell)
-    power = float(step.law.temperature) if step is not None and isinstance(step.law, GridPosterior) else 1.0
+    power = 1.0 if step is None else float(expect(step.law, GridPosterior).temperature)
     error = _value(found, (cell.n_records, cell.epsilon, "ops"))
     exact = [_value(found, (n, None, "non-private")) for n in sizes]
     equal = float(np.exp(np.interp(-np.log(error), -np.log(exact), np.log(sizes))))

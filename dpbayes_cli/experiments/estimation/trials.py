@@ -17,9 +17,9 @@ from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.means import standard_error
-from dpbayes_cli.experiments.simulated_draws import simulate_sampler
 from dpbayes_cli.inference.counts.beta_mixture import BetaMixture, beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
+from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
 from dpbayes_cli.privacy.kinds import BoundedRange
 
 if TYPE_CHECKING:

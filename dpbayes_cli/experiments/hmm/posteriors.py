@@ -27,7 +27,6 @@ from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.hmm import Hmm
-from dpbayes_cli.privacy.part_noise import laws_at
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -79,7 +78,7 @@ def laws_of(cell: HmmCell, model: Hmm) -> list[NoiseLaw]:
     plan = mechanism_type("laplace")().plan(model, Request(POLICY, parse_decimal(str(cell.epsilon))))
     (step,) = plan.steps
     firsts = itertools.accumulate((part.size for part in step.statistic.parts[:-1]), initial=0)
-    return laws_at(step.noise, list(firsts))
+    return [step.noise.at(first) for first in firsts]
 
 
 def check_plans(study: HmmStudy, grid: Sequence[HmmCell]) -> None:

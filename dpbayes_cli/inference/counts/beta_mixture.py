@@ -208,7 +208,7 @@ def _smooth_length(s: int, problem: NoisyCounts) -> float:
     (a, b), n = problem.concentration, problem.total.n
     component = math.sqrt((a + s) * (b + n - s) / (a + b + n))
     ends = min((s + 1.0) / math.sqrt(1.0 + abs(a - 1.0)), (n - s + 1.0) / math.sqrt(1.0 + abs(b - 1.0)))
-    return min(problem.noise.scale, component, ends / 2.0)
+    return min(problem.noise.grain, component, ends / 2.0)
 
 
 def _panels(low: int, high: int, kinks: list[int], length: Callable[[int], float]) -> tuple[Integers, Floats]:

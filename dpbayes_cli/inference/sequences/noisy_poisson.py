@@ -4,11 +4,12 @@ A count c ~ Poisson(mu) is seen as y = c + noise. Under discrete Laplace noise, 
 
     p(y | mu)  ~  q^y e^(mu / q - mu) Q(y + 1, mu / q)  +  q^-y e^(mu q - mu) P(y + 1, mu q),
 
-with the regularized incomplete gamma functions P and Q (for y < 0 the second term alone, P = 1). Discrete Gaussian
-noise has no closed form; there the sum over c is taken. In the square root of the rate, in which a Poisson count has
+with the regularized incomplete gamma functions P and Q (for y < 0 the second term alone, P = 1). Other noise has no
+closed form; there the sum over c is taken. In the square root of the rate, in which a Poisson count has
 the standard deviation 1, log p is smooth: it is tabulated once for every value of y that occurs, and interpolated.
 
-c given y and mu is log-concave: it is drawn exactly, by rejection from a hat with a flat middle and geometric tails.
+c given y and mu is log-concave where the noise is: it is drawn exactly, by rejection from a hat with a flat middle and
+geometric tails. Of other noise it is drawn as if that were Laplace noise, and rejected by the ratio of the two.
 
 Source: mechanisms, noise-aware inference; Devroye 1986, Non-Uniform Random Variate Generation, X.2 (log-concave laws).
 """
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, wrightomega, xlogy
 
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -37,6 +38,8 @@ else along its last slope, where one would not tell exp(-250) from exp(-288)."""
 _WIDE = 14.0
 """Of Gaussian noise, which has no such term, so many of its standard deviations more."""
 _TERMS = 48
+_SDS, _MORE, _MOST_TERMS = 12, 40, 4096
+"""Standard deviations of a Poisson count, and counts, that are summed over beside the most likely one, and how many."""
 _PURE = 1e-9
 _LEAST = 1e-290
 _NEVER = 700.0
@@ -49,15 +52,12 @@ def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
         law: of the noise.
         observed: y, any shape.
         rate: mu, not negative, of a shape that fits.
-
-    Raises:
-        TypeError: noise that is neither Laplace nor Gaussian.
     """
-    if isinstance(law, DiscreteLaplace):
+    if law.decay is None:
+        return _summed_marginal(law, observed, rate)
+    if law.decay.exponential:
         return np.logaddexp(*_laplace_terms(law.scale, observed, rate))
-    if isinstance(law, DiscreteGaussian):
-        return _gaussian_marginal(law.scale, observed, rate)
-    raise TypeError("this inference is for Laplace and Gaussian noise")
+    return _gaussian_marginal(law.scale, observed, rate)
 
 
 def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floats, Floats]:
@@ -91,6 +91,22 @@ def _gaussian_marginal(scale: float, observed: Integers, rate: Floats) -> Floats
     return np.asarray((found + np.log(stride)).reshape(shape))
 
 
+def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
+    """Sum over the counts that matter if tails are geometric: a law that falls as fast has the rest below e^-60."""
+    shape = np.broadcast_shapes(np.shape(observed), np.shape(rate))
+    y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
+    mu = np.maximum(np.broadcast_to(rate, shape).ravel(), 1e-300)
+    middle = laplace_mode(law.scale, y, mu)
+    reach = math.ceil(_SDS * math.sqrt(float(middle.max(initial=0.0)) + 1.0)) + _MORE
+    stride = max(1, reach // _MOST_TERMS)
+    found = np.full(len(y), -np.inf)
+    for j in range(-reach // stride, reach // stride + 1):
+        c = middle + j * stride
+        noise = law.log_pmf((y - c).astype(np.int64))
+        found = np.logaddexp(found, np.where(c < 0.0, -np.inf, _log_poisson(np.maximum(c, 0.0), mu) + noise))
+    return np.asarray(found.reshape(shape))
+
+
 def _log_poisson(count: Floats, rate: Floats) -> Floats:
     return np.asarray(xlogy(count, rate) - gammaln(count + 1.0) - rate)
 
@@ -116,7 +132,7 @@ class MarginalTable:
 
     Attributes:
         scale: the scale of the noise.
-        laplace: whether it is Laplace noise.
+        geometric: whether its tails are geometric.
         row: for each cell the row of its y.
         observed: the values of y, shape (n_rows,).
         step: between points, in u.
@@ -127,7 +143,7 @@ class MarginalTable:
     """
 
     scale: float
-    laplace: bool
+    geometric: bool
     row: Integers
     observed: Integers
     step: float
@@ -140,9 +156,9 @@ class MarginalTable:
     def of(cls, law: NoiseLaw, observed: Integers) -> MarginalTable:
         """Tabulate the marginal law of each cell's y, shape (n_cells,)."""
         distinct, row = np.unique(observed, return_inverse=True)
-        laplace = isinstance(law, DiscreteLaplace)
-        wide = 0.0 if laplace else _WIDE * law.scale
-        step = max(_STEP * min(1.0, law.scale if laplace else law.scale / 4.0), _LEAST_STEP)
+        geometric = law.decay is not None and law.decay.exponential
+        wide = 0.0 if geometric else _WIDE * law.scale
+        step = max(_STEP * min(1.0, law.scale if geometric else law.scale / 4.0), _LEAST_STEP)
         low, high = (2.0 * np.sqrt(np.maximum(distinct + away, 0.0)) for away in (-wide, wide))
         start = np.maximum(np.floor((low - _REACH) / step), 0.0)
         n_points = math.ceil(float((high + _REACH - start * step).max()) / step)
@@ -153,12 +169,12 @@ class MarginalTable:
         bend, skew = before - 2.0 * here + after, later - 3.0 * after + 3.0 * here - before
         cubics = np.stack([here, (after - before) / 2.0 - skew / 6.0, bend / 2.0, skew / 6.0], axis=-1)
         pure = np.zeros((2, len(distinct)), dtype=bool)
-        if laplace:
+        if geometric:
             q = math.exp(-1.0 / law.scale)
             y = np.maximum(distinct, 0) + 1.0
             pure[0] = (gammaincc(y, rate[:, 1] / q) > 1.0 - _PURE) & (distinct >= 0)
             pure[1] = (gammainc(y, rate[:, -2] * q) > 1.0 - _PURE) | (distinct < 0)
-        return cls(law.scale, laplace, row.ravel(), distinct, step, start, cubics.reshape(-1, 4), n_points, pure)
+        return cls(law.scale, geometric, row.ravel(), distinct, step, start, cubics.reshape(-1, 4), n_points, pure)
 
     def at(self, rate: Floats) -> Floats:
         """Return log p(y | mu) of every cell, shape (n_cells, n_rates), for positive rates of that shape."""
@@ -200,7 +216,7 @@ class MarginalTable:
         slope = cubic[:, 1] + end * (2.0 * cubic[:, 2] + 3.0 * cubic[:, 3])
         value = cubic[:, 0] + end * (cubic[:, 1] + cubic[:, 2] + cubic[:, 3]) + slope * (away - end)
         slope = slope / self.step / np.sqrt(mu)
-        if not self.laplace:
+        if not self.geometric:
             return value, slope
         q = math.exp(-1.0 / self.scale)
         y = self.observed[row] / self.scale
@@ -213,12 +229,28 @@ def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.
     """Draw each count given what was observed of it and its rate, exactly and independently.
 
     Args:
-        law: of the noise, Laplace or Gaussian.
+        law: of the noise.
         observed: y, shape (n,).
         rate: mu, positive, shape (n,).
         rng: the generator.
     """
-    laplace, scale = isinstance(law, DiscreteLaplace), law.scale
+    if law.decay is not None:
+        return _log_concave_counts(law.scale, observed, rate, rng, laplace=law.decay.exponential)
+    found, left = np.empty(len(observed)), np.arange(len(observed))
+    while len(left):
+        count = _log_concave_counts(law.scale, observed[left], rate[left], rng, laplace=True)
+        away = (observed[left] - count).astype(np.int64)
+        ratio = law.log_pmf(away) - law.log_pmf(0 * away) + np.abs(away) / law.scale - law.excess
+        taken = -rng.standard_exponential(len(left)) <= ratio
+        found[left[taken]] = count[taken]
+        left = left[~taken]
+    return found
+
+
+def _log_concave_counts(
+    scale: float, observed: Integers, rate: Floats, rng: np.random.Generator, *, laplace: bool
+) -> Floats:
+    """Draw the counts through Laplace noise, or Gaussian."""
     y = observed.astype(np.float64)
     mode = (laplace_mode if laplace else gaussian_mode)(scale, y, rate)
     log_rate, at_mode = np.log(rate), gammaln(mode + 1.0)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import betainc, gammaln, log_ndtr
 
 from dpbayes_cli.core.problems import NoisySums, ScalarLaw
-from dpbayes_cli.privacy.noise import DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -26,6 +26,8 @@ _LEFT_OUT = 20.0
 """Numbers whose share is below exp(-20) of the largest are left out."""
 _ALL = 128
 """As many numbers and fewer are all summed over."""
+_ALL_OF_STEPS = 2048
+"""The same for noise of no known shape, whose probabilities may jump."""
 _HALVINGS = 30
 
 
@@ -79,6 +81,11 @@ class _Target:
         return self._noise.scale / self.problem.valid
 
     @property
+    def _laplace(self) -> bool:
+        """Whether nodes lie as Laplace noise has them; so they do for laws of no known shape, which fall as fast."""
+        return self._noise.decay is None or self._noise.decay.exponential
+
+    @property
     def _centre(self) -> Floats:
         """The observed number of records, shape (n_pairs, 1)."""
         return self.observed[:, 1:] / self.problem.valid
@@ -93,8 +100,11 @@ class _Target:
 
     def log_weights(self, numbers: Floats) -> Floats:
         """Return the log probability of numbers given the point, and of the observation of them."""
-        away = (numbers - self._centre) / self._scale
-        noise = -np.abs(away) if isinstance(self._noise, DiscreteLaplace) else -0.5 * away**2
+        if self._noise.decay is None:
+            noise = self._noise.log_pmf(np.rint(numbers * self.problem.valid - self.observed[:, 1:]).astype(np.int64))
+        else:
+            away = (numbers - self._centre) / self._scale
+            noise = -np.abs(away) if self._laplace else -0.5 * away**2
         if self.law.counts_all:
             return np.asarray(noise)
         n, (inside, outside) = self._most, self._shares
@@ -110,7 +120,7 @@ class _Target:
         """Return log p(observed sum | number), taking the sum of the records for normal."""
         mean, sd = self.typical[:, :1], self.typical[:, 1:]
         away, spread = np.abs(self.observed[:, :1] - numbers * mean), sd * np.sqrt(numbers) + 1e-9 * self._noise.scale
-        if not isinstance(self._noise, DiscreteLaplace):
+        if not self._laplace:
             variance = spread**2 + self._noise.scale**2
             return np.asarray(-0.5 * away**2 / variance - 0.5 * np.log(variance))
         b = self._noise.scale
@@ -119,7 +129,7 @@ class _Target:
 
     def _slope(self, numbers: Floats) -> Floats:
         """Return the derivative of all of this in the number, about; shape (n_pairs, 1)."""
-        laplace, scale = isinstance(self._noise, DiscreteLaplace), self._scale
+        laplace, scale = self._laplace, self._scale
         away = numbers - self._centre
         slope = -np.sign(away) / scale if laplace else -away / scale**2
         mean, variance = self.typical[:, :1], numbers * self.typical[:, 1:] ** 2
@@ -152,11 +162,11 @@ class _Target:
         else:
             low, high = np.zeros_like(high), np.full_like(high, min(self._most, float(high.max())))
         width = float((high - low).max())
-        if width < _ALL:
+        if width < (_ALL if self._noise.decay is not None else _ALL_OF_STEPS):
             return np.asarray(np.minimum(low + np.arange(width + 1.0), high))
         mode = self._mode(high)
         parts = [low, high, mode]
-        fine, few = (_LAPLACE, _FEW) if isinstance(self._noise, DiscreteLaplace) else (_GAUSSIAN, _NONE)
+        fine, few = (_LAPLACE, _FEW) if self._laplace else (_GAUSSIAN, _NONE)
         if not self.law.counts_all:
             binomial, widest = self._binomial(mode)
             parts.append(binomial)

@@ -7,6 +7,9 @@ normal law with an exponentially distributed variance. A sweep draws
 2. the sum, or what is the same the noise, given all of these: a product of two normal laws;
 3. the noise variances given the noise: their inverses are inverse-Gaussian.
 
+Gaussian noise has one variance, and no steps 2 and 3. Noise of no such shape is taken for Laplace noise of its scale,
+and the noise is drawn with every proposal, which is accepted by the ratio of the two laws, too.
+
 Bernstein and Sheldon draw theta given the sum in place of step 1, from its conjugate law. Where noise is larger than
 the spread of the data such a chain moves by the latter and must cross the former: at n = 1,000 and epsilon 0.01 it
 needs thousands of sweeps for one independent draw. Here the sum is not conditioned on. What the records contribute,
@@ -28,8 +31,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.problems import NoisySums, RecordLaw
+from dpbayes_cli.inference.sums.population import distinct, next_power, resampled
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
-from dpbayes_cli.privacy.noise import DiscreteLaplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +55,7 @@ _STEP = 0.5
 _DIFFERENCE = 1e-4
 _STRONGEST = 1e6
 _FARTHEST = 1e15
+_OF_POINTS = ("points", "residual", "spread", "log_prior", "log_likelihood")
 _TAIL_DF = 5.0
 """Degrees of freedom of the independent proposals: heavier tails than the posterior has."""
 
@@ -64,8 +68,10 @@ class GibbsState:
         points: the coordinates, and where the number of records is not known, that number: (problems, chains, d).
         variances: of the noise, shape (problems, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
+        noise: in these units, of the shape of the variances, where the law of noise is no mixture; else zeros.
         log_prior: of the points, shape (problems, chains).
         log_likelihood: of the points given the variances.
+        log_ratio: of the law of the noise to the mixture of normal laws, at the noise; zero where they are one.
     """
 
     points: Floats
@@ -74,6 +80,8 @@ class GibbsState:
     spread: Floats
     log_prior: Floats
     log_likelihood: Floats
+    log_ratio: Floats
+    noise: Floats
 
     def taken(self, chosen: Integers) -> GibbsState:
         """Return the state of some chains, chosen by their indices, shape (problems, n_chosen)."""
@@ -95,8 +103,9 @@ class AugmentedSampler:
         self._law: RecordLaw = problem.law
         self._observed = observed[:, None, :]
         self._rng = rng
-        self._laplace = isinstance(problem.noise, DiscreteLaplace)
-        self._noise_variance = problem.noise.variance
+        self._noise, decay = problem.noise, problem.noise.decay
+        self._laplace, self._corrected = decay is None or decay.exponential, False
+        self._noise_variance = 2.0 * problem.noise.scale**2 if decay is None else problem.noise.variance
         self._known = float(problem.total.n) if problem.total.kind == "known" else None
         self._highest = self._highest_total(problem, observed)
         self._factor: Floats
@@ -163,19 +172,22 @@ class AugmentedSampler:
         state = self._state_at(points, np.full((n_problems, size, self._observed.shape[-1]), self._noise_variance))
         power = np.zeros((n_problems, 1))
         for _ in range(_STAGES):
-            step = _next_power(power, state.log_likelihood)
+            step = next_power(power, state.log_likelihood)
             relative = state.log_likelihood - state.log_likelihood.max(axis=1, keepdims=True)
-            state = state.taken(_resampled(np.exp((step - power) * relative), self._rng))
+            state = state.taken(resampled(np.exp((step - power) * relative), self._rng))
             power = step
             self._adapt(state.points, shrinking=True)
             for i in range(_MOST_MOVES):
                 self._move(state, power, 0.5 ** max(0, i + 1 - _MOVES))
-                if i + 1 >= _MOVES and (points.shape[-1] < _MANY_DIMENSIONS or _distinct(state.points) >= 0.5):
+                if i + 1 >= _MOVES and (points.shape[-1] < _MANY_DIMENSIONS or distinct(state.points) >= 0.5):
                     break
             if (power >= 1.0).all():
                 break
         self._adapt(state.points, shrinking=True)
         self._state = state.taken(np.tile(np.arange(chains), (n_problems, 1)))
+        if self._noise.decay is None:
+            self._corrected = True
+            self._propose_noise(self._state)
         for length in _WINDOWS if points.shape[-1] >= _MANY_DIMENSIONS else _WINDOWS[:2]:
             kept = []
             for i in range(length):
@@ -188,7 +200,9 @@ class AugmentedSampler:
     def _state_at(self, points: Floats, variances: Floats) -> GibbsState:
         residual, spread = self._residual(points)
         log_likelihood = self._log_normal(residual, spread, variances)
-        return GibbsState(points, variances, residual, spread, self._log_prior(points), log_likelihood)
+        none = np.zeros(points.shape[:-1])
+        log_prior, noise = self._log_prior(points), np.zeros(residual.shape)
+        return GibbsState(points, variances, residual, spread, log_prior, log_likelihood, none, noise)
 
     def _draw_prior(self, n_problems: int, size: int) -> Floats:
         drawn = self._law.draw_prior(n_problems * size, self._rng).reshape(n_problems, size, -1)
@@ -233,7 +247,7 @@ class AugmentedSampler:
         state = self._state
         self._move(state, 1.0)
         if self._laplace:
-            state.variances = self._draw_variances(self._draw_noise(state))
+            state.variances = self._draw_variances(self._moved_noise(state))
             state.log_likelihood = self._log_normal(state.residual, state.spread, state.variances)
 
     def _move(self, state: GibbsState, power: Floats | float, step: float = 1.0) -> None:
@@ -248,8 +262,14 @@ class AugmentedSampler:
         """Accept or reject proposals by the Metropolis-Hastings rule, in place."""
         new = self._state_at(proposal, state.variances)
         ratio = new.log_prior - state.log_prior + power * (new.log_likelihood - state.log_likelihood) + correction
+        if self._corrected:
+            possible = np.isfinite(ratio)
+            for name in ("residual", "spread"):
+                getattr(new, name)[~possible] = getattr(state, name)[~possible]
+            self._propose_noise(new)
+            ratio = ratio + new.log_ratio - state.log_ratio
         accept = np.log(self._rng.random(ratio.shape)) < ratio
-        for name in ("points", "residual", "spread", "log_prior", "log_likelihood"):
+        for name in _OF_POINTS + (("log_ratio", "noise") if self._corrected else ()):
             getattr(state, name)[accept] = getattr(new, name)[accept]
 
     def _trajectories(self, state: GibbsState, power: Floats | float, step: float) -> tuple[Floats, Floats]:
@@ -292,6 +312,22 @@ class AugmentedSampler:
             force = (log_prior - log_prior[..., :1] + np.asarray(power)[..., None] * change)[..., 1:] / _DIFFERENCE
         return np.where(np.isfinite(force), np.clip(force, -_STRONGEST, _STRONGEST), 0.0)
 
+    def _propose_noise(self, state: GibbsState) -> None:
+        """Draw the noise as if its law were the mixture, and note the ratio of the two laws there."""
+        state.noise = self._draw_noise(state)
+        z = np.rint(state.noise * math.sqrt(self._noise_variance)).astype(np.int64)
+        state.log_ratio = (self._noise.log_pmf(z) + math.sqrt(2.0) * np.abs(state.noise)).sum(axis=-1)
+
+    def _moved_noise(self, state: GibbsState) -> Floats:
+        """Return the noise, drawn anew given parameters and variances, or kept where a ratio of laws says so."""
+        if not self._corrected:
+            return self._draw_noise(state)
+        new = GibbsState(**{item.name: getattr(state, item.name) for item in fields(state)})
+        self._propose_noise(new)
+        accept = np.log(self._rng.random(new.log_ratio.shape)) < new.log_ratio - state.log_ratio
+        state.noise[accept], state.log_ratio[accept] = new.noise[accept], new.log_ratio[accept]
+        return state.noise
+
     def _draw_noise(self, state: GibbsState) -> Floats:
         """Draw the noise given parameters and variances, in units of its standard deviation.
 
@@ -310,37 +346,3 @@ class AugmentedSampler:
         """Draw the variances given noise of variance 2 b^2 = 1: their inverses have mean sqrt 2 / |noise|, shape 2."""
         means = math.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
         return self._noise_variance / np.maximum(self._rng.wald(means, 2.0), 1e-12)
-
-
-def _next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return the largest power up to one at which half of a population stays effective, shape (problems, 1)."""
-    low, high = power.copy(), np.ones_like(power)
-    relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
-
-    def effective(step: Floats) -> Floats:
-        weights = np.exp((step - power) * relative)
-        return np.asarray(weights.sum(axis=1, keepdims=True) ** 2 / (weights**2).sum(axis=1, keepdims=True))
-
-    target = 0.5 * log_likelihood.shape[1]
-    done = effective(high) >= target
-    for _ in range(30):
-        middle = (low + high) / 2.0
-        enough = effective(middle) >= target
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    return np.where(done, 1.0, np.maximum(low, power))
-
-
-def _distinct(points: Floats) -> float:
-    """Return the smallest share of distinct points in a population, over the problems."""
-    first = np.sort(points[..., 0], axis=1)
-    return float(((first[:, 1:] != first[:, :-1]).sum(axis=1) + 1).min() / first.shape[1])
-
-
-def _resampled(weights: Floats, rng: np.random.Generator) -> Integers:
-    """Return systematic resampling indices, in random order, shape (problems, size)."""
-    size = weights.shape[1]
-    cumulative = np.cumsum(weights, axis=1)
-    cumulative /= cumulative[:, -1:]
-    grid = (np.arange(size) + rng.random((len(weights), 1))) / size
-    chosen = np.array([np.searchsorted(c, g) for c, g in zip(cumulative, grid, strict=True)])
-    return rng.permuted(np.minimum(chosen, size - 1), axis=1)

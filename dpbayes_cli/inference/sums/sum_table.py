@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_cli.core.problems import ScalarLaw
-from dpbayes_cli.privacy.noise import DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +41,8 @@ _JUMPS = 12.0
 """As many of the largest jumps are looked at besides."""
 _AT_ONCE = 1 << 14
 """So many pairs at a time stay in the processor's cache."""
+_CASES_AT_ONCE = 512
+"""So many cases at the most frequencies take 16 MB."""
 _NEGLIGIBLE = 36.0
 """Terms of modulus below exp(-36) are left out."""
 
@@ -99,8 +101,11 @@ class SumTable:
 
     def log_likelihoods(self, case: Integers, y: Floats) -> Floats:
         """Return the log likelihoods of observed sums, each in its case, shape (n_pairs,)."""
-        plain, noise = self._tilted(0.0), self.noise
-        if not isinstance(noise, DiscreteLaplace):
+        noise, decay = self.noise, self.noise.decay
+        if decay is None:
+            return self._finely(case, y)
+        plain = self._tilted(0.0)
+        if not decay.exponential:
             return self._direct(case, y, plain)
         wide = np.asarray(noise.scale >= plain.sd)
         result, split = np.empty(len(case)), wide[case]
@@ -109,6 +114,24 @@ class SumTable:
             result[split] = self._only(wide)[0]._split(index, y[split], noise, plain.sd[wide])
         if not split.all():
             result[~split] = self._direct(case[~split], y[~split], plain)
+        return result
+
+    def _finely(self, case: Integers, y: Floats) -> Floats:
+        """Return the log likelihoods under noise that may jump, some cases at a time.
+
+        Its characteristic function does not fall by itself: so many frequencies are needed that the sum's does.
+        """
+        result = np.empty(len(case))
+        for start in range(0, len(self.n_records), _CASES_AT_ONCE):
+            rows = np.arange(len(self.n_records)) // _CASES_AT_ONCE == start // _CASES_AT_ONCE
+            pairs = rows[case]
+            if pairs.any():
+                table = self._only(rows)[0]
+                plain = table._tilted(0.0)
+                reach = float(plain.reach.max()) + _REACH * math.sqrt(self.noise.variance)
+                count = int(min(4.0 * reach / float(plain.sd.min()), _MOST_FREQUENCIES))
+                table = replace(table, frequencies=max(self.frequencies, count))
+                result[pairs] = table._direct(case[pairs] - start, y[pairs], plain)
         return result
 
     @property
@@ -176,7 +199,7 @@ class SumTable:
         terms *= weights[self.of_point, :count]
         return np.asarray(terms)
 
-    def _split(self, case: Integers, y: Floats, noise: DiscreteLaplace, sd: Floats) -> Floats:
+    def _split(self, case: Integers, y: Floats, noise: NoiseLaw, sd: Floats) -> Floats:
         """Return the log likelihoods under Laplace noise by the split at y.
 
         A side is an expectation of exp(-distance / b) beyond y, at most the probability to be there, and so at most
@@ -236,6 +259,8 @@ class SumTable:
         reach = np.hypot(plain.reach, _REACH * math.sqrt(noise.variance))
         log_mass = plain.log_mass[case]
         result = np.asarray(log_mass - 0.5 * (away / sd[case]) ** 2 - np.log(sd[case] * math.sqrt(2.0 * math.pi)))
+        if noise.decay is None:  # tails that may be longer than a bell's
+            result = np.maximum(result, log_mass + noise.log_pmf(np.rint(away).astype(np.int64)))
         near = np.abs(away) < reach[case]
         if not near.any():
             return result

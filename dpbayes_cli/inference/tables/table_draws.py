@@ -103,7 +103,8 @@ class _Lattice:
         points = 2.0 * radius if largest is None else min(2.0 * radius, largest)
         affordable = points * table.concentration.size * max(n_draws, _LEAST_DRAWS) / work
         sharpest = 1.0 / math.sqrt(max(float(_margins(table)[1].max()), 1e-300))
-        finest = min(finest, max(min(_shortest_row(table, sd) / _LENGTH / self.values, 2.0 * sharpest), affordable))
+        shortest = min(_shortest_row(table, sd) / _LENGTH / self.values, 2.0 * sharpest, table.noise.grain)
+        finest = min(finest, max(shortest, affordable))
         self.step = 1 << max(0, math.floor(math.log2(finest))) if finest >= 1.0 else 1
         self.middle = (self.step - 1) / 2.0
         self.most = None if largest is None else largest // self.step

@@ -24,7 +24,6 @@ from dpbayes_cli.base.numeric import log_gamma_ratio
 from dpbayes_cli.inference.dirichlet_rows import DirichletRows, starts_of
 from dpbayes_cli.inference.naive import project_on_simplex
 from dpbayes_cli.inference.tables.gamma_table import GammaRatios
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -66,15 +65,11 @@ class TableLayout(DirichletRows):
         self._rows()
 
     def _noise(self) -> None:
-        """Note each cell's noise: its log density is -linear |z| - quadratic z^2 up to a constant."""
-        linear, quadratic = [], []
-        for table in self.tables:
-            law = table.noise
-            if not isinstance(law, DiscreteLaplace | DiscreteGaussian):
-                raise TypeError(f"tables are inferred through Laplace or Gaussian noise, not {law.kind}")
-            gaussian = isinstance(law, DiscreteGaussian)
-            linear.append(0.0 if gaussian else 1.0 / law.scale)
-            quadratic.append(0.5 / law.scale**2 if gaussian else 0.0)
+        """Note each cell's noise: its log density is -linear |z| - quadratic z^2 up to a constant, or of no shape."""
+        decays = [table.noise.decay for table in self.tables]
+        self._shapeless = [t for t, decay in enumerate(decays) if decay is None]
+        linear = [0.0 if decay is None else decay.linear for decay in decays]
+        quadratic = [0.0 if decay is None else decay.quadratic for decay in decays]
         self._linear, self._quadratic = np.array(linear)[self.table], np.array(quadratic)[self.table]
         self._any_linear, self._any_quadratic = any(linear), any(quadratic)
         variance = np.array([max(table.noise.variance, _LEAST_VARIANCE) for table in self.tables])
@@ -110,6 +105,8 @@ class TableLayout(DirichletRows):
     def log_noise(self, counts: Floats, cells: Integers) -> Floats:
         """Return the log density of the noise of some cells, up to constants; counts of shape (..., n)."""
         away = self.observed[cells] - counts
+        if self._shapeless:
+            return self._log_noise_by_table(away, cells)
         if not self._any_quadratic:
             np.abs(away, out=away)
             away *= -self._linear[cells]
@@ -119,6 +116,14 @@ class TableLayout(DirichletRows):
             away *= -self._quadratic[cells]
             return np.asarray(away)
         return np.asarray(-(self._quadratic[cells] * np.abs(away) + self._linear[cells]) * np.abs(away))
+
+    def _log_noise_by_table(self, away: Floats, cells: Integers) -> Floats:
+        """Return the same where some laws have no shape: these by their probabilities."""
+        found = np.asarray(-(self._quadratic[cells] * np.abs(away) + self._linear[cells]) * np.abs(away))
+        for t in self._shapeless:
+            own = self.table[cells] == t
+            found[..., own] = self.tables[t].noise.log_pmf(np.rint(away[..., own]).astype(np.int64))
+        return found
 
     def log_cells(self, counts: Floats, cells: Integers) -> Floats:
         """Return the log of Gamma(a + c) / c! noise(y - c) of some cells; counts of shape (..., n)."""

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.privacy.noise import DiscreteLaplace
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers

@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import TypeVar
 
 from dpbayes_cli.core.statistic import Part, Statistic
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
-from dpbayes_cli.privacy.part_noise import PartNoise, noise_by_parts
+from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
+from dpbayes_cli.privacy.noise import NoiseLaw
 
-Law = TypeVar("Law", DiscreteLaplace, DiscreteGaussian)
+Law = TypeVar("Law", bound=NoiseLaw)
 
 
 def calibrated_noise(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Sampler
@@ -113,6 +113,8 @@ class LinePosterior(Sampler):
         temper: whether the prior is tempered too.
         cover: the lattice.
     """
+
+    slow_moments: ClassVar[bool] = True  # a lattice of a hundred thousand lines
 
     line: Line
     n_records: int

@@ -20,7 +20,6 @@ from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.privacy.part_noise import laws_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -150,7 +149,7 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         total = total_of(policy, n_records)
         complete = [has_stand_in(policy, column) for column in self.variables]
         firsts = list(itertools.accumulate(self.network.n_cells[:-1], initial=0))
-        laws = laws_at(noise, firsts)
+        laws = [noise.at(first) for first in firsts]
         margins = Margins(self.network, counts, [law.variance for law in laws], complete)
         tables = []
         for i, count in enumerate(counts):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
+from dpbayes_cli.privacy.composition import compose
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,11 +22,9 @@ if TYPE_CHECKING:
 
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
-Law = DiscreteLaplace | DiscreteGaussian
-
 
 @dataclass(frozen=True)
-class PartNoise:
+class PartNoise(NoiseLaw):
     """Independent noise of one kind on consecutive parts of a statistic, each with a scale of its own.
 
     Privacy: what a record changes in the parts is noised independently: epsilons of discrete Laplace parts add up, and
@@ -38,7 +39,7 @@ class PartNoise:
         ValueError: the laws are not of one kind, or not as many as parts.
     """
 
-    laws: tuple[Law, ...]
+    laws: tuple[NoiseLaw, ...]
     sizes: tuple[int, ...]
 
     def __post_init__(self) -> None:
@@ -46,12 +47,12 @@ class PartNoise:
             raise ValueError("parts need one law each, all of one kind")
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> str:  # type: ignore[override]  # that of its parts
         """The kind of the laws."""
         return self.laws[0].kind
 
     @property
-    def scale(self) -> float:
+    def scale(self) -> float:  # type: ignore[override]  # that of its parts
         """The largest scale."""
         return max(law.scale for law in self.laws)
 
@@ -60,10 +61,21 @@ class PartNoise:
         """The largest variance."""
         return max(law.variance for law in self.laws)
 
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """The scale of each component."""
-        return tuple(law.scale for law, size in zip(self.laws, self.sizes, strict=True) for _ in range(size))
+    def scales(self, size: int) -> tuple[float, ...]:
+        """Return the scale of the noise on each component."""
+        return tuple(law.scale for law, count in zip(self.laws, self.sizes, strict=True) for _ in range(count))
+
+    def at(self, component: int) -> NoiseLaw:
+        """Return the law of the noise on one component.
+
+        By component and not by part: a law that was stored and read again knows its scales, and not where parts of
+        equal scale meet.
+        """
+        return self.laws[bisect.bisect_right(self._ends, component)]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(itertools.accumulate(self.sizes))
 
     def release(self, values: Sequence[int]) -> list[int]:
         """Add independent exact noise to an integer statistic, part by part."""
@@ -98,9 +110,25 @@ class PartNoise:
         drawn = [law.simulate(rng, (*leading, count)) for law, count in zip(self.laws, self.sizes, strict=True)]
         return np.concatenate(drawn, axis=-1)
 
+    def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
+        """Return what the dearest shift costs in all parts that it moves, each at the price of its law."""
+        return max((self._price(shift) for shift in shifts), key=lambda price: price.rho)
+
+    def _price(self, shift: Sequence[int]) -> Guarantee:
+        parts = zip(self.laws, self._split(shift), strict=True)
+        return compose([law.privacy([part]) for law, part in parts if any(part)])
+
+    @classmethod
+    def parse(cls, scale: float, parameters: Mapping[str, Any]) -> NoiseLaw:  # type: ignore[override]
+        """Refuse: parts are read by the components' scales; see ``noise_by_scales``."""
+        raise ValueError("parts have no kind of their own")
+
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form; the scales are kept with the components."""
-        return {"law": self.kind, "scale": None}
+        """Return the stored form; the scales are kept with the components, and what else the laws have by part."""
+        stored = [law.serialize() for law in self.laws]
+        more = [each["parameters"] for each in stored if "parameters" in each]
+        found: dict[str, Any] = {"law": self.kind, "scale": None}
+        return {**found, "parameters": {"sizes": list(self.sizes), "parts": more}} if more else found
 
     def _split(self, values: Sequence[int]) -> Iterator[Sequence[int]]:
         first = 0
@@ -112,7 +140,7 @@ class PartNoise:
 
 
 def noise_by_parts(
-    total: Decimal, sizes: Sequence[int], weights: Sequence[Fraction], calibrate: Callable[[int, Decimal], Law]
+    total: Decimal, sizes: Sequence[int], weights: Sequence[Fraction], calibrate: Callable[[int, Decimal], NoiseLaw]
 ) -> PartNoise:
     """Divide a budget among parts by their weights and calibrate each.
 
@@ -131,40 +159,3 @@ def noise_by_parts(
         share = Fraction(total) * weight / whole
         laws.append(calibrate(i, _DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))))
     return PartNoise(tuple(laws), tuple(sizes))
-
-
-def laws_at(noise: NoiseLaw, components: Sequence[int]) -> list[NoiseLaw]:
-    """Return the law of the noise on each of some components.
-
-    By component and not by part: a law that was stored and read again knows its scales, and not where parts of equal
-    scale meet.
-    """
-    if not isinstance(noise, PartNoise):
-        return [noise] * len(components)
-    ends = list(itertools.accumulate(noise.sizes))
-    return [noise.laws[bisect.bisect_right(ends, component)] for component in components]
-
-
-def scales_of(noise: NoiseLaw, size: int) -> tuple[float, ...]:
-    """Return the scale of the noise on each component."""
-    return noise.scales if isinstance(noise, PartNoise) else (noise.scale,) * size
-
-
-def noise_of_scales(noise: NoiseLaw | None, kind: str, scales: Sequence[float]) -> NoiseLaw:
-    """Return the law of noise whose scales are known for each component.
-
-    Args:
-        noise: the law where all scales are one, else None.
-        kind: the kind of the law, where they differ.
-        scales: one scale a component.
-
-    Raises:
-        ValueError: an unknown kind, or a scale that is none.
-    """
-    if noise is not None:
-        return noise
-    parts = [(scale, len(list(same))) for scale, same in itertools.groupby(scales)]
-    laws: dict[str, type[Law]] = {law.kind: law for law in (DiscreteLaplace, DiscreteGaussian)}
-    if kind not in laws:
-        raise ValueError("unknown noise law")
-    return PartNoise(tuple(laws[kind](scale) for scale, _ in parts), tuple(size for _, size in parts))

@@ -1,0 +1,44 @@
+"""A population that is led from the prior to the posterior: by which powers, and how it is drawn again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+
+def next_power(power: Floats, log_likelihood: Floats) -> Floats:
+    """Return the largest power up to one at which half of a population stays effective, shape (problems, 1)."""
+    low, high = power.copy(), np.ones_like(power)
+    relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
+
+    def effective(step: Floats) -> Floats:
+        weights = np.exp((step - power) * relative)
+        return np.asarray(weights.sum(axis=1, keepdims=True) ** 2 / (weights**2).sum(axis=1, keepdims=True))
+
+    target = 0.5 * log_likelihood.shape[1]
+    done = effective(high) >= target
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        enough = effective(middle) >= target
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return np.where(done, 1.0, np.maximum(low, power))
+
+
+def distinct(points: Floats) -> float:
+    """Return the smallest share of distinct points in a population, over the problems."""
+    first = np.sort(points[..., 0], axis=1)
+    return float(((first[:, 1:] != first[:, :-1]).sum(axis=1) + 1).min() / first.shape[1])
+
+
+def resampled(weights: Floats, rng: np.random.Generator) -> Integers:
+    """Return systematic resampling indices, in random order, shape (problems, size)."""
+    size = weights.shape[1]
+    cumulative = np.cumsum(weights, axis=1)
+    cumulative /= cumulative[:, -1:]
+    grid = (np.arange(size) + rng.random((len(weights), 1))) / size
+    chosen = np.array([np.searchsorted(c, g) for c, g in zip(cumulative, grid, strict=True)])
+    return rng.permuted(np.minimum(chosen, size - 1), axis=1)

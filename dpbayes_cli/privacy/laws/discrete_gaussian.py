@@ -1,0 +1,163 @@
+"""The discrete Gaussian law: a bell on the integers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpbayes_cli.base.errors import DpbayesError, SpecError
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.kinds import ZeroConcentrated
+from dpbayes_cli.privacy.measurements import drawn, opendp_gaussian
+from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, held, rounded_up
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+# The plan's price and OpenDP's own map may differ by floating rounding only: at most this relative amount, and
+# never with OpenDP's above the plan's.
+_AGREEMENT = Fraction(1, 10**9)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(NoiseLaw):
+    """The discrete Gaussian law, P(z) proportional to exp(-z^2 / (2 scale^2)) on the integers.
+
+    Privacy: added independently to every component of an integer statistic whose squared L2 sensitivity is at most D2,
+        it gives rho-zCDP with rho = D2 / (2 scale^2): the Renyi divergence of order l between two shifted laws is at
+        most l shift^2 / (2 scale^2), and the squares of the components' shifts add up to at most D2.
+    Source: Canonne, Kamath and Steinke 2020, Theorem 14; half of what Geumlek et al. 2017 sec. 5.1 state.
+    """
+
+    kind: ClassVar[str] = "discrete-gaussian"
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError("the scale of discrete Gaussian noise must be positive and finite")
+
+    @classmethod
+    def calibrate(cls, sensitivity_l2_squared: int, rho: Decimal) -> DiscreteGaussian:
+        """Return the law with the smallest scale whose zCDP parameter is at most rho.
+
+        Args:
+            sensitivity_l2_squared: the squared L2 sensitivity of the statistic, at least 1.
+            rho: the exact rho to spend.
+
+        Raises:
+            SpecError: the sensitivity is below 1, or the scale beyond what integers of 64 bits hold.
+            DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
+
+        Privacy: the scale is rounded up until OpenDP's own map does not exceed rho.
+        Source: mechanisms, additive noise, rho = Delta_2^2 / (2 sigma^2).
+        """
+        if sensitivity_l2_squared < 1:
+            raise SpecError("the statistic has L2 sensitivity 0: it does not depend on the data")
+        target = Fraction(rho)
+        scale = math.sqrt(sensitivity_l2_squared / (2.0 * float(rho)))
+        check_scale(scale)
+        for _ in range(64):
+            if cls(scale).rho_of(sensitivity_l2_squared) <= target:
+                break
+            scale = math.nextafter(scale, math.inf)
+        law = cls(scale)
+        if not target * (1 - _AGREEMENT) <= law.rho_of(sensitivity_l2_squared) <= target:
+            raise DpbayesError("OpenDP's privacy map does not agree with the planned rho; nothing was charged")
+        return law
+
+    def rho_of(self, sensitivity_l2_squared: int) -> Fraction:
+        """Return the rho that OpenDP's own privacy map proves for this scale."""
+        sensitivity = math.sqrt(sensitivity_l2_squared)
+        if Fraction(sensitivity) ** 2 < sensitivity_l2_squared:
+            sensitivity = math.nextafter(sensitivity, math.inf)
+        return Fraction(opendp_gaussian(self.scale).map(sensitivity))
+
+    def release(self, values: Sequence[int]) -> list[int]:
+        """Add independent exact noise to an integer statistic.
+
+        Args:
+            values: the exact statistic, one integer a component.
+
+        Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, saturating at their ends.
+        Source: OpenDP make_gaussian (integer atom domain, L2 distance).
+        """
+        return drawn(opendp_gaussian(self.scale), held(values))
+
+    def characteristic(self, u: Floats) -> Floats:
+        """Return E[cos(u noise)]; where the law is smooth, exp(-scale^2 u^2 / 2) up to exp(-pi^2 scale^2 / 2)."""
+        import numpy as np
+
+        if self._is_smooth:
+            return np.asarray(np.exp(-0.5 * (self.scale * u) ** 2))
+        z, mass = self._table()
+        return np.asarray((np.cos(np.multiply.outer(u, z)) * (mass / mass.sum())).sum(axis=-1))
+
+    def _table(self) -> tuple[Integers, Floats]:
+        """Return the integers that matter and their unnormalized probabilities."""
+        import numpy as np
+
+        z = np.arange(-self.radius(80.0), self.radius(80.0) + 1)
+        return z, np.exp(-((z / self.scale) ** 2) / 2.0)
+
+    @property
+    def _is_smooth(self) -> bool:
+        """Whether sums over the integers equal the Gaussian integrals: they differ by exp(-2 pi^2 scale^2)."""
+        return self.scale > 2.0
+
+    @property
+    def variance(self) -> float:
+        """The variance, in squared counts."""
+        return self.scale**2 if self._is_smooth else super().variance
+
+    def log_pmf(self, z: Integers) -> Floats:
+        """Return log P(noise = z), elementwise."""
+        import numpy as np
+
+        total = self.scale * math.sqrt(2.0 * math.pi) if self._is_smooth else float(self._table()[1].sum())
+        return np.asarray(-((np.asarray(z) / self.scale) ** 2) / 2.0 - math.log(total))
+
+    def radius(self, nats: float) -> int:
+        """Return the smallest z >= 0 with log P(0) - log P(z) >= nats."""
+        return math.ceil(self.scale * math.sqrt(2.0 * nats))
+
+    def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
+        """Draw noise for a simulation: by table, or by rounding a normal variable where that is as good."""
+        import numpy as np
+
+        if self.scale > 1e4:
+            return np.asarray(np.rint(rng.normal(0.0, self.scale, size)), dtype=np.int64)
+        return super().simulate(rng, size)
+
+    @property
+    def decay(self) -> Decay:
+        """A bell."""
+        return Decay(0.0, 0.5 / self.scale**2)
+
+    @property
+    def excess(self) -> float:
+        """Half a nat: - z^2 / (2 s^2) + z / s is largest at z = s."""
+        return 0.5
+
+    def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
+        """Return the zCDP of the longest shift, in L2."""
+        return ZeroConcentrated(rounded_up(self.rho_of(max(sum(z * z for z in shift) for shift in shifts))))
+
+    @classmethod
+    def parse(cls, scale: float, parameters: Mapping[str, Any]) -> DiscreteGaussian:
+        """Return the law of a scale; there are no other parameters."""
+        if parameters:
+            raise ValueError("a scale determines discrete Gaussian noise")
+        return cls(scale)
+
+    def largest_ratio(self, distance: int) -> float:
+        """Return that of integers up to twice as far: there is no bound."""
+        import numpy as np
+
+        ends = np.array([-distance, 0, distance, 2 * distance])
+        return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())

@@ -1,0 +1,62 @@
+"""Gaussian at a price of (epsilon, delta): discrete Gaussian noise for accounts that have no zCDP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import Any, ClassVar
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
+from dpbayes_cli.privacy.kinds import ApproximateDP
+from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.renyi import rho_of_epsilon
+
+_DOWN = Context(prec=12, rounding=ROUND_FLOOR)
+
+
+class GaussianDelta(Mechanism):
+    """Add independent discrete Gaussian noise that is (epsilon, delta)-DP, and charge just that.
+
+    Privacy: rho-zCDP noise, rho the largest whose conversion stays within (epsilon, delta); see ``DiscreteGaussian``.
+    Source: Canonne, Kamath and Steinke 2020; Bun and Steinke 2016 (conversion).
+    """
+
+    name: ClassVar[str] = "gaussian-delta"
+    summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; (epsilon, delta)"
+    card: ClassVar[Card] = Card(
+        releases="The model's integer statistic plus independent discrete Gaussian noise on every component.",
+        guarantee="(epsilon, delta)-DP, charged as it is stated.",
+        assumptions="One record a person; the operating system's random numbers are secret.",
+        source="Canonne, Kamath and Steinke 2020 (discrete Gaussian); Bun and Steinke 2016.",
+        corrections="The noise is an exact integer, and calibrated by zCDP, not by the continuous Gaussian law.",
+        prefer_when="An account of (epsilon, delta) with basic composition, and many components.",
+    )
+    requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "0.5", "delta": "1e-6"}}
+
+    def plan(self, model: Model, request: Request) -> Plan:
+        """Calibrate the noise to the sensitivity of the model's statistic.
+
+        Raises:
+            SpecError: epsilon or delta is not stated.
+        """
+        epsilon = request.stated_epsilon()
+        if request.delta is None:
+            raise SpecError("missing", where="privacy.delta", hint="--delta 1e-6")
+        guarantee, statistic = ApproximateDP(epsilon, request.delta), self.statistic(model, request.policy)
+        rho = _DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(request.delta)) * (1.0 - 1e-9)))
+        noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
+        return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
+
+    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+        """Add the planned noise to the exact statistic.
+
+        Privacy: (epsilon, delta)-DP as planned; only the noisy integers are returned.
+        Source: see the class.
+        """
+        (step,) = plan.steps
+        return Payload(step.statistic.names, tuple(step.noise.release(evidence.values)), step.noise)

@@ -1,0 +1,52 @@
+"""Staircase: staircase noise on the exact integer statistic, for a statistic of one component above all."""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Context, Decimal
+from typing import ClassVar
+
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
+from dpbayes_cli.core.registry import noise_law_type
+from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.privacy.kinds import PureDP
+
+_DOWN = Context(prec=12, rounding=ROUND_FLOOR)
+
+
+class StaircaseNoise(Mechanism):
+    """Add independent staircase noise, whose step is the sensitivity, to every component.
+
+    Privacy: a record moves no component by more than the sensitivity, one step, and so many components at most as the
+        statistic has, or as the sensitivity is: each of them has an equal share of epsilon.
+    Source: Geng and Viswanath 2016; basic composition over components.
+    """
+
+    name: ClassVar[str] = "staircase-noise"
+    summary: ClassVar[str] = "discrete staircase noise on integer statistics; pure epsilon"
+    card: ClassVar[Card] = Card(
+        releases="The model's integer statistic plus independent discrete staircase noise on every component.",
+        guarantee="Pure epsilon-DP, in equal shares for the components that one record can move.",
+        assumptions="One record a person; the operating system's random numbers are secret.",
+        source="Geng and Viswanath 2016 (the staircase law on integers).",
+        corrections="The noise is drawn exactly, by whole numbers and coins of rational probability.",
+        prefer_when="A statistic of one component and a large sensitivity, at a large epsilon.",
+    )
+    requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
+
+    def plan(self, model: Model, request: Request) -> Plan:
+        """Share epsilon among the components that a record can move."""
+        statistic = self.statistic(model, request.policy)
+        guarantee, step = PureDP(request.stated_epsilon()), statistic.sensitivity_l1
+        moved = min(len(statistic.names), step)
+        noise = noise_law_type("staircase").of(step, _DOWN.divide(guarantee.epsilon, Decimal(moved)))  # type: ignore[attr-defined]
+        return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
+
+    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+        """Add the planned noise to the exact statistic.
+
+        Privacy: pure epsilon-DP with the plan's epsilon; only the noisy integers are returned.
+        Source: see the class.
+        """
+        (step,) = plan.steps
+        return Payload(step.statistic.names, tuple(step.noise.release(evidence.values)), step.noise)
