@@ -29,7 +29,7 @@ TABLE = {
     "mechanisms": "samplers",
     "models": "families",
     "prediction": "",
-    "privacy": "",
+    "privacy": "laws",
     "sources": "",
     "spec": "",
     "workflow": "",
