@@ -21,7 +21,6 @@ from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.encoded_records import Codes, HeldCodes
 from dpbayes_cli.core.problems import NoisySequences, NoisySums, NoisyTables
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.families.capabilities import LatentCounts
@@ -31,6 +30,7 @@ from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.asked import asked_for, plan_of
 
 INVALID = "no level at all"
 FEATURES: dict[str, Any] = {
@@ -363,7 +363,7 @@ def test_the_inference_problem_fits_the_statistic(
 ) -> None:
     model, policy = asked(name, domain, relation, complete=complete)
     assert isinstance(model, NoisyStatistics)
-    plan = mechanism_type("laplace")().plan(model, Request(policy, Decimal(1)))
+    plan = plan_of(mechanism_type("laplace")(), model, policy, Decimal(1))
     (step,) = plan.steps
     released = list(range(10, 10 + len(step.statistic.names)))
     n_records = None if relation is Neighbors.ADD_REMOVE else 100
@@ -423,7 +423,7 @@ def test_tables_rebuilt_from_exact_parities_are_the_tables(
     statistic = subject.statistic(model, policy)
     records = records_of(model)[::2]
     released = np.sum([contribution(statistic, model, policy, record) for record in records], axis=0).tolist()
-    step = subject.plan(model, Request(policy, Decimal(1))).steps[0]
+    step = plan_of(subject, model, policy, Decimal(1)).steps[0]
     n_records = None if relation is Neighbors.ADD_REMOVE else len(records)
     problem = subject.problem(model, policy, released, step.noise, n_records)
     assert isinstance(problem, NoisyTables)
@@ -447,10 +447,11 @@ def test_simulated_tables_count_what_they_say(name: str, domain: dict[str, Any])
         assert (np.abs(counts - shares * totals) <= 7 * np.sqrt(totals * shares * (1 - shares)) + 1e-9).all()
 
 
-def request_for(mechanism: str, name: str, domain: dict[str, Any]) -> tuple[Model, Request]:
+def request_for(mechanism: str, name: str, domain: dict[str, Any]) -> tuple[Model, dict[str, Any]]:
     model, policy = asked(name, domain, Neighbors.REPLACE_ONE, complete=True)
-    support = (0.5, 4.0) if model.parameters == ("rate",) else None
-    return model, Request(policy, n_records=20, support=support, **REQUESTS[mechanism])
+    read = mechanism_type(mechanism).options_for(type(model)).__struct_fields__
+    support: dict[str, Any] = {"support": (0.5, 4.0)} if model.parameters == ("rate",) and "support" in read else {}
+    return model, asked_for(policy, n_records=20, **support, **REQUESTS[mechanism])
 
 
 @pytest.mark.parametrize(
@@ -467,18 +468,19 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
 ) -> None:
     kind = mechanism_type(mechanism)
     model, request = request_for(mechanism, name, domain)
-    plan = kind().plan(model, request)
-    assert plan == kind().plan(model, request)
+    plan = plan_of(kind(), model, **request)
+    assert plan == plan_of(kind(), model, **request)
     assert parse_guarantee(plan.guarantee.serialize()) == plan.guarantee
-    if request.rho is not None:
-        assert plan.guarantee.rho <= request.rho
-    elif request.epsilon is not None and kind.post_processing:
-        assert plan.guarantee.epsilon == request.epsilon
-    elif request.epsilon is not None:
-        price = plan.guarantee.epsilon if mechanism in {"gibbs", "map", "ops"} else plan.guarantee.rdp(request.order)
-        if request.delta is not None:
-            price = plan.guarantee.statement(request.delta).epsilon
-        assert price <= request.epsilon
+    epsilon = request["epsilon"]
+    if "rho" in request:
+        assert plan.guarantee.rho <= request["rho"]
+    elif epsilon is not None and kind.post_processing:
+        assert plan.guarantee.epsilon == epsilon
+    elif epsilon is not None:
+        price = plan.guarantee.epsilon if mechanism in {"gibbs", "map", "ops"} else plan.guarantee.rdp(Decimal(2))
+        if "delta" in request:
+            price = plan.guarantee.statement(request["delta"]).epsilon
+        assert price <= epsilon
     (step,) = plan.steps
     evidence = Statistics(tuple(5 for _ in step.statistic.names), 20)
     if step.rows is not None:
@@ -489,7 +491,7 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
         assert payload.noise == step.noise
         assert all(isinstance(value, int) for value in payload.values)
     else:
-        assert len(payload.values) == request.draws
+        assert len(payload.values) == request["draws"]
         assert all(len(point) == len(model.parameters) for point in payload.values)
 
 
@@ -510,7 +512,7 @@ DRAWN = [m for m in mechanism_names() if not mechanism_type(m).post_processing]
 def test_posterior_draws_need_every_record(mechanism: str) -> None:
     model, request = request_for(mechanism, "gamma-exponential", {"upper": 2.5, "out_of_bounds": "drop"})
     with pytest.raises(SpecError, match="complete"):
-        mechanism_type(mechanism)().plan(model, request)
+        plan_of(mechanism_type(mechanism)(), model, **request)
 
 
 @pytest.mark.parametrize(("mechanism", "name", "domain"), PAIRS)
@@ -519,26 +521,27 @@ def test_what_a_mechanism_needs_it_asks_for(mechanism: str, name: str, domain: d
     kind = mechanism_type(mechanism)
     model, request = request_for(mechanism, name, domain)
     lacking = [
-        (build(name, domain), replace(request, policy=RecordPolicy(Neighbors.REPLACE_ONE))),
-        (model, replace(request, policy=RecordPolicy(Neighbors.ADD_REMOVE, request.policy.impute))),
-        (model, replace(request, n_records=None)),
+        (build(name, domain), {**request, "policy": RecordPolicy(Neighbors.REPLACE_ONE)}),
+        (model, {**request, "policy": RecordPolicy(Neighbors.ADD_REMOVE, request["policy"].impute)}),
+        (model, {**request, "n_records": None}),
     ]
     for subject, incomplete in lacking:
-        counted = incomplete.policy.neighbors is Neighbors.REPLACE_ONE and incomplete.n_records is not None
+        counted = incomplete["policy"].neighbors is Neighbors.REPLACE_ONE and incomplete["n_records"] is not None
         if not kind.needs_n or (isinstance(subject, ConvexLossModel) and counted):
-            kind().plan(subject, incomplete)
+            plan_of(kind(), subject, **incomplete)
             continue
         with pytest.raises(SpecError):
-            kind().plan(subject, incomplete)
+            plan_of(kind(), subject, **incomplete)
     if mechanism != "rdp-direct":
+        unpriced: dict[str, Any] = dict.fromkeys({"epsilon", "rho"} & request.keys())
         with pytest.raises(SpecError):
-            kind().plan(model, replace(request, epsilon=None, rho=None))
+            plan_of(kind(), model, **{**request, **unpriced})
 
 
 @pytest.mark.parametrize(("name", "domain"), [i for i in INSTANCES if serves(Laplace, model_type(i[0]))])
 def test_a_plan_adds_noise(name: str, domain: dict[str, Any]) -> None:
     """At epsilon 0.001 a component is released without noise with probability below 1e-3; ten in a row below 1e-30."""
-    plan = Laplace().plan(build(name, domain), Request(RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001")))
+    plan = plan_of(Laplace(), build(name, domain), RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001"))
     exact = tuple(100 for _ in plan.steps[0].statistic.names)
     assert any(Laplace().release(plan, Statistics(exact, 1000)).values != exact for _ in range(10))
 

@@ -675,13 +675,13 @@ MUTANTS = {
     ),
     "several chains at the price of one": (
         "mechanisms/samplers/langevin_calibration.py",
-        "mu = round_up(found.mu * math.sqrt(request.draws))",
+        "mu = round_up(found.mu * math.sqrt(options.draws))",
         "mu = round_up(found.mu)",
         "tests/mechanisms/test_gibbs_posterior.py::test_k_draws_cost_the_root_of_k",
     ),
     "a limit of records that is planned and not read": (
         "mechanisms/samplers/langevin_calibration.py",
-        "rows = Rows(model.design, model.target, request.n_max)",
+        "rows = Rows(model.design, model.target, options.n_max)",
         "rows = Rows(model.design, model.target)",
         "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
     ),

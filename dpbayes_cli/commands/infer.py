@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
-from dpbayes_cli.commands.options import INFERENCE_KEYS, merged, question_options, stated
 from dpbayes_cli.commands.output import emit, emit_json, output_options, say
+from dpbayes_cli.commands.question_flags import merged, question_options, stated
+from dpbayes_cli.spec.flags import AFTERWARDS
 
 
 @click.command("infer")
 @click.argument("bundle", type=click.Path(path_type=Path))
-@question_options(*INFERENCE_KEYS)
+@question_options(*AFTERWARDS)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sampling [derived from the bundle].")
 @click.option(
     "--out",
@@ -43,13 +44,15 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.spec.stored import as_read
 
     document = read_document(bundle)
     if out is not None:
         check_target(out)
     overrides = stated(flags)
     spec_of(document)
-    spec = build_spec({**merged(document.spec, overrides), "prior": overrides.get("prior", document.spec["prior"])})
+    stored = as_read(document.spec)
+    spec = build_spec({**merged(stored, overrides), "prior": overrides.get("prior", stored["prior"])})
     if out is not None:
         check_format(spec.inference.format)
     released = released_of(document)

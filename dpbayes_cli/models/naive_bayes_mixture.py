@@ -91,6 +91,7 @@ class NaiveBayesMixture(LatentStates):
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesMixtureDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesMixturePrior
+    default_mechanism: ClassVar[str] = "gibbs"
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
-from dpbayes_cli.core.registry import mechanism_names, mechanism_type, serves
+from dpbayes_cli.core.registry import mechanism_type, model_type, serving
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import LinePosterior
 from dpbayes_cli.models.families.capabilities import BoundedNumber, ConjugatePosterior
@@ -22,7 +20,8 @@ from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
-from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.spec.foreign_options import asked_of
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import price
 
 if TYPE_CHECKING:
@@ -101,14 +100,23 @@ def offer(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> Offer:
     return Offer(spec.mechanism, plan, expected)
 
 
-def offers(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> list[Offer]:
-    """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last."""
+def offers(document: dict[str, Any], n_records: int, trials: int, seed: int) -> list[Offer]:
+    """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last.
+
+    Args:
+        document: the spec, with options of any of these mechanisms; each is asked what it reads.
+        n_records: the number of records to plan for.
+        trials: how many releases to simulate, 0 for none.
+        seed: of the simulation.
+
+    Raises:
+        SpecError: the document is no spec of any of them.
+    """
     found = []
-    for name in mechanism_names():
-        if not serves(mechanism_type(name), type(spec.build_model())):
-            continue
+    for name in serving(model_type(document["model"])):
+        spec = build_spec(asked_of(document, name))
         try:
-            found.append(offer(msgspec.structs.replace(spec, mechanism=name), n_records, trials, seed))
+            found.append(offer(spec, n_records, trials, seed))
         except SpecError as error:
             found.append(Offer(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else "")))
     return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))
