@@ -40,42 +40,37 @@ _COLUMN = 24
 """The widest names of flags beside which their text begins."""
 
 
-class _List(click.ParamType):
-    name = "list"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            (row,) = csv.reader([value], strict=True)
-        except (csv.Error, ValueError):
-            raise click.UsageError(f"{value!r} is not a list of texts separated by commas") from None
-        return [item.strip() for item in row]
+def _listed(text: str) -> list[str]:
+    try:
+        (row,) = csv.reader([text], strict=True)
+    except (csv.Error, ValueError):
+        raise click.UsageError(f"{text!r} is not a list of texts separated by commas") from None
+    return [item.strip() for item in row]
 
 
-class _Pairs(click.ParamType):
-    name = "pairs"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        pairs: dict[str, str] = {}
-        for item in value.split(","):
-            key, equals, text = item.partition("=")
-            if not equals or not key.strip() or key.strip() in pairs:
-                raise click.UsageError(f"{value!r} is not of the form key=value,key=value")
-            pairs[key.strip()] = text.strip()
-        return pairs
+def _paired(text: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for item in text.split(","):
+        key, equals, value = item.partition("=")
+        if not equals or not key.strip() or key.strip() in pairs:
+            raise click.UsageError(f"{text!r} is not of the form key=value,key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
 
 
 class KeyOption(click.Option):
     """The flag of a key of a spec."""
 
     def __init__(self, key: str, flag: Flag, is_list: bool = False) -> None:
-        kind: Any = _Pairs() if key == "prior" else _List() if is_list or key in LISTS else str
+        parse = _paired if key == "prior" else _listed if is_list or key in LISTS else str
         switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None} if flag.switch else {}
         name = _PREFIX + key.replace(".", _DOT)
         super().__init__(
             [*flag.names, name],
             metavar=flag.metavar or None,
             help=f"{flag.text[:1].upper()}{flag.text[1:]}.",
-            type=kind,
+            type=str,
+            callback=lambda _context, _parameter, value: None if value is None else parse(value),
             **switch,
         )
         self.group, self.common = flag.group, bool(flag.text) and not flag.rare

@@ -100,6 +100,13 @@ def serving(model: type[Model]) -> list[str]:
     return [name for name in mechanism_names() if serves(mechanism_type(name), model)]
 
 
+def pairs() -> list[tuple[type[Model], type[Mechanism]]]:
+    """Return every model with every mechanism that serves it."""
+    mechanisms = [mechanism_type(name) for name in mechanism_names()]
+    models = [model_type(name) for name in model_names()]
+    return [(model, mechanism) for model in models for mechanism in mechanisms if serves(mechanism, model)]
+
+
 def check_serves(mechanism: type[Mechanism], model: type[Model]) -> None:
     """Refuse a pair that does not fit.
 

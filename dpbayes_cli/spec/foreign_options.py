@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Mechanism, Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
-from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, serving
+from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, pairs, serving
 from dpbayes_cli.spec.option_sections import said_of
 
 SECTIONS = (PRIVACY, SAMPLING, INFERENCE)
@@ -30,7 +31,7 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
     stated = document.get("mechanism")
     if not isinstance(stated, str | None):
         raise SpecError("the name of one mechanism is expected", where="mechanism", hint=model.default_mechanism)
-    mechanism = mechanism_type(stated or model.default_mechanism)
+    mechanism = mechanism_type(model.default_mechanism if stated is None else stated)
     check_serves(mechanism, model)
     return model, mechanism
 
@@ -100,11 +101,10 @@ def names_in(options: type[Options], section: str) -> list[str]:
     return [item.name for item in msgspec.structs.fields(options) if said_of(item.type)["section"] == section]
 
 
+@lru_cache(maxsize=256)
 def _readers(section: str, key: str) -> list[tuple[type[Model], type[Mechanism]]]:
     """Return the models and mechanisms that read an option."""
-    models = [model_type(name) for name in model_names()]
-    pairs = [(model, mechanism_type(name)) for model in models for name in serving(model)]
-    return [(of, by) for of, by in pairs if key in names_in(_read(of, by, section), section)]
+    return [(of, by) for of, by in pairs() if key in names_in(_read(of, by, section), section)]
 
 
 def _read(model: type[Model], mechanism: type[Mechanism], section: str) -> type[Options]:

@@ -10,7 +10,7 @@ import msgspec
 
 from dpbayes_cli.core.contracts import Mechanism, Model, Section
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING
-from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, serving
+from dpbayes_cli.core.registry import pairs
 from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.flags import FLAGS, Flag, Group
@@ -49,9 +49,7 @@ def flags_of(model: type[Model], mechanism: type[Mechanism]) -> list[KeyFlag]:
 
 def all_flags() -> list[KeyFlag]:
     """Return the flags of all models and mechanisms, each once."""
-    models = [model_type(name) for name in model_names()]
-    pairs = ((model, mechanism_type(name)) for model in models for name in serving(model))
-    return list({each.key: each for pair in pairs for each in flags_of(*pair)}.values())
+    return list({each.key: each for pair in pairs() for each in flags_of(*pair)}.values())
 
 
 def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.core.contracts import WRITTEN_FREELY
-from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, serving
+from dpbayes_cli.core.registry import pairs
 from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.spec.release_spec import spec_type
 
@@ -13,11 +13,10 @@ from dpbayes_cli.spec.release_spec import spec_type
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file, one alternative a pair; a spec without mechanism is of its model's own."""
     kinds = []
-    for model in map(model_type, model_names()):
-        for name in serving(model):
-            kinds.append(spec_type(model.name, name))
-            if issubclass(model, BoundedNumber) and mechanism_type(name).post_processing:
-                kinds.append(spec_type(model.name, name, private_bounds=True))
+    for model, mechanism in pairs():
+        kinds.append(spec_type(model.name, mechanism.name))
+        if issubclass(model, BoundedNumber) and mechanism.post_processing:
+            kinds.append(spec_type(model.name, mechanism.name, private_bounds=True))
     references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
