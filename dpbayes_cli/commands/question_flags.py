@@ -59,9 +59,15 @@ def _paired(text: str) -> dict[str, str]:
 
 
 class KeyOption(click.Option):
-    """The flag of a key of a spec."""
+    """The flag of a key of a spec.
 
-    def __init__(self, key: str, flag: Flag, is_list: bool = False) -> None:
+    Args:
+        key: the key.
+        flag: its flag.
+        is_list: whether it states a list of texts.
+    """
+
+    def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
         parse = _paired if key == "prior" else _listed if is_list or key in LISTS else str
         switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None} if flag.switch else {}
         name = _PREFIX + key.replace(".", _DOT)
@@ -82,18 +88,16 @@ class QuestionCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse with the common flags, then with those of the pair, then with all, so that a refusal can say whose."""
         ctx.meta[_ARGUMENTS] = list(args)
-        for known in (_nothing, _of_pair, _of_all):
-            ctx.meta[_KNOWN] = known
+        for more in (_of_pair, _of_all):
             try:
                 return super().parse_args(ctx, list(args))
             except click.NoSuchOption:
-                if known is _of_all:
-                    raise
-        raise AssertionError
+                ctx.meta[_MORE] = more(ctx)
+        return super().parse_args(ctx, list(args))
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return all parameters that are known so far."""
-        return [*super().get_params(ctx), *ctx.meta.get(_KNOWN, _nothing)(ctx)]
+        return [*super().get_params(ctx), *ctx.meta.get(_MORE, [])]
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the common flags, or, where a model is named, what applies to it and its mechanism."""
@@ -105,7 +109,9 @@ class QuestionCommand(click.Command):
         from dpbayes_cli.spec.pair_flags import flags_of
 
         model, mechanism = pair_of(named)
-        applying = [KeyOption(*each) for each in flags_of(model, mechanism) if each.flag.group not in _OF_ALL]
+        applying = [
+            KeyOption(**each._asdict()) for each in flags_of(model, mechanism) if each.flag.group not in _OF_ALL
+        ]
         others = [each for each in self.params if _group(each) in _OF_ALL or not isinstance(each, KeyOption)]
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
@@ -131,8 +137,9 @@ def question_options(*keys: str) -> Callable[[Command], Command]:
     def decorate(function: Command) -> Command:
         for key in reversed(keys or tuple(FLAGS)):
             flag = FLAGS[key]
-            common = KeyOption(key, flag if keys == () or flag.text else flag._replace(text=_SOMETIMES))
-            _add(function, common)
+            if keys and not flag.text:
+                flag = flag._replace(text=_SOMETIMES)
+            function = click.option(cls=KeyOption, key=key, flag=flag)(function)
         return function
 
     return decorate
@@ -175,16 +182,9 @@ def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-_ARGUMENTS, _KNOWN = "dpbayes_cli.arguments", "dpbayes_cli.known_flags"
+_ARGUMENTS, _MORE = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
 _OF_ALL = {"Data", "Ledger"}
 _SOMETIMES = "where the model reads it"
-
-
-def _add(function: Any, option: click.Option) -> None:
-    """Add an option to what will be a command, as ``click.option`` does."""
-    if not hasattr(function, "__click_params__"):
-        function.__click_params__ = []
-    function.__click_params__.append(option)
 
 
 def _group(param: click.Parameter) -> str:
@@ -221,10 +221,6 @@ def _named(ctx: click.Context) -> dict[str, Any]:
 _NAMES = {"model", "mechanism"}
 
 
-def _nothing(_ctx: click.Context) -> list[KeyOption]:
-    return []
-
-
 def _of_pair(ctx: click.Context) -> list[KeyOption]:
     """Return the flags of the named model and mechanism that are not among the common ones."""
     named = _named(ctx)
@@ -233,10 +229,10 @@ def _of_pair(ctx: click.Context) -> list[KeyOption]:
     from dpbayes_cli.spec.foreign_options import pair_of
     from dpbayes_cli.spec.pair_flags import flags_of
 
-    return [KeyOption(*each) for each in flags_of(*pair_of(named)) if each.key not in FLAGS]
+    return [KeyOption(**each._asdict()) for each in flags_of(*pair_of(named)) if each.key not in FLAGS]
 
 
 def _of_all(_ctx: click.Context) -> list[KeyOption]:
     from dpbayes_cli.spec.pair_flags import all_flags
 
-    return [KeyOption(*each) for each in all_flags() if each.key not in FLAGS]
+    return [KeyOption(**each._asdict()) for each in all_flags() if each.key not in FLAGS]
