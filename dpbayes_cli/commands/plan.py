@@ -47,8 +47,10 @@ def command(
     from dpbayes_cli.workflow.planning import offer, offers
 
     check_delta(at_delta)
-    document = asked(spec_path, stated(flags))
-    n_records = _count(document.pop("records", None))
+    flags_stated = stated(flags)
+    records = flags_stated.pop("records", None)
+    document = asked(spec_path, flags_stated)
+    n_records = _count(document.pop("records", None) if records is None else records)
     if compare:
         spec = build_spec(asked_of(document, pair_of(document)[1].name))
         _compare(spec, offers(document, n_records, trials, seed), at_delta, as_json=as_json)
