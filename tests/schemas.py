@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 
 from dpbayes_cli.bundle import document
-from dpbayes_cli.spec import release_spec
+from dpbayes_cli.spec.schema import json_schema
 
 
 @cache
@@ -20,7 +20,7 @@ def _documents() -> jsonschema.Draft202012Validator:
 
 @cache
 def _specs() -> jsonschema.Draft202012Validator:
-    schema = release_spec.json_schema()
+    schema = json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.asked import plan_of
 from tests.conftest import ROOT
 from tests.plugins.gaussian_delta import GaussianDelta
 from tests.plugins.staircase import Staircase
@@ -98,8 +98,8 @@ def test_a_count_behind_staircase_noise_has_the_enumerated_posterior() -> None:
 
 
 def test_the_price_of_epsilon_and_delta_is_what_is_charged() -> None:
-    request = Request(RecordPolicy(Neighbors.REPLACE_ONE, "0"), Decimal("0.5"), Decimal("1e-6"))
-    plan = GaussianDelta().plan(BetaBernoulli("1", "0", 1.0, 1.0), request)
+    coin, policy = BetaBernoulli("1", "0", 1.0, 1.0), RecordPolicy(Neighbors.REPLACE_ONE, "0")
+    plan = plan_of(GaussianDelta(), coin, policy, Decimal("0.5"), delta=Decimal("1e-6"))
     assert (plan.guarantee.epsilon, plan.guarantee.delta) == (Decimal("0.5"), Decimal("1e-6"))
     spent = plan.answer.noise.privacy([(1,)]).statement(Decimal("1e-6"))
     assert Decimal("0.45") < spent.epsilon <= Decimal("0.5")

@@ -34,6 +34,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources import statements
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+from tests.asked import example_of
 from tests.conftest import Cli
 from tests.test_conformance import instances_of
 
@@ -53,10 +54,12 @@ def question(mechanism: str, model: str, **more: Any) -> ReleaseSpec:
     own = complete and example.complete is not None
     document: dict[str, Any] = {"model": model, "mechanism": mechanism, "prior": example.prior}
     document["domain"] = more.pop("domain", example.complete if own else example.domain)
-    document["privacy"] = {**asked.example["privacy"], **more.pop("privacy", {})}
+    stated = example_of(asked, kind)
+    document["privacy"] = {**stated["privacy"], **more.pop("privacy", {})}
     if not asked.post_processing:
-        document["sampling"] = {**asked.example.get("sampling", {}), "draws": 1}
-        document["sampling"] |= {} if example.support is None else {"support": example.support}
+        document["sampling"] = {**stated.get("sampling", {}), "draws": 1}
+        if example.support is not None and "support" in asked.options_for(kind).__struct_fields__:
+            document["sampling"]["support"] = example.support
     if complete and not own:
         document["on_invalid"] = f"impute:{instance.asked(Neighbors.REPLACE_ONE, complete=True)[1].impute}"
     return build_spec({**document, **more})

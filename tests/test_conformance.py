@@ -23,7 +23,6 @@ from dpbayes_cli.core.encoded_records import Codes, HeldCodes
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.problems import NoisySequences, NoisySums, NoisyTables
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.families.capabilities import (
@@ -37,6 +36,7 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.asked import asked_for, example_of, plan_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -315,7 +315,7 @@ def test_the_sensitivity_of_each_part_is_never_exceeded_and_attained(
 def test_the_inference_problem_fits_the_statistic(instance: Instance, relation: Neighbors, complete: bool) -> None:
     model, policy = instance.asked(relation, complete=complete)
     assert isinstance(model, NoisyStatistics)
-    plan = Laplace().plan(model, Request(policy, Decimal(1)))
+    plan = plan_of(Laplace(), model, policy, Decimal(1))
     (step,) = plan.steps
     released = list(range(10, 10 + len(step.statistic.names)))
     n_records = None if relation is Neighbors.ADD_REMOVE else 100
@@ -375,7 +375,7 @@ def test_tables_rebuilt_from_exact_parities_are_the_tables(
     statistic = subject.statistic(model, policy)
     records = records_of(model)[::2]
     released = np.sum([contribution(statistic, model, policy, record) for record in records], axis=0).tolist()
-    step = subject.plan(model, Request(policy, Decimal(1))).steps[0]
+    step = plan_of(subject, model, policy, Decimal(1)).steps[0]
     n_records = None if relation is Neighbors.ADD_REMOVE else len(records)
     problem = subject.problem(model, policy, released, step.noise, n_records)
     assert isinstance(problem, NoisyTables)
@@ -399,11 +399,14 @@ def test_simulated_tables_count_what_they_say(instance: Instance) -> None:
         assert (np.abs(counts - shares * totals) <= 7 * np.sqrt(totals * shares * (1 - shares)) + 1e-9).all()
 
 
-def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, Request]:
+def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, dict[str, Any]]:
     model, policy = instance.asked(Neighbors.REPLACE_ONE, complete=True)
-    prices: dict[str, Any] = {name: Decimal(price) for name, price in mechanism.example["privacy"].items()}
-    sampling = mechanism.example.get("sampling", {})
-    return model, Request(policy, n_records=20, support=instance.example.support, **prices, **sampling)
+    example = example_of(mechanism, instance.kind)
+    prices = {name: Decimal(price) for name, price in example["privacy"].items()}
+    sampling = example.get("sampling", {})
+    if "support" in mechanism.options_for(instance.kind).__struct_fields__:
+        sampling["support"] = instance.example.support
+    return model, asked_for(policy, n_records=20, **prices, **sampling)
 
 
 def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
@@ -421,19 +424,19 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
     mechanism: type[Mechanism], instance: Instance
 ) -> None:
     model, request = request_for(mechanism, instance)
-    plan = mechanism().plan(model, request)
-    assert plan == mechanism().plan(model, request)
-    guarantee = plan.guarantee
+    plan = plan_of(mechanism(), model, **request)
+    assert plan == plan_of(mechanism(), model, **request)
+    guarantee, epsilon = plan.guarantee, request["epsilon"]
     assert parse_guarantee(guarantee.serialize()) == guarantee
-    if request.rho is not None:
-        assert guarantee.rho <= request.rho
-    elif request.epsilon is not None and request.delta is not None:
-        assert guarantee.statement(request.delta).epsilon <= request.epsilon
-    elif request.epsilon is not None and mechanism.post_processing:
-        assert guarantee.epsilon == request.epsilon
-    elif request.epsilon is not None:
+    if "rho" in request:
+        assert guarantee.rho <= request["rho"]
+    elif epsilon is not None and "delta" in request:
+        assert guarantee.statement(request["delta"]).epsilon <= epsilon
+    elif epsilon is not None and mechanism.post_processing:
+        assert guarantee.epsilon == epsilon
+    elif epsilon is not None:
         pure = guarantee.epsilon.is_finite()
-        assert (guarantee.epsilon if pure else guarantee.rdp(request.order)) <= request.epsilon
+        assert (guarantee.epsilon if pure else guarantee.rdp(Decimal(2))) <= epsilon
     (step,) = plan.steps
     evidence = Statistics(tuple(5 for _ in step.statistic.names), 20)
     if step.rows is not None:
@@ -444,7 +447,7 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
         assert payload.noise == step.noise
         assert all(isinstance(value, int) for value in payload.values)
     else:
-        assert len(payload.values) == request.draws
+        assert len(payload.values) == request["draws"]
         assert all(len(point) == len(model.parameters) for point in payload.values)
 
 
@@ -502,7 +505,7 @@ def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | HeldCodes:
 def test_what_cannot_be_drawn_from_is_refused(mechanism: type[Mechanism], instance: Instance) -> None:
     model, request = request_for(mechanism, instance)
     with pytest.raises(SpecError) as refused:
-        mechanism().plan(model, request)
+        plan_of(mechanism(), model, **request)
     assert refused.value.hint
 
 
@@ -511,26 +514,27 @@ def test_what_a_mechanism_needs_it_asks_for(mechanism: type[Mechanism], instance
     """Posterior draws need complete records of a public number; noise does not. None may be had by saying nothing."""
     model, request = request_for(mechanism, instance)
     lacking = [
-        (instance.build(), replace(request, policy=RecordPolicy(Neighbors.REPLACE_ONE))),
-        (model, replace(request, policy=RecordPolicy(Neighbors.ADD_REMOVE, request.policy.impute))),
-        (model, replace(request, n_records=None)),
+        (instance.build(), {**request, "policy": RecordPolicy(Neighbors.REPLACE_ONE)}),
+        (model, {**request, "policy": RecordPolicy(Neighbors.ADD_REMOVE, request["policy"].impute)}),
+        (model, {**request, "n_records": None}),
     ]
     for subject, incomplete in lacking:
-        counted = incomplete.policy.neighbors is Neighbors.REPLACE_ONE and incomplete.n_records is not None
+        counted = incomplete["policy"].neighbors is Neighbors.REPLACE_ONE and incomplete["n_records"] is not None
         if not mechanism.needs_n or (isinstance(subject, ConvexLossModel) and counted):
-            mechanism().plan(subject, incomplete)
+            plan_of(mechanism(), subject, **incomplete)
             continue
         with pytest.raises(SpecError):
-            mechanism().plan(subject, incomplete)
-    if {"epsilon", "rho"} & mechanism.example["privacy"].keys():
+            plan_of(mechanism(), subject, **incomplete)
+    unpriced: dict[str, Any] = dict.fromkeys({"epsilon", "rho"} & mechanism.example["privacy"].keys())
+    if unpriced:
         with pytest.raises(SpecError):
-            mechanism().plan(model, replace(request, epsilon=None, rho=None))
+            plan_of(mechanism(), model, **{**request, **unpriced})
 
 
 @pytest.mark.parametrize("instance", [each for each in NOISY if serves(Laplace, each.kind)], ids=label)
 def test_a_plan_adds_noise(instance: Instance) -> None:
     """At epsilon 0.001 a component is released without noise with probability below 1e-3; ten in a row below 1e-30."""
-    plan = Laplace().plan(instance.build(), Request(RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001")))
+    plan = plan_of(Laplace(), instance.build(), RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001"))
     exact = tuple(100 for _ in plan.steps[0].statistic.names)
     assert any(Laplace().release(plan, Statistics(exact, 1000)).values != exact for _ in range(10))
 

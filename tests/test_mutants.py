@@ -752,13 +752,13 @@ MUTANTS = {
     ),
     "several chains at the price of one": (
         "mechanisms/samplers/langevin_calibration.py",
-        "mu = round_up(found.mu * math.sqrt(request.draws))",
+        "mu = round_up(found.mu * math.sqrt(options.draws))",
         "mu = round_up(found.mu)",
         "tests/mechanisms/test_gibbs_posterior.py::test_k_draws_cost_the_root_of_k",
     ),
     "a limit of records that is planned and not read": (
         "mechanisms/samplers/langevin_calibration.py",
-        "rows = Rows(model.design, model.target, request.n_max)",
+        "rows = Rows(model.design, model.target, options.n_max)",
         "rows = Rows(model.design, model.target)",
         "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
     ),
@@ -924,6 +924,30 @@ MUTANTS = {
         "return self.impute is not None and self.contributions == 1",
         "return self.impute is not None",
         "tests/commands/test_units.py::test_the_number_of_records_is_private_where_invalid_values_are_imputed_too",
+    ),
+    "an option that the mechanism does not read is nobody's business": (
+        "spec/foreign_options.py",
+        "        if not readers:\n",
+        "        if readers:\n",
+        "tests/spec/test_options.py::test_every_mechanism_refuses_every_option_that_it_does_not_read",
+    ),
+    "an order that is ignored": (
+        "mechanisms/samplers/langevin_rules.py",
+        "    if options.order is not None:\n",
+        "    if options.order is None and not options:\n",
+        "tests/mechanisms/test_gibbs_posterior.py::test_what_has_no_guarantee_is_refused",
+    ),
+    "the digest of a stored request without what was ignored": (
+        "spec/stored.py",
+        "        if value != _EARLIER[section][key]:\n",
+        "        if value == section:\n",
+        "tests/spec/test_options.py::test_what_was_released_with_options_that_were_ignored_stays_readable",
+    ),
+    "a model's own mechanism left out of the request": (
+        "spec/release_spec.py",
+        '(key, value) != ("mechanism", "laplace")',
+        'key != "mechanism" or value != model_type(self.model).default_mechanism',
+        "tests/spec/test_options.py::test_a_model_alone_is_answered_by_its_own_mechanism",
     ),
     "a record too many of each unit": (
         "sources/contributions.py",

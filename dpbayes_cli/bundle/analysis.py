@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from dpbayes_cli.core.contracts import Mechanism, Model, NoisyStatistics, Payload, expect
 from dpbayes_cli.core.problems import NoisyTables, Problem
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
@@ -75,7 +77,7 @@ def analyse(
     problem = mechanism.problem(model, spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
     asked = spec.inference
-    effort = Effort(ess=asked.ess, sweeps=asked.sweeps, sampler=asked.sampler)
+    effort = Effort(ess=asked.ess, **msgspec.structs.asdict(spec.inference_options))
     posterior = infer(problem, asked.method, asked.samples, rng, effort)
     marginals = tuple(posterior.marginals[k] for k in model.components)
     predictive = model.predictive([marginal.mean for marginal in marginals])

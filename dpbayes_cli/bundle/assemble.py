@@ -119,7 +119,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
 
 def _stated_delta(parts: Parts) -> Decimal:
     """Return the delta at which a curve is stated: the account's, or where it has none that of the question."""
-    return parts.account_delta or parts.spec.privacy.exact("delta") or Decimal(0)
+    return parts.account_delta or parts.spec.options.value("delta") or Decimal(0)
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:

@@ -23,7 +23,8 @@ from dpbayes_cli.bundle.states_file import fits
 from dpbayes_cli.core.contracts import Mechanism, Model
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.spec.stored import in_full, stored_spec
 
 LARGEST_TEXT = 256 << 20
 """Bytes of any file of a bundle but its samples."""
@@ -67,7 +68,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         VerificationError: it holds no valid spec, or other statistics or parameters than the spec asks for.
     """
     try:
-        spec = build_spec(document.spec)
+        spec = stored_spec(document.spec)
         model, mechanism = spec.build_model(bounds_of(document)), mechanism_type(spec.mechanism)()
         asked = mechanism.statistic(model, spec.policy).names
     except (DpbayesError, TypeError, ValueError) as error:
@@ -78,7 +79,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):
         raise VerificationError("release.json does not hold the bounds that its spec asks for")
-    if canonical_json(_stated(spec.stated_in_full)) != canonical_json(_stated(_with_later(document.spec))):
+    if canonical_json(_stated(spec.stated_in_full)) != canonical_json(_stated(in_full(document.spec, spec))):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
     if not (drawn or (names and names == list(asked))) or public != (document.n_records is not None):
@@ -93,7 +94,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
     if not _has_states(document, model):
         raise VerificationError("release.json does not hold the states of its draws")
     weighed = not isinstance(document.log_weight, msgspec.UnsetType)
-    if weighed != (bool(document.draws) and spec.sampling.log_weight_epsilon is not None):
+    if weighed != (bool(document.draws) and spec.options.value("log_weight_epsilon") is not None):
         raise VerificationError("release.json does not hold the log weight that its spec asks for, or one unasked")
     return Bundle(document, spec, model, mechanism)
 
@@ -113,27 +114,6 @@ def _has_states(document: ReleaseDocument, model: Model) -> bool:
     return len(states) == len(document.draws) and all(
         len(each) == sites and set(each) <= set(range(shape[-1])) for each in states
     )
-
-
-_LATER = {
-    ("sampling", "selection"): "exponential",
-    ("sampling", "calibration"): "gdp",
-    ("sampling", "sampler"): "langevin",
-    ("sampling", "gamma"): 0.01,
-    ("sampling", "kernel"): "gibbs",
-    ("inference", "sweeps"): 120,
-    ("inference", "sampler"): "blocked",
-}
-"""Options that bundles of earlier versions do not hold, with what was meant before they existed."""
-
-
-def _with_later(stated: dict[str, Any]) -> dict[str, Any]:
-    """Return a stored spec with the options that its time did not know."""
-    whole = {key: dict(part) if isinstance(part, dict) else part for key, part in stated.items()}
-    for (section, key), value in _LATER.items():
-        if isinstance(whole.get(section), dict):
-            whole[section].setdefault(key, value)
-    return whole
 
 
 def _stated(whole: dict[str, Any]) -> dict[str, Any]:

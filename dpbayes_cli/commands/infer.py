@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands.options import INFERENCE_KEYS, merged, question_options, stated
 from dpbayes_cli.commands.output import emit, emit_json, output_options, say
+from dpbayes_cli.commands.question_flags import merged, question_options, stated
+from dpbayes_cli.spec.flags import AFTERWARDS
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.read import Bundle
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("infer")
 @click.argument("bundle", type=click.Path(path_type=Path))
-@question_options(*INFERENCE_KEYS)
+@question_options(*AFTERWARDS)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sampling [derived from the bundle].")
 @click.option(
     "--out",
@@ -99,9 +100,10 @@ def _asked_again(kept: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Mo
     """
     from dpbayes_cli.bundle.files import bounds_of
     from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.spec.stored import as_read
 
     if not changes:
         return kept.spec, kept.model
-    before = kept.document.spec
+    before = as_read(kept.document.spec)
     spec = build_spec({**merged(before, changes), "prior": changes.get("prior", before["prior"])})
     return spec, spec.build_model(bounds_of(kept.document)) if "prior" in changes else kept.model

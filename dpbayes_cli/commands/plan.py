@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands.options import merged, question_options, stated
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+from dpbayes_cli.commands.question_flags import QuestionCommand, asked, question_options, stated
 from dpbayes_cli.commands.totals import DecimalType
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.planning import Offer
 
 
-@click.command("plan")
+@click.command("plan", cls=QuestionCommand)
 @click.option(
     "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
 )
@@ -42,22 +42,20 @@ def command(
     Parameters and records are simulated from the model and its prior, every record valid.
     """
     from dpbayes_cli.privacy.guarantee import check_delta
+    from dpbayes_cli.spec.foreign_options import asked_of, pair_of
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.workflow.planning import offer, offers
 
     check_delta(at_delta)
-    document: dict[str, Any] = {}
-    if spec_path is not None:
-        from dpbayes_cli.spec.yaml_reader import read_spec_file
-
-        document = read_spec_file(spec_path)
     flags_stated = stated(flags)
-    records = flags_stated.pop("records", None) or document.pop("records", None)
-    spec = build_spec(merged(document, flags_stated))
-    n_records = _count(records)
+    records = flags_stated.pop("records", None)
+    document = asked(spec_path, flags_stated)
+    n_records = _count(document.pop("records", None) if records is None else records)
     if compare:
-        _compare(spec, offers(spec, n_records, trials, seed), at_delta, as_json=as_json)
+        spec = build_spec(asked_of(document, pair_of(document)[1].name))
+        _compare(spec, offers(document, n_records, trials, seed), at_delta, as_json=as_json)
         return
+    spec = build_spec(document)
     _show(spec, offer(spec, n_records, trials, seed), at_delta, as_json=as_json)
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands.options import ledger_option, merged, open_ledger, question_options, stated
+from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
 from dpbayes_cli.commands.progress import reading_shown
+from dpbayes_cli.commands.question_flags import QuestionCommand, asked, question_options, stated
 
 if TYPE_CHECKING:
     from dpbayes_cli.core.contracts import Step
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 
-@click.command("release")
+@click.command("release", cls=QuestionCommand)
 @click.argument("data", nargs=-1)
 @click.option(
     "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
@@ -33,12 +34,12 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The bundle [./dpbayes-ID].")
 @ledger_option
 @click.option("--release-id", metavar="NAME", help="Name this release; the same name is never charged twice.")
-@click.option("--fresh", is_flag=True, help="Pay for a new draw although the question was answered before.")
-@click.option("--same-data", is_flag=True, help="Another path holds the same data: show the earlier release.")
+@click.option("--fresh", is_flag=True, help="Pay for a new draw of a question that was answered.")
+@click.option("--same-data", is_flag=True, help="The data are those of the earlier release: show it.")
 @click.option("--no-open-account", is_flag=True, help="Refuse an account that is not open yet (for cron).")
 @click.option("--analyst", metavar="NAME", help="Who asks, where the account has limits of analysts.")
 @click.option("--purpose", default="", metavar="TEXT", help="Why, for the ledger's history.")
-@click.option("--dry-run", is_flag=True, help="Price it without reading a record; exit 5 if it would not fit.")
+@click.option("--dry-run", is_flag=True, help="Price it, read no record; exit 5 if it does not fit.")
 @output_options
 def command(
     data: tuple[str, ...],
@@ -60,12 +61,10 @@ def command(
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
     dpbayes release data.parquet --spec clinic.yaml --out out/ --json
-    dpbayes release postgresql://ada@db/clinic/patients --model beta-bernoulli --column relapse --eps 1
+    dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows the
-    same release again without a charge and without opening the data.
-
-    One account (--dataset) is one population: data that another account has paid for are refused (exit 5).
+    Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows it
+    again, free. One account (--dataset) is one population: data that another has paid for are refused.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
@@ -107,12 +106,7 @@ def _stated_release(
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.workflow.release_data import located
 
-    document: dict[str, Any] = {}
-    if spec_path is not None:
-        from dpbayes_cli.spec.yaml_reader import read_spec_file
-
-        document = read_spec_file(spec_path)
-    spec = build_spec(merged(document, flags))
+    spec = build_spec(asked(spec_path, flags))
     if not data and spec.data is None:
         raise SpecError("no data are named", where="data", hint="dpbayes release DATA, or a key data: in the spec")
     if not data:

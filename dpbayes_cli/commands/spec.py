@@ -20,11 +20,12 @@ def command() -> None:
 
 @command.command("init")
 @click.argument("model")
-def init(model: str) -> None:
+@click.option("--mechanism", metavar="NAME", help="The mechanism [the model's own]; see: dpbayes models.")
+def init(model: str, mechanism: str | None) -> None:
     """Print a commented spec for MODEL, to be redirected into a file."""
     from dpbayes_cli.spec.template import template
 
-    emit(template(model), nl=False)
+    emit(template(model, mechanism), nl=False)
 
 
 @command.command("check")
@@ -62,6 +63,6 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
 @command.command("schema")
 def schema() -> None:
     """Print the JSON Schema of spec files."""
-    from dpbayes_cli.spec.release_spec import json_schema
+    from dpbayes_cli.spec.schema import json_schema
 
     emit_json(json_schema())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -171,3 +173,45 @@ AnyColumn = Column | CutColumn | NumericColumn
 def n_codes(column: AnyColumn) -> int:
     """Return the number of codes of valid cells."""
     return column.steps + 1 if isinstance(column, NumericColumn) else len(column.levels)
+
+
+def complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn], n_records: int | None) -> int:
+    """Return the public number of records, every one of them complete in a model's columns.
+
+    Raises:
+        SpecError: records may be invalid, or their number is private or not known.
+    """
+    if policy.neighbors is not Neighbors.REPLACE_ONE:
+        raise SpecError("posterior draws need a public number of records: replace-one neighbours", where="privacy")
+    if policy.contributions > 1:
+        raise SpecError(
+            "posterior draws need a public number of records, and that of units which may have several is private",
+            where="privacy.unit.max_contributions",
+            hint="max_contributions: 1, or a mechanism that adds noise: laplace",
+        )
+    if not all(has_stand_in(policy, column) for column in columns):
+        raise SpecError(
+            "posterior draws need complete records, for the number of dropped ones is private",
+            where="on_invalid",
+            hint="state a public stand-in for invalid values: --on-invalid impute:VALUE, or impute by variable",
+        )
+    if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns):
+        raise SpecError(
+            "posterior draws need complete records, for the number of those within bounds is private",
+            where="domain.out_of_bounds",
+            hint="out_of_bounds: clamp",
+        )
+    return known_number(n_records)
+
+
+def known_number(n_records: int | None) -> int:
+    """Return the public number of records, where it is known.
+
+    Raises:
+        SpecError: it is not, or there is none.
+    """
+    if n_records is None:
+        raise SpecError("the number of records must be known beforehand", where="records", hint="--records N")
+    if n_records < 1:
+        raise SpecError("there is no record to protect", where="records")
+    return n_records

@@ -17,9 +17,9 @@ from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.design import Rows
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Statistic, Statistics, for_units
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -82,8 +82,14 @@ class Model(ABC):
     """What ``spec init`` writes where a value must be stated, or better is: YAML by the key of the spec.
 
     A key of one section alone is written with the section's: ``time.column``. A value of several lines begins with an
-    empty one.
+    empty one. What stands in for an invalid cell (``, impute: X``) is left out where draws are not asked for.
     """
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {}
+    """What it writes beside where a mechanism needs complete records: a stand-in, and a public range of a parameter."""
+    inference_options: ClassVar[type[Options]] = Options
+    """What its inference reads beside the common keys."""
+    default_mechanism: ClassVar[str] = "laplace"
+    """The mechanism that answers where a question names none."""
 
     @classmethod
     @abstractmethod
@@ -314,12 +320,21 @@ class Mechanism(ABC):
     card: ClassVar[Card]
     requires: ClassVar[tuple[type, ...]]
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
-    """What the tests ask of it, by the sections of a spec."""
+    """What the tests ask of it, by the sections of a spec; a model is asked for what is read of it."""
+    first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1"}
+    """What ``spec init`` states for it, by the key of the spec."""
+    options_type: ClassVar[type[Options]]
+    """What it reads of a question beside the common keys; where that depends on the model, see ``options_for``."""
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
     """Whether prior and inference come after privacy, so that changing them is free."""
     estimates: ClassVar[bool] = False
     """Whether what is drawn are point estimates, whose spread says nothing about the width of a posterior."""
+
+    @classmethod
+    def options_for(cls, _model: type[Model]) -> type[Options]:
+        """Return what it reads of a question about a model."""
+        return cls.options_type
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read from the data."""
@@ -332,8 +347,14 @@ class Mechanism(ABC):
         return expect(model, NoisyStatistics).problem(policy, released, noise, n_records)
 
     @abstractmethod
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Price a release; never sees data.
+
+        Args:
+            model: what is asked about.
+            policy: neighbors, and the treatment of invalid records.
+            options: what is asked, of the type that ``options_for`` names.
+            n_records: the public number of records, where it is known beforehand.
 
         Raises:
             SpecError: no guarantee can be given.

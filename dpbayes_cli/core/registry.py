@@ -118,6 +118,18 @@ def serves(mechanism: type[Mechanism], model: type[Model]) -> bool:
     return issubclass(model, mechanism.requires)
 
 
+def serving(model: type[Model]) -> list[str]:
+    """Return the names of the mechanisms that serve a model."""
+    return [name for name in mechanism_names() if serves(mechanism_type(name), model)]
+
+
+def pairs() -> list[tuple[type[Model], type[Mechanism]]]:
+    """Return every model with every mechanism that serves it."""
+    mechanisms = [mechanism_type(name) for name in mechanism_names()]
+    models = [model_type(name) for name in model_names()]
+    return [(model, mechanism) for model in models for mechanism in mechanisms if serves(mechanism, model)]
+
+
 def check_serves(mechanism: type[Mechanism], model: type[Model]) -> None:
     """Refuse a pair that does not fit.
 
@@ -125,11 +137,10 @@ def check_serves(mechanism: type[Mechanism], model: type[Model]) -> None:
         SpecError: the model lacks the capability; the hint lists the mechanisms that fit.
     """
     if not serves(mechanism, model):
-        fitting = [name for name in mechanism_names() if serves(mechanism_type(name), model)]
         raise SpecError(
             f"mechanism {mechanism.name!r} does not serve model {model.name!r}",
             where="mechanism",
-            hint=f"allowed here: {', '.join(fitting)}",
+            hint=f"allowed here: {', '.join(serving(model))}",
         )
 
 

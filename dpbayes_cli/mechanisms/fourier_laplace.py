@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, has_stand_in
 from dpbayes_cli.core.contracts import Card, Mechanism, Model, Payload, Plan, Step, expect
+from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.problems import NoisyTables, Scope, Total
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Statistic, Statistics, TableCounts, Witness, for_units
 from dpbayes_cli.models.families.capabilities import total_of
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork, cell_of
@@ -77,6 +77,7 @@ class FourierLaplace(Mechanism):
         "wide tables and of many values a record moves half the parities, and two cells: there `laplace` tells more.",
     )
     requires: ClassVar[tuple[type, ...]] = (DiscreteNetwork,)
+    options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the parities of the model's tables, or sums of signs.
@@ -110,7 +111,7 @@ class FourierLaplace(Mechanism):
         )
         return for_units(single, policy)
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Calibrate the noise to the sensitivity of the parities.
 
         Raises:
@@ -119,8 +120,8 @@ class FourierLaplace(Mechanism):
         """
         if len(set(expect(model, DiscreteNetwork).weights)) > 1:
             raise SpecError("parities are shared by tables and have one price: no weights", where="domain.variables")
-        statistic = self.statistic(model, request.policy)
-        guarantee = PureDP(request.stated_epsilon())
+        statistic = self.statistic(model, policy)
+        guarantee = PureDP(expect(options, EpsilonOptions).stated_epsilon())
         noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, guarantee.epsilon)
         parameters = {"scale": noise.scale, "parities": len(statistic.names)}
         return Plan((Step(statistic, noise, guarantee),), guarantee, parameters)

@@ -7,8 +7,9 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step, expect
+from dpbayes_cli.core.options import Delta, Epsilon, Options, Rho
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
@@ -17,16 +18,25 @@ from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.renyi import rho_of_epsilon
 
 
+class GaussianOptions(Options, frozen=True, kw_only=True):
+    """A price in zCDP, or in (epsilon, delta)."""
+
+    epsilon: Epsilon = None
+    delta: Delta = None
+    rho: Rho = None
+
+
 class Gaussian(Mechanism):
     """Add independent discrete Gaussian noise of variance Delta_2^2 / (2 rho) to every component.
 
-    Privacy: rho-zCDP under the neighbours of the request; see ``DiscreteGaussian``.
+    Privacy: rho-zCDP under the neighbours of the policy; see ``DiscreteGaussian``.
     Source: Canonne, Kamath and Steinke 2020; Geumlek et al. 2017 sec. 5.1, corrected by a factor of two.
     """
 
     name: ClassVar[str] = "gaussian"
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; zCDP"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
+    first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     card: ClassVar[Card] = Card(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
@@ -42,17 +52,18 @@ class Gaussian(Mechanism):
         "account of zCDP or (epsilon, delta). For one small statistic under pure epsilon use `laplace`.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
+    options_type: ClassVar[type[Options]] = GaussianOptions
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Calibrate the noise to the sensitivity of the model's statistic.
 
         Raises:
             SpecError: neither rho nor (epsilon, delta) was stated, or both.
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
-        rho = _rho(request)
+        rho = _rho(expect(options, GaussianOptions))
         check_rho(rho)
-        statistic = self.statistic(model, request.policy)
+        statistic = self.statistic(model, policy)
         noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
         guarantee = ZeroConcentrated(rho)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
@@ -68,16 +79,16 @@ class Gaussian(Mechanism):
         return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)
 
 
-def _rho(request: Request) -> Decimal:
+def _rho(options: GaussianOptions) -> Decimal:
     """Return the rho that was stated, or the largest within a stated (epsilon, delta)."""
-    if request.rho is not None:
-        if request.epsilon is not None or request.delta is not None:
+    if options.rho is not None:
+        if options.epsilon is not None or options.delta is not None:
             raise SpecError("state either rho, or epsilon and delta", where="privacy")
-        return request.rho
-    if request.epsilon is None or request.delta is None:
+        return options.rho
+    if options.epsilon is None or options.delta is None:
         raise SpecError(
             "gaussian needs rho, or epsilon and delta", where="privacy", hint="--rho 0.1, or --eps 1 --delta 1e-6"
         )
-    check_delta(request.delta)
-    rho = rho_of_epsilon(float(request.epsilon), float(request.delta)) * (1.0 - 1e-9)
+    check_delta(options.delta)
+    rho = rho_of_epsilon(float(options.epsilon), float(options.delta)) * (1.0 - 1e-9)
     return Context(prec=12, rounding=ROUND_FLOOR).create_decimal(Decimal(rho))

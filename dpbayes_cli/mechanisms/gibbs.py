@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.contracts import (
     BoundedStatistics,
     Card,
@@ -20,12 +20,14 @@ from dpbayes_cli.core.contracts import (
     expect,
 )
 from dpbayes_cli.core.encoded_records import Codes
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.options import SAMPLING, Options, Support, Temper, option
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers import barker_kernel as barker_walk
 from dpbayes_cli.mechanisms.samplers import private_gibbs as latent_chain
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
-from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
+from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
+from dpbayes_cli.mechanisms.samplers.tempering import Drawing
 from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.families.latent_variables import LatentStates
@@ -36,6 +38,31 @@ _METROPOLIS = (
     "under Metropolis' rule a better point is accepted for certain, so that staying can have probability 0 under one "
     "data set and not under its neighbour: no finite pure epsilon holds"
 )
+
+
+class ExactOptions(ChainOptions, frozen=True, kw_only=True):
+    """What is read where every sweep is one exact draw of all parameters."""
+
+    temper: Temper = "likelihood"
+
+
+class ExactRangeOptions(ExactOptions, frozen=True, kw_only=True):
+    """The same of a model whose parameter has one public range."""
+
+    support: Support = None
+
+
+class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
+    """What is read of a model with one parameter, on a grid of which a chain may walk."""
+
+    kernel: Annotated[
+        Literal["gibbs", "barker", "annealed", "metropolis"],
+        option(
+            SAMPLING,
+            "the updates: gibbs (exact draws), barker (a walk on a grid) or annealed (a walk at rising powers of the "
+            "likelihood); metropolis is refused",
+        ),
+    ] = "gibbs"
 
 
 class Gibbs(Mechanism):
@@ -83,8 +110,18 @@ class Gibbs(Mechanism):
         "pays once and runs any chain for free: plan shows its noise at the same epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork, LatentStates)
+    options_type: ClassVar[type[Options]] = ExactOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
+
+    @classmethod
+    def options_for(cls, model: type[Model]) -> type[Options]:
+        """Return what is read, by the kinds of chain that there are for a model."""
+        if issubclass(model, LatentStates):
+            return latent_chain.LatentOptions
+        if issubclass(model, OneParameterFamily):
+            return WalkOptions
+        return ExactRangeOptions if takes_support(model) else ExactOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read, the empty one where records are."""
@@ -93,68 +130,56 @@ class Gibbs(Mechanism):
             return NO_STATISTIC if isinstance(read, Codes) else read
         return expect(model, BoundedStatistics).statistic(policy)
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Plan the whole chain: its temperature and its price.
 
         Raises:
-            SpecError: records are not complete, the kernel does not fit the model, or epsilon does not suffice.
+            SpecError: records are not complete, the kernel has no price, or epsilon does not suffice.
         """
-        n = request.complete_records(model.columns)
-        for name in ("rho", "mu", "delta", "temperature"):
-            if getattr(request, name) is not None:
-                raise SpecError(
-                    f"{name} is stated, and the price of a chain is its epsilon: its temperature follows from that",
-                    where="sampling.temperature" if name == "temperature" else f"privacy.{name}",
-                    hint="leave it out",
-                )
-        if request.kernel == "metropolis":
+        asked, n = expect(options, ChainOptions), complete_records(policy, model.columns, n_records)
+        kernel = asked.value("kernel") or "gibbs"
+        if kernel == "metropolis":
             raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
-        if request.log_weight_epsilon is not None and not isinstance(model, LatentStates):
-            raise SpecError(
-                "weights are those of annealed chains on hidden states", where="sampling.log_weight_epsilon"
-            )
-        one_parameter = isinstance(model, OneParameterFamily)
-        if request.kernel == "barker" and not one_parameter:
-            raise SpecError("Barker's rule walks on a grid of one parameter", where="sampling.kernel", hint="gibbs")
         if isinstance(model, LatentStates):
-            return self._latent(model, request, n)
-        if isinstance(model, OneParameterFamily) and request.kernel != "gibbs":
-            return self._walk(model, request)
-        if request.kernel == "annealed":
-            raise SpecError(
-                "every sweep of this model is an exact draw: there is nothing to anneal",
-                where="sampling.kernel",
-                hint="kernel: gibbs",
-            )
-        return self._exact(model, request, n)
+            return self._latent(model, policy, expect(options, latent_chain.LatentOptions), n)
+        exact = expect(options, ExactOptions)
+        drawing = Drawing(exact.stated_epsilon(), n, exact.draws, exact.temper, exact.value("support"))
+        if isinstance(model, OneParameterFamily) and kernel != "gibbs":
+            return self._walk(model, policy, drawing, exact.sweeps, kernel)
+        return self._exact(model, policy, drawing, exact.sweeps)
 
-    def _latent(self, model: LatentStates, request: Request, n_records: int) -> Plan:
+    def _latent(
+        self, model: LatentStates, policy: RecordPolicy, options: latent_chain.LatentOptions, n_records: int
+    ) -> Plan:
         """Plan a chain on hidden states."""
-        chain, price = latent_chain.latent_chain(model.structure, request, n_records)
-        parameters = latent_chain.described(chain, price, request.kernel)
-        read = model.read(request.policy)
+        chain, price = latent_chain.latent_chain(model.structure, options, n_records)
+        parameters = latent_chain.described(chain, price, options.kernel)
+        read = model.read(policy)
         if isinstance(read, Codes):
             parameters["memory"] = read.memory(n_records) + latent_chain.working_memory(chain)
         statistic, rows = (NO_STATISTIC, read) if isinstance(read, Codes) else (read, None)
-        step = Step(statistic, chain, price.guarantee, request.draws, rows)
-        return self._planned(step, request, parameters)
+        step = Step(statistic, chain, price.guarantee, options.draws, rows)
+        return self._planned(step, options.stated_epsilon(), parameters)
 
-    def _walk(self, model: OneParameterFamily, request: Request) -> Plan:
+    def _walk(
+        self, model: OneParameterFamily, policy: RecordPolicy, asked: Drawing, sweeps: int | None, kernel: str
+    ) -> Plan:
         """Plan a walk by Barker's rule."""
-        walk, price, spread = barker_walk.barker_walk(model, request)
-        step = Step(model.statistic(request.policy), walk, price.guarantee, request.draws)
-        return self._planned(step, request, barker_walk.described(walk, price, spread, request.kernel))
+        steps = sweeps or barker_walk.STEPS
+        walk, price, spread = barker_walk.barker_walk(model, asked, steps, annealed=kernel == "annealed")
+        step = Step(model.statistic(policy), walk, price.guarantee, asked.draws)
+        return self._planned(step, asked.epsilon, barker_walk.described(walk, price, spread, kernel))
 
-    def _exact(self, model: Model, request: Request, n_records: int) -> Plan:
+    def _exact(self, model: Model, policy: RecordPolicy, asked: Drawing, stated: int | None) -> Plan:
         """Plan sweeps each of which is one exact draw of all parameters."""
-        sweeps = request.sweeps or request.draws
-        if request.draws > sweeps:
-            raise SpecError(f"{request.draws} draws are the last of {sweeps} sweeps", where="sampling.draws")
-        step, exact = exact_posterior(model, replace(request, draws=sweeps), n_records)
+        sweeps = stated or asked.draws
+        if asked.draws > sweeps:
+            raise SpecError(f"{asked.draws} draws are the last of {sweeps} sweeps", where="sampling.draws")
+        step, exact = exact_posterior(model, policy, replace(asked, draws=sweeps))
         guarantee = expect(step.guarantee, BoundedRange)
         spent = guarantee.epsilon
         parameters = {
-            "kernel": request.kernel,
+            "kernel": "gibbs",
             "sweeps": sweeps,
             "updates": sweeps,
             "epsilon_per_update": float(spent / sweeps),
@@ -162,15 +187,15 @@ class Gibbs(Mechanism):
             "rho_of_chain": float(guarantee.rho),
             **exact,
         }
-        return self._planned(replace(step, draws=request.draws), request, parameters)
+        return self._planned(replace(step, draws=asked.draws), asked.epsilon, parameters)
 
-    def _planned(self, step: Step, request: Request, parameters: dict[str, Any]) -> Plan:
+    def _planned(self, step: Step, epsilon: Decimal, parameters: dict[str, Any]) -> Plan:
         """Return the plan of a chain, with what noise would do at the same price."""
-        scale = laplace_scale(step.statistic, request.stated_epsilon())
-        parameters = {**parameters, "draws": request.draws}
+        scale = laplace_scale(step.statistic, epsilon)
+        parameters = {**parameters, "draws": step.draws}
         if scale is not None:
             parameters["laplace_scale"] = scale
-        last = "sweep" if request.draws == 1 else f"{request.draws} sweeps"
+        last = "sweep" if step.draws == 1 else f"{step.draws} sweeps"
         how = (
             f"the last {last} of a private chain of {parameters['sweeps']}, {parameters['updates']} priced updates at "
             f"temperature {parameters['temperature']:.3g} of the likelihood; the guarantee is that of this chain, "

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, expect
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import chains_of, planned, run_chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import by_gdp, by_minami, geumlek
+from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, by_gdp, by_minami, geumlek
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
@@ -27,6 +27,7 @@ class GibbsPosterior(Mechanism):
         "privacy": {"epsilon": "1", "delta": "1e-6"},
         "sampling": {"draws": 3},
     }
+    first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     card: ClassVar[Card] = Card(
         releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
         "of the loss at temperature rho with prior precision tau. Nothing else: no summary, no diagnostics of the "
@@ -49,6 +50,7 @@ class GibbsPosterior(Mechanism):
         "regression with few columns `laplace` or `gaussian` on its moments give a whole posterior.",
     )
     requires: ClassVar[tuple[type, ...]] = (ConvexLossModel,)
+    options_type: ClassVar[type[Options]] = GibbsPosteriorOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
 
@@ -56,16 +58,17 @@ class GibbsPosterior(Mechanism):
         """Return the empty statistic: rows are read."""
         return NO_STATISTIC
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Find temperature, precision, step and horizon.
 
         Raises:
             SpecError: the price is not stated, or nothing fits.
         """
-        chains = chains_of(expect(model, ConvexLossModel), request)
-        rule = {"gdp": by_gdp, "minami": by_minami, "geumlek": geumlek}[request.calibration]
-        found, more = rule(chains)
-        return planned(chains, found, request.calibration, more)
+        asked = expect(options, GibbsPosteriorOptions)
+        chains = chains_of(expect(model, ConvexLossModel), policy, asked, n_records)
+        rule = {"gdp": by_gdp, "minami": by_minami, "geumlek": geumlek}[asked.calibration]
+        found, more = rule(chains, asked)
+        return planned(chains, found, asked.calibration, more)
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Run the planned chains.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step, expect
+from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.kinds import PureDP
@@ -15,7 +16,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 class Laplace(Mechanism):
     """Add independent discrete Laplace noise of scale sensitivity / epsilon to every component.
 
-    Privacy: pure epsilon-DP under the neighbours of the request; see ``DiscreteLaplace``.
+    Privacy: pure epsilon-DP under the neighbours of the policy; see ``DiscreteLaplace``.
     Source: Foulds et al. 2016 eq. 16-17; Zhang et al. 2016 Alg. 1; Bernstein and Sheldon 2018 sec. 3.1, with integer
         noise in place of real noise.
     """
@@ -36,17 +37,17 @@ class Laplace(Mechanism):
         prefer_when="Almost always for counts: one release answers every later question about the posterior.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
-    needs_n: ClassVar[bool] = False
+    options_type: ClassVar[type[Options]] = EpsilonOptions
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Calibrate the noise to the sensitivity of the model's statistic.
 
         Raises:
             SpecError: the statistic does not depend on the data.
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
-        statistic = self.statistic(model, request.policy)
-        guarantee = PureDP(request.stated_epsilon())
+        statistic = self.statistic(model, policy)
+        guarantee = PureDP(expect(options, EpsilonOptions).stated_epsilon())
         noise = calibrated_noise(
             statistic, guarantee.epsilon, DiscreteLaplace.calibrate, lambda part: part.sensitivity_l1
         )

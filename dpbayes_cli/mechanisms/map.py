@@ -11,13 +11,15 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
-from dpbayes_cli.core.request import Request, Selection
+from dpbayes_cli.core.options import EpsilonOptions, NumberOfEstimates, Options, Selection, SelectionKind, Support
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
+from dpbayes_cli.mechanisms.samplers.sampler_for import takes_support
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, exact_curve, grid_posterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover, cover_of, log_share
-from dpbayes_cli.mechanisms.samplers.tempering import Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.grid import EXACT, SLACK
@@ -33,6 +35,19 @@ _MOST_POINTS = 1 << 16
 """Points of a lattice that are enumerated: for permute-and-flip, every one of them may have to be visited."""
 
 
+class MapOptions(EpsilonOptions, frozen=True, kw_only=True):
+    """What is read of every model."""
+
+    draws: NumberOfEstimates = 1
+    selection: Selection = "exponential"
+
+
+class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
+    """What is read of a model whose parameter has one public range."""
+
+    support: Support = None
+
+
 class ModeEstimate(Sampler):
     """Points of a public cover, drawn with scores T log posterior; a subclass knows the cover.
 
@@ -40,7 +55,7 @@ class ModeEstimate(Sampler):
         selection: how they are drawn.
     """
 
-    selection: Selection
+    selection: SelectionKind
 
     @abstractmethod
     def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
@@ -77,7 +92,7 @@ class GridEstimate(ModeEstimate):
     """
 
     law: GridPosterior
-    selection: Selection
+    selection: SelectionKind
     error: float
 
     def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
@@ -122,7 +137,7 @@ class SharesEstimate(ModeEstimate):
     """
 
     law: LatticePosterior
-    selection: Selection
+    selection: SelectionKind
     error: float
 
     def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
@@ -202,56 +217,66 @@ class Map(Mechanism):
         "epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork)
+    options_type: ClassVar[type[Options]] = MapOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    @classmethod
+    def options_for(cls, model: type[Model]) -> type[Options]:
+        """Return what is read: with the range of the parameter, where there is one."""
+        return MapRangeOptions if takes_support(model) else MapOptions
+
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Find the temperature, which may exceed one.
 
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        n = request.complete_records(model.columns)
+        wanted, n = expect(options, MapOptions), complete_records(policy, model.columns, n_records)
+        selection = wanted.selection
+        asked = Drawing(wanted.stated_epsilon(), n, wanted.draws, "joint", wanted.value("support"))
         if isinstance(model, OneParameterFamily):
-            return self._one_parameter(model, request)
-        one_row = partial(self._row, n_records=n)
-        sampler, charged, described = shares_or_tables(model, request, "joint", one_row)
-        flip = request.selection == "permute-and-flip"
-        guarantee = PureDP(charged) if flip else BoundedRange(charged, request.draws)
-        step = Step(self.statistic(model, request.policy), sampler, guarantee, request.draws)
-        return Plan((step,), guarantee, {**described, "selection": request.selection})
+            return self._one_parameter(model, policy, asked, selection)
+        sampler, charged, described = shares_or_tables(model, asked, partial(self._row, selection=selection))
+        flip = selection == "permute-and-flip"
+        guarantee = PureDP(charged) if flip else BoundedRange(charged, asked.draws)
+        step = Step(self.statistic(model, policy), sampler, guarantee, asked.draws)
+        return Plan((step,), guarantee, {**described, "selection": selection})
 
-    def _one_parameter(self, model: OneParameterFamily, request: Request) -> Plan:
-        law, found = grid_posterior(model, request, "joint", None)
+    @staticmethod
+    def _one_parameter(
+        model: OneParameterFamily, policy: RecordPolicy, asked: Drawing, selection: SelectionKind
+    ) -> Plan:
+        law, found = grid_posterior(model, asked, None)
         guarantee: BoundedRange | PureDP = PureDP(found.charged)
-        if request.selection == "exponential":  # the curve is that of this law, and of no other
-            points = tuple((order, value * request.draws) for order, value in exact_curve(law))
-            guarantee = BoundedRange(found.charged, request.draws, points)
-        sampler = GridEstimate(law, request.selection, 1e-12 + 2.0**-50 * law.magnitude)
-        step = Step(model.statistic(request.policy), sampler, guarantee, request.draws)
-        described = {**found.described(request, "joint"), "selection": request.selection}
+        if selection == "exponential":  # the curve is that of this law, and of no other
+            points = tuple((order, value * asked.draws) for order, value in exact_curve(law))
+            guarantee = BoundedRange(found.charged, asked.draws, points)
+        sampler = GridEstimate(law, selection, 1e-12 + 2.0**-50 * law.magnitude)
+        step = Step(model.statistic(policy), sampler, guarantee, asked.draws)
+        described = {**found.described(asked), "selection": selection}
         return Plan((step,), guarantee, {**described, "support": list(law.support), "points": law.n_cells})
 
     @staticmethod
     def _row(
-        concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
+        concentration: tuple[float, ...], asked: Drawing, touched: Decimal, *, selection: SelectionKind
     ) -> tuple[Sampler, Tempering, dict[str, Any]]:
         """Return the sampler of one vector of shares, its price, and its cover."""
-        cover = cover_of(len(concentration), request, n_records)
-        flip = request.selection == "permute-and-flip"
+        cover = cover_of(len(concentration), asked.support, asked.n_records)
+        flip = selection == "permute-and-flip"
         if flip and cover.n_points > _MOST_POINTS:
             raise SpecError(
                 f"permute-and-flip visits every point of the cover, and this lattice has more than {_MOST_POINTS}",
                 where="sampling.selection",
                 hint="--selection exponential draws from any lattice",
             )
-        found = tempered(request, cover.spread, max(SLACK, LATTICE_SLACK) * touched, None)
+        found = tempered(asked, cover.spread, max(SLACK, LATTICE_SLACK) * touched, None)
         law = LatticePosterior(cover, concentration, found.temperature, "joint")
-        error = _error(law, n_records)
+        error = _error(law, asked.n_records)
         if flip and error > _LARGEST_ERROR:
             raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
-        return SharesEstimate(law, request.selection, error), found, cover.described()
+        return SharesEstimate(law, selection, error), found, cover.described()
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Draw the planned estimates.

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, expect
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Support, Temper
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior
+from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
+from dpbayes_cli.mechanisms.samplers.tempering import Drawing
 from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+
+
+class OpsOptions(EpsilonOptions, frozen=True, kw_only=True):
+    """What is read of every model."""
+
+    draws: NumberOfDraws = 1
+    temper: Temper = "likelihood"
+
+
+class OpsRangeOptions(OpsOptions, frozen=True, kw_only=True):
+    """What is read of a model whose parameter has one public range."""
+
+    support: Support = None
 
 
 class Ops(Mechanism):
@@ -42,17 +57,24 @@ class Ops(Mechanism):
         "else `laplace` tells more for the same epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork, LinearPosterior)
+    options_type: ClassVar[type[Options]] = OpsOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    @classmethod
+    def options_for(cls, model: type[Model]) -> type[Options]:
+        """Return what is read: with the range of the parameter, where there is one."""
+        return OpsRangeOptions if takes_support(model) else OpsOptions
+
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Find the temperature.
 
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        n = request.complete_records(model.columns)
-        step, parameters = exact_posterior(model, request, n)
+        asked, n = expect(options, OpsOptions), complete_records(policy, model.columns, n_records)
+        drawing = Drawing(asked.stated_epsilon(), n, asked.draws, asked.temper, asked.value("support"))
+        step, parameters = exact_posterior(model, policy, drawing)
         return Plan((step,), step.guarantee, parameters)
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:

@@ -7,11 +7,24 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Card
+from dpbayes_cli.core.contracts import Card, expect
+from dpbayes_cli.core.options import Temperature
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import concentrated
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiMechanism, calibrated, price, renyi_card
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
+    RenyiChainOptions,
+    RenyiMechanism,
+    calibrated,
+    price,
+    renyi_card,
+)
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
+
+
+class ConcentratedOptions(RenyiChainOptions, frozen=True, kw_only=True):
+    """What is read of a convex loss: the rule keeps a stated temperature."""
+
+    temperature: Temperature = None
 
 
 class RdpConcentrated(RenyiMechanism):
@@ -31,12 +44,15 @@ class RdpConcentrated(RenyiMechanism):
         prefer_when="Posterior samples at a stated Renyi price where the prior is trusted: they shrink towards it.",
     )
 
+    chain_options: ClassVar[type[RenyiChainOptions]] = ConcentratedOptions
+
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
         """Return r = 1, and the largest m."""
         if epsilon is None:
             raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
         return 1.0, calibrated(lambda m: price(family, order, 1.0, m), epsilon)
 
-    def chain(self, chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 4."""
-        return concentrated(chains)
+        temperature = expect(options, ConcentratedOptions).temperature
+        return concentrated(chains, options.order, temperature)

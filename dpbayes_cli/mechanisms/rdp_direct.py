@@ -10,7 +10,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Card
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiMechanism, price, renyi_card
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, price, renyi_card
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
@@ -24,6 +24,10 @@ class RdpDirect(RenyiMechanism):
     name: ClassVar[str] = "rdp-direct"
     summary: ClassVar[str] = "samples of the true posterior; a Renyi curve, finite below lambda*"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"order": "1.1"}, "sampling": {"draws": 3}}
+    first_spec: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("prior.alpha", "prior.beta", "prior.concentration", "prior.shape", "prior.rate"), "300"
+    )
+    """What a draw costs is its prior's to say: one with some weight, of whatever family."""
     card: ClassVar[Card] = renyi_card(
         releases="k draws from the true posterior: nothing is tempered, and the prior decides what that costs.",
         algorithm="Algorithm 1",
@@ -41,6 +45,6 @@ class RdpDirect(RenyiMechanism):
             )
         return 1.0, 1.0
 
-    def chain(self, chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 1."""
-        return untempered(chains)
+        return untempered(chains, options.order)

@@ -78,8 +78,8 @@ class BayesNet(DiscreteNetwork):
         )
     )
     first_spec: ClassVar[Mapping[str, str]] = {
-        "variables": "\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no], parents: [age]}\n"
-        "ill: {values: [yes, no], parents: [age, smoker]}",
+        "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], parents: [age], impute: no}\n"
+        "ill: {values: [yes, no], parents: [age, smoker], impute: no}",
     }
 
     @classmethod

@@ -1,6 +1,6 @@
 """Beta-Bernoulli: the probability of a binary outcome."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -74,6 +74,7 @@ class BetaBernoulli(LatentCounts, BetaProbability):
         Example(prior={"alpha": 2.0, "beta": 3.0}),
         Example({"success": "yes", "failure": "no"}),
     )
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:0"}
 
     success: str
     failure: str

@@ -76,6 +76,7 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         Example({"categories": ["a", "b", "c", "d"]}),
     )
     first_spec: ClassVar[Mapping[str, str]] = {"categories": "[yes, no, undecided]"}
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:undecided"}
 
     labels: tuple[str, ...]
     concentration: tuple[float, ...]

@@ -116,6 +116,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
         Example({"upper": 2.5, "out_of_bounds": "drop"}, drawn=False),
     )
     first_spec: ClassVar[Mapping[str, str]] = {"upper": "100"}
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:1", "sampling.support": "[0.01, 100]"}
 
     upper: float
     shape: float

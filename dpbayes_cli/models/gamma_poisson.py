@@ -1,6 +1,6 @@
 """Gamma-Poisson: the rate of a count."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -89,6 +89,7 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
     examples: ClassVar[tuple[Example, ...]] = tuple(
         Example({"upper": upper}, {"shape": 2.0}, support=(0.5, 4.0)) for upper in (2, 1)
     )
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:1", "sampling.support": "[0.01, 100]"}
 
     upper: int
     shape: float

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
 
@@ -15,6 +15,7 @@ from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, Positive, Section, expect
 from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.options import INFERENCE, Options, option
 from dpbayes_cli.core.problems import NoisySequences
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import total_of
@@ -86,6 +87,18 @@ class HmmPrior(Section, frozen=True, kw_only=True):
     emission: Annotated[Positive, Meta(description="concentration of each feature's probabilities")] = 1.0
 
 
+class HmmInference(Options, frozen=True, kw_only=True):
+    """What the Markov chains on hidden states read."""
+
+    sweeps: Annotated[
+        Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "sweeps of each Markov chain after warming up")
+    ] = 120
+    sampler: Annotated[
+        Literal["blocked", "collapsed"],
+        option(INFERENCE, "how states are drawn: blocked (together), collapsed (one by one)"),
+    ] = "blocked"
+
+
 @dataclass(frozen=True)
 class Hmm(NoisyStatistics, LatentStates):
     """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of records of (s, t) ~ emission[z_st], independent.
@@ -147,9 +160,11 @@ class Hmm(NoisyStatistics, LatentStates):
         "sequence.values": "[north, south]",
         "time.column": "month",
         "time.values": "[jan, feb, mar]",
-        "features": "\nkind: {values: [theft, assault]}\nhurt: {cuts: [1, 3]}",
+        "features": "\nkind: {values: [theft, assault], impute: theft}\nhurt: {cuts: [1, 3], impute: 0}",
         "states": "2",
     }
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"sequence.impute": "north", "time.impute": "jan"}
+    inference_options: ClassVar[type[Options]] = HmmInference
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

@@ -129,6 +129,7 @@ class LinearRegression(JointNormal, LinearPosterior):
         "upper": "100",
         "features": "{height: {lower: 100, upper: 220}, age: {lower: 0, upper: 120}}",
     }
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:100", "domain.variance": "100"}
 
     slope_strength: float
     variance_strength: float

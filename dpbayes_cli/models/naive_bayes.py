@@ -71,7 +71,8 @@ class NaiveBayes(DiscreteNetwork):
     )
     first_spec: ClassVar[Mapping[str, str]] = {
         "target": "ill",
-        "variables": "\nill: {values: [yes, no]}\nage: {cuts: [40, 60]}\nsmoker: {values: [yes, no]}",
+        "variables": "\nill: {values: [yes, no], impute: no}\nage: {cuts: [40, 60], impute: 50}\n"
+        "smoker: {values: [yes, no], impute: no}",
     }
 
     @classmethod

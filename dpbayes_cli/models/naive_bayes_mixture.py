@@ -97,10 +97,10 @@ class NaiveBayesMixture(LatentStates):
         of_discrete_columns({"variables": {"x": {"values": ["1", "0", "2"]}}, "classes": 1}),
     )
     first_spec: ClassVar[Mapping[str, str]] = {
-        "mechanism": "gibbs",
         "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], impute: no}",
         "classes": "2",
     }
+    default_mechanism: ClassVar[str] = "gibbs"
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

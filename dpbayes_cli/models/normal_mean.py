@@ -144,6 +144,7 @@ class NormalMean(ConjugateNumber):
     bound_keys: ClassVar[tuple[str, ...]] = ("lower", "upper")
     examples: ClassVar[tuple[Example, ...]] = (Example({"lower": -3.0, "upper": 1.5, "variance": 2.0}),)
     first_spec: ClassVar[Mapping[str, str]] = {"lower": "0", "upper": "100", "variance": "1"}
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:50"}
 
     lower: float
     upper: float

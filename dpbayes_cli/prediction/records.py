@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.bundle.read import Bundle
     from dpbayes_cli.prediction.predictor import Predictor
-    from dpbayes_cli.spec.release_spec import SourceSection
+    from dpbayes_cli.spec.free_sections import SourceSection
 
 
 def read_codes(found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]) -> int:

@@ -1,6 +1,7 @@
 """The typed spec of a release: what a YAML file and the command line's flags state together."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, cast
 
@@ -11,9 +12,10 @@ from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.grammar import STEERING
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import WRITTEN_FREELY, Model, Section
+from dpbayes_cli.core.contracts import Model, Section
+from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
 from dpbayes_cli.core.private_quantile import PrivateBounds
-from dpbayes_cli.core.registry import mechanism_type, model_names, model_type
+from dpbayes_cli.core.registry import check_serves, mechanism_type, model_type
 from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.bounds_section import (
@@ -24,11 +26,14 @@ from dpbayes_cli.spec.bounds_section import (
     no_bounds,
     unbounded_domain,
 )
+from dpbayes_cli.spec.flags import said
+from dpbayes_cli.spec.foreign_options import check_read, inference_options, pair_of
+from dpbayes_cli.spec.free_sections import InferenceSection, SourceSection
+from dpbayes_cli.spec.option_sections import with_options
 from dpbayes_cli.spec.question_sections import PrivacySection, SamplingSection
 from dpbayes_cli.spec.sections import convert_section
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
-_MASTER = re.compile(r"local(?:\[(?:\*|[0-9]{1,4})\])?|yarn|spark://[\w.:,-]+|k8s://https?://[\w.:-]+", re.ASCII)
 _IMPUTE = "impute:"
 _MOST_NUMBERS = 250_000_000
 """2 GB in memory."""
@@ -52,63 +57,6 @@ def check_name(name: str) -> None:
         )
 
 
-class InferenceSection(Section, frozen=True, kw_only=True):
-    """What is made of the privatized statistics; free, and open to change later with ``dpbayes infer``."""
-
-    method: Annotated[
-        Literal["noise-aware", "chain", "naive"],
-        Meta(description="noise-aware (exact where affordable), chain (Markov chains everywhere) or naive"),
-    ] = "noise-aware"
-    ess: Annotated[int, Meta(ge=50, le=100_000, description="effective draws that Markov chains must reach")] = 400
-    sweeps: Annotated[
-        int, Meta(ge=50, le=100_000, description="with hmm: sweeps of each Markov chain after warming up")
-    ] = 120
-    sampler: Annotated[
-        Literal["blocked", "collapsed"],
-        Meta(description="with hmm: states drawn together, or one after the other with the transitions integrated out"),
-    ] = "blocked"
-    samples: Annotated[int, Meta(ge=1, le=10_000_000, description="posterior samples to write")] = 4000
-    format: Annotated[
-        Literal["parquet", "csv", "netcdf"], Meta(description="format of the samples file; netcdf is for ArviZ")
-    ] = "parquet"
-
-
-class SourceSection(Section, frozen=True, kw_only=True):
-    """How the file is laid out; never guessed from the data."""
-
-    format: Annotated[Literal["csv", "parquet"] | None, Meta(description="default: by the file's name")] = None
-    delimiter: Annotated[str, Meta(description="one character, or tab")] = ","
-    quote: Annotated[str, Meta(description="one character")] = '"'
-    header: Annotated[bool, Meta(description="whether the first line names the columns")] = True
-    columns: Annotated[tuple[str, ...], Meta(description="the columns' names where there is no header")] = ()
-    quoted_newlines: Annotated[
-        bool, Meta(description="quoted texts may span lines; neighbours are then parsed records")
-    ] = False
-
-    engine: Annotated[
-        Literal["duckdb", "spark"], Meta(description="what reads the data: the embedded DuckDB, or Spark")
-    ] = "duckdb"
-    master: Annotated[str, Meta(description="with spark: where it runs")] = "local[*]"
-
-    def __post_init__(self) -> None:
-        if not _MASTER.fullmatch(self.master):
-            raise ValueError(
-                "master is none that is known: local[N], spark://HOST:PORT, yarn or k8s://https://HOST:PORT"
-            )
-        for name in ("delimiter", "quote"):
-            mark = getattr(self, name)
-            if mark in {"\\t", "tab"}:
-                msgspec.structs.force_setattr(self, name, "\t")
-            elif mark != "\t" and not (len(mark) == 1 and "!" <= mark <= "~" and not mark.isalnum()):
-                raise ValueError(f"{name} is {mark!r}: one printable ASCII character, no letter or digit, or tab")
-        if self.delimiter == self.quote:
-            raise ValueError("delimiter and quote are the same")
-        if self.header and self.columns:
-            raise ValueError("columns are named although the header names them: add header: false (--no-header)")
-        if not self.header and not self.columns:
-            raise ValueError("a file without header needs column names: columns: [a, b] (--columns a,b)")
-
-
 class ReleaseSpec(Section, frozen=True, kw_only=True):
     """A question: a model, a mechanism, a promise, and where the data are."""
 
@@ -117,14 +65,14 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
     prior: Section
     bounds: BoundsSection | None = None
     mechanism: Annotated[str, Meta(description="a name from: dpbayes mechanisms")] = "laplace"
-    dataset: Annotated[str | None, Meta(description="the account that pays; default: the file's stem")] = None
+    dataset: Annotated[str | None, Meta(description=said("dataset"))] = None
     data: Annotated[
         str | Annotated[tuple[str, ...], Meta(min_length=1)] | None,
         Meta(description="the file, or a list of files that are one data set, relative to the spec; '-' for stdin"),
     ] = None
-    column: Annotated[str | None, Meta(description="the column; needed if there are several")] = None
-    on_invalid: Annotated[str, Meta(description="drop, or impute:VALUE with a value of the domain")] = "drop"
-    records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="the public number, checked")] = None
+    column: Annotated[str | None, Meta(description=said("column"))] = None
+    on_invalid: Annotated[str, Meta(description=said("on_invalid"))] = "drop"
+    records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=said("records"))] = None
     privacy: PrivacySection = field(default_factory=PrivacySection)
     source: SourceSection = field(default_factory=SourceSection)
     sampling: SamplingSection = field(default_factory=SamplingSection)
@@ -185,9 +133,26 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         return RecordPolicy(self.privacy.neighbors, impute, 1 if unit is None else unit.max_contributions)
 
     @property
+    def options(self) -> Options:
+        """What the mechanism reads of the question beside the common keys."""
+        kind = mechanism_type(self.mechanism).options_for(model_type(self.model))
+        values = {**self.privacy.values(), **self.sampling.values()}
+        return kind(**{name: values[name] for name in kind.__struct_fields__})
+
+    @property
+    def inference_options(self) -> Options:
+        """What the inference of this model reads beside the common keys."""
+        kind = inference_options(model_type(self.model), mechanism_type(self.mechanism))
+        return kind(**{name: getattr(self.inference, name) for name in kind.__struct_fields__})
+
+    @property
     def request(self) -> dict[str, Any]:
-        """The canonical request: what was asked for, without what was left at its default, and without paths."""
-        return _as_asked(_without_defaults(self))
+        """The canonical request: what was asked for, without what was left at its default, and without paths.
+
+        The mechanism is left out if it is laplace, whatever the model's own is.
+        """
+        asked = {**_as_asked(_without_defaults(self)), "mechanism": self.mechanism}
+        return {key: value for key, value in asked.items() if (key, value) != ("mechanism", "laplace")}
 
     @property
     def stated_in_full(self) -> dict[str, Any]:
@@ -228,19 +193,28 @@ def _without_defaults(section: Section) -> dict[str, Any]:
     return stated
 
 
-@lru_cache(maxsize=64)
-def spec_type(model: str, *, private_bounds: bool = False) -> type[ReleaseSpec]:
-    """Return the typed spec of one model: the common keys with the model's own domain and prior.
+@lru_cache(maxsize=256)
+def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool = False) -> type[ReleaseSpec]:
+    """Return the typed spec of a model and a mechanism: the common keys with the model's domain and prior, and options.
 
     Args:
-        model: its name.
+        model: the model's name.
+        mechanism: the mechanism's name; None: the model's own.
         private_bounds: whether ``bounds`` is stated in place of the bounds in the domain.
 
     Raises:
-        SpecError: there is no such model.
+        SpecError: there is no such model or mechanism, or they do not fit.
     """
     kind = model_type(model)
-    name = "".join(part.capitalize() for part in model.split("-")) + ("PrivateBoundsSpec" if private_bounds else "Spec")
+    answers = mechanism_type(mechanism or kind.default_mechanism)
+    check_serves(answers, kind)
+    name = "".join(part.capitalize() for part in f"{model}-by-{answers.name}".split("-"))
+    name += "PrivateBoundsSpec" if private_bounds else "Spec"
+    read = answers.options_for(kind)
+    privacy = with_options(PrivacySection, read, PRIVACY)
+    sampling = with_options(SamplingSection, read, SAMPLING)
+    inference = with_options(InferenceSection, inference_options(kind, answers), INFERENCE)
+    by_default = (answers.name,) if answers.name == kind.default_mechanism else ()
     domain = unbounded_domain(expect_bounded(kind)) if private_bounds else kind.domain_type
     bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (no_bounds(kind), None)
     fields: list[Any] = [
@@ -248,6 +222,10 @@ def spec_type(model: str, *, private_bounds: bool = False) -> type[ReleaseSpec]:
         ("domain", domain, *_default(domain)),
         ("bounds", *bounds),
         ("prior", kind.prior_type, *_default(kind.prior_type)),
+        ("mechanism", Annotated[Literal[answers.name], Meta(description=answers.summary)], *by_default),
+        ("privacy", privacy, field(default_factory=privacy)),
+        ("sampling", sampling, field(default_factory=sampling)),
+        ("inference", inference, field(default_factory=inference)),
     ]
     struct = msgspec.defstruct(
         name, fields, bases=(ReleaseSpec,), frozen=True, forbid_unknown_fields=True, kw_only=True, module=__name__
@@ -262,23 +240,33 @@ def _default(kind: type[Section]) -> tuple[Any, ...]:
 
 
 def build_spec(document: dict[str, Any]) -> ReleaseSpec:
-    """Check a document against its model's spec.
+    """Check a document against the spec of its model and mechanism.
 
     Args:
         document: nested mappings and lists of texts, from a file and flags.
 
     Raises:
-        SpecError: a key is unknown, missing or has a wrong value; the first is named, with its place.
+        SpecError: a key is unknown, missing, not read by the mechanism or has a wrong value; the first is named, with
+            its place.
     """
     _check_texts(document)
-    model = document.get("model")
-    if not isinstance(model, str):
-        raise SpecError("no model is stated", where="model", hint=f"one of: {', '.join(model_names())}")
+    kind = type_of(document)
+    check_read(document, kind)
+    public = None if document.get("bounds") is not None else model_type(document["model"])
+    return convert_section(document, kind, how_to_state=partial(_how_to_state, public))
+
+
+def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:
+    """Return the type of the spec that a document is to be: that of its model and mechanism.
+
+    Raises:
+        SpecError: it names no model, or there is none; or bounds are to be found that cannot be.
+    """
+    model, mechanism = pair_of(document)
     private = document.get("bounds") is not None
     if private:
-        check_place_of_bounds(model_type(model), document)
-    kind = spec_type(model, private_bounds=private)
-    return convert_section(document, kind, how_to_state=partial(_how_to_state, None if private else model_type(model)))
+        check_place_of_bounds(model, document)
+    return spec_type(model.name, mechanism.name, private_bounds=private)
 
 
 def convert_layout(stated: dict[str, Any]) -> SourceSection:
@@ -319,29 +307,3 @@ def _how_to_state(public: type[Model] | None, where: str) -> str:
     if where in {"domain", "domain.lower", "domain.upper"} and public and issubclass(public, BoundedNumber):
         found = "; or have the bounds found privately, at their own price: --bounds-epsilon 0.1 --bounds-high 100"
     return (f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec") + found
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a spec file, one alternative a model."""
-    private = [name for name in model_names() if issubclass(model_type(name), BoundedNumber)]
-    kinds = [spec_type(name) for name in model_names()] + [spec_type(name, private_bounds=True) for name in private]
-    references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "dpbayes release spec",
-        "oneOf": list(references),
-        "$defs": _freely(definitions),
-    }
-
-
-def _freely(schema: Any) -> Any:
-    """Let the texts that are marked so be written as numbers and truth values, as YAML tools would parse them."""
-    if isinstance(schema, list):
-        return [_freely(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    result = {key: _freely(value) for key, value in schema.items()}
-    if result.items() >= WRITTEN_FREELY.items():
-        result = {key: value for key, value in result.items() if key not in WRITTEN_FREELY}
-        result["type"] = ["string", "number", "boolean"]
-    return result

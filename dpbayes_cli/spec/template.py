@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -9,26 +10,36 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import msgspec
 
 from dpbayes_cli.core.contracts import Section
-from dpbayes_cli.core.registry import model_type
+from dpbayes_cli.spec.foreign_options import pair_of
 from dpbayes_cli.spec.release_spec import spec_type
 
-_EXAMPLES = {"epsilon": "1", "data": "data.csv"}
-_ACTIVE = {"model", "privacy", "domain", *_EXAMPLES}
+_EXAMPLES = {"data": "data.csv"}
+_ACTIVE = {"model", "domain", *_EXAMPLES}
+_IMPUTE = re.compile(r", impute: \w+")
 
 
-def template(model: str) -> str:
-    """Return a YAML spec for a model: what must be stated is, what may be stated is commented out.
+def template(model: str, mechanism: str | None = None) -> str:
+    """Return a YAML spec for a model and a mechanism: what must be stated is, what may be stated is commented out.
+
+    Args:
+        model: the model's name.
+        mechanism: the mechanism's; None: the model's own.
 
     Raises:
-        SpecError: there is no such model.
+        SpecError: there is no such model or mechanism, or they do not fit.
     """
+    asked, answers = pair_of({"model": model, "mechanism": mechanism})
     lines = [f"# A question for dpbayes: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
-    own = model_type(model).first_spec
-    examples = {**_EXAMPLES, **own, "model": model}
-    for item in msgspec.structs.fields(spec_type(model)):
+    examples = {**_EXAMPLES, **asked.first_spec, "model": model, "mechanism": answers.name}
+    beside = {**answers.first_spec, **(asked.first_spec_drawn if answers.needs_n else {})}
+    if not answers.needs_n:
+        examples = {key: _IMPUTE.sub("", value) for key, value in examples.items()}
+    active = {*_ACTIVE, *asked.first_spec, *(word for key in beside for word in key.split("."))}
+    active |= {"mechanism"} if answers.name != "laplace" else set()
+    for item in msgspec.structs.fields(spec_type(model, answers.name)):
         if item.type in {None, types.NoneType}:  # a key that this model does not take
             continue
-        lines += _key(item, examples, _ACTIVE | own.keys(), 0)
+        lines += _key(item, examples | beside, active, 0)
     return "\n".join(lines) + "\n"
 
 
@@ -41,7 +52,9 @@ def _key(
     off = commented or (item.name not in active and not item.required)
     mark = "# " if off else ""
     if isinstance(kind, type) and issubclass(kind, Section):
-        children = msgspec.structs.fields(kind)
+        children = sorted(msgspec.structs.fields(kind), key=lambda each: not (each.required or each.name in active))
+        if not children:
+            return []
         section_off = off and item.name not in active
         shown = not section_off and any(child.required or child.name in active for child in children)
         lines = [f"{'' if shown else '# '}{pad}{item.name}:"]

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
-from dpbayes_cli.core.registry import mechanism_names, mechanism_type, serves
+from dpbayes_cli.core.registry import model_type, serving
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.models.families.capabilities import BoundedNumber, ConjugatePosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
@@ -22,7 +20,8 @@ from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
-from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.spec.foreign_options import asked_of
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 if TYPE_CHECKING:
@@ -104,15 +103,24 @@ def _offered(planned: PlannedRelease, n_records: int, trials: int, seed: int) ->
     return Offer(planned.spec.mechanism, planned.plan, expected)
 
 
-def offers(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> list[Offer]:
-    """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last."""
-    found, model = [], spec.build_model()
-    for name in mechanism_names():
-        if not serves(mechanism_type(name), type(model)):
-            continue
+def offers(document: dict[str, Any], n_records: int, trials: int, seed: int) -> list[Offer]:
+    """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last.
+
+    Args:
+        document: the spec, with options of any of these mechanisms; each is asked what it reads.
+        n_records: the number of records to plan for.
+        trials: how many releases to simulate, 0 for none.
+        seed: of the simulation.
+
+    Raises:
+        SpecError: the document is no spec of any of them.
+    """
+    found, model = [], None
+    for name in serving(model_type(document["model"])):
+        spec = build_spec(asked_of(document, name))
+        model = model or spec.build_model()
         try:
-            planned = price(msgspec.structs.replace(spec, mechanism=name), n_records, model)
-            found.append(_offered(planned, n_records, trials, seed))
+            found.append(_offered(price(spec, n_records, model), n_records, trials, seed))
         except SpecError as error:
             found.append(Offer(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else "")))
     return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Self
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Mechanism, Model, Plan, Step, expect
-from dpbayes_cli.core.registry import check_serves, mechanism_type
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.design import Rows
+from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -43,6 +42,11 @@ class PlannedRelease:
     n_records: int | None = None
     _last: dict[tuple[float, float], Self] = field(init=False, repr=False, compare=False, default_factory=dict)
 
+    @property
+    def known_records(self) -> int | None:
+        """The public number of records, as far as it is known: the one that the plan rests on, or the stated one."""
+        return self.spec.records if self.n_records is None else self.n_records
+
     def at(self, bounds: tuple[float, float] | None) -> Self:
         """Return the release as it stands once its bounds are found, at the same price; None: it asks for none.
 
@@ -70,7 +74,7 @@ class PlannedRelease:
         """
         choice, whole = self.plan.steps[0], self.plan
         try:
-            plan = self.mechanism.plan(model, request_of(self.spec, self.n_records))
+            plan = self.mechanism.plan(model, self.policy, self.spec.options, self.known_records)
         except DpbayesError:
             plan = None
         if plan is None or compose([choice.guarantee, plan.guarantee]) != whole.guarantee:
@@ -95,7 +99,6 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
     if model.column_names and spec.column is not None:
         raise SpecError("the domain names the columns", where="column", hint="leave it out: see domain.columns")
     kind = mechanism_type(spec.mechanism)
-    check_serves(kind, type(model))
     mechanism, policy, law = kind(), spec.policy, spec.private_bounds
     for column in model.columns:
         impute_code(column, policy)
@@ -105,14 +108,15 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
             where="bounds",
             hint="state them in the domain, or have them found privately for a mechanism that adds noise: laplace",
         )
-    if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and spec.sampling.n_max:
+    options, known = spec.options, spec.records if n_records is None else n_records
+    plan = mechanism.plan(model, policy, options, known)
+    limited = isinstance(plan.answer.rows, Rows) and plan.answer.rows.n_most is not None
+    if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and limited:
         raise SpecError(
             "which records are the first ones depends on all units' lots, where only so many are read",
             where="privacy.unit",
             hint="replace-one neighbours: then the number of units is public",
         )
-    request = request_of(spec, n_records)
-    plan = mechanism.plan(model, request)
     drawn = len(model.parameters) + plan.answer.law.n_states
     if plan.answer.draws * drawn > _MOST_DRAWN:
         raise SpecError(
@@ -126,47 +130,10 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
     lowest = {0} if law.lower is None else {0, last - 1}
     for lower in lowest:  # with the widest, the narrowest at both ends, before a charge
         narrow = spec.build_model((law.grid.value(lower), law.grid.value(lower + 1)))
-        if mechanism.plan(narrow, request).guarantee != plan.guarantee:
+        if mechanism.plan(narrow, policy, options, known).guarantee != plan.guarantee:
             raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
     column = expect(model, BoundedNumber).column
     first = Step(law.statistic(column.role, policy), law, law.guarantee)
     total = compose([law.guarantee, plan.guarantee])
     whole = Plan((first, *plan.steps), total, plan.parameters, bounds=law)
     return PlannedRelease(spec, model, mechanism, policy, whole, n_records)
-
-
-def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:
-    """Return what a spec asks of a mechanism.
-
-    Raises:
-        SpecError: a kernel is stated, and the mechanism runs no chain of that kind.
-    """
-    privacy, sampling = spec.privacy, spec.sampling
-    if sampling.kernel != "gibbs" and spec.mechanism != "gibbs":
-        raise SpecError(
-            f"mechanism {spec.mechanism!r} has no kernel {sampling.kernel!r}",
-            where="sampling.kernel",
-            hint="mechanism: gibbs, or leave it out",
-        )
-    return Request(
-        policy=spec.policy,
-        epsilon=privacy.exact("epsilon"),
-        delta=privacy.exact("delta"),
-        rho=privacy.exact("rho"),
-        order=privacy.exact("order") or Decimal(2),
-        n_records=spec.records if n_records is None else n_records,
-        draws=sampling.draws,
-        temper=sampling.temper,
-        support=sampling.support,
-        selection=sampling.selection,
-        mu=privacy.exact("mu"),
-        calibration=sampling.calibration,
-        temperature=sampling.temperature,
-        step=sampling.step,
-        steps=sampling.steps,
-        n_max=sampling.n_max,
-        gamma=sampling.gamma if sampling.certificate else None,
-        kernel=sampling.kernel,
-        sweeps=sampling.sweeps,
-        log_weight_epsilon=sampling.exact_log_weight_epsilon,
-    )

@@ -19,6 +19,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.spec.stored import in_full_as_earlier
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _TRIALS, _PARAMETERS, _RECORDS = 50, 4000, 2_000_000
@@ -123,7 +124,7 @@ def _not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int |
 
 def _seed(spec: ReleaseSpec, n_records: int, what: str) -> int:
     """Return the seed of a simulation: a digest of the question and of the public number of records."""
-    return int(digest("expected before the data", canonical_json([spec.stated_in_full, n_records, what]))[:32], 16)
+    return int(digest("expected before the data", canonical_json([in_full_as_earlier(spec), n_records, what]))[:32], 16)
 
 
 def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | str:

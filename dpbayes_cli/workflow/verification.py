@@ -34,6 +34,7 @@ from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.spec.stored import digest_of_request
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _UNLIKELY = 80.0
@@ -173,7 +174,7 @@ def _check_derived(found: Verification, parts: Parts) -> None:
     derived = _as_stated(found, parts.plan, parse_document(assemble(parts).payload()))
     if document.software.keys() != derived.software.keys():
         found.findings.append("software: other keys than a release states")
-    exempt = {"software"}
+    exempt = {"software", "spec"}  # the spec was compared when it was read: an earlier version states it otherwise
     if document.software != derived.software:
         made = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_LONGEST]
         found.unchecked.append(f"posterior, width, states, inference and samples, in their digits: computed by {made}")
@@ -200,7 +201,7 @@ def _check_derived(found: Verification, parts: Parts) -> None:
         f"the guarantee, derived again from the question alone: {price_text(parts.plan.guarantee)} under "
         f"{parts.spec.privacy.neighbors} neighbours"
     )
-    followed = [name for name in document.__struct_fields__ if name not in exempt]
+    followed = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
     found.checked.append(f"what follows from the question and the draw: {', '.join(followed)}")
 
 
@@ -317,7 +318,7 @@ def _check_ledger(found: Verification, spec: ReleaseSpec, plan: Plan, ledger: Le
         found.findings.append(
             f"the ledger charged {price_text(record.guarantee)}, and the question costs {price_text(plan.guarantee)}"
         )
-    if record.request_digest != spec.request_digest:
+    if record.request_digest != digest_of_request(found.document.spec, spec):
         found.findings.append("the ledger charged another question")
     if record.published is None:
         found.findings.append("the ledger has not published this release: run the command that began it again")

@@ -15,7 +15,7 @@ import pytest
 from dpbayes_cli import __version__
 from dpbayes_cli.core.registry import mechanism_names, model_names
 from dpbayes_cli.main import COMMANDS, cli
-from dpbayes_cli.spec.release_spec import json_schema
+from dpbayes_cli.spec.schema import json_schema
 from tests.conftest import ROOT, Cli
 
 APART = ["--separate-population", "--reason", "a test"]

@@ -17,7 +17,6 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.contracts import Sampler, expect
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
@@ -35,6 +34,7 @@ from dpbayes_cli.experiments.store import study_yaml
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.spec.yaml_reader import parse_yaml
+from tests.asked import plan_of
 from tests.conftest import ROOT, Cli
 
 FALSE_FAIL = 1e-6
@@ -433,7 +433,7 @@ def test_the_idealized_draws_are_those_of_the_mechanism() -> None:
     at = cell_of(CHAIN, "ops", "60")
     model, n = model_of(at), 60
     counts = records_of(at, model).counts[0]
-    plan = Ops().plan(model, Request(POLICY, Decimal(60), n_records=n))
+    plan = plan_of(Ops(), model, POLICY, Decimal(60), n_records=n)
     exact = np.array(expect(plan.answer.law, Sampler).draw(counts.tolist(), 400))
     repeated = ClassificationRecords(n, np.tile(counts, (4000, 1)), (), ())
     floats = posteriors(at, model, repeated).draws[:, 0]

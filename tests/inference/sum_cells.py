@@ -11,7 +11,6 @@ import numpy as np
 from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.contracts import NoisyStatistics, expect
 from dpbayes_cli.core.problems import NoisySums, ScalarLaw
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.inference.sums.inversion import log_likelihoods
 from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler
@@ -25,6 +24,7 @@ from dpbayes_cli.models.normal import Normal
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.asked import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,8 +77,8 @@ class Cell:
 def noise_of(model: NoisyStatistics, policy: RecordPolicy, budget: str, gaussian: bool = False) -> NoiseLaw:
     """Return the noise that the mechanism plans, for an epsilon or (Gaussian) a rho."""
     if gaussian:
-        return Gaussian().plan(model, Request(policy, rho=Decimal(budget))).steps[0].noise
-    return Laplace().plan(model, Request(policy, Decimal(budget))).steps[0].noise
+        return plan_of(Gaussian(), model, policy, rho=Decimal(budget)).steps[0].noise
+    return plan_of(Laplace(), model, policy, Decimal(budget)).steps[0].noise
 
 
 def policy_of(model: NoisyStatistics, complete: bool) -> RecordPolicy:

@@ -17,7 +17,6 @@ from scipy.special import betainc
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.problems import NoisyCounts, Total
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import CountAt
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
@@ -31,6 +30,7 @@ from dpbayes_cli.models.families.capabilities import LatentCounts
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.asked import plan_of
 from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_value
 
 FALSE_FAIL = 1e-6
@@ -52,7 +52,7 @@ def simulate(
 
     Where invalid records are dropped, the number of valid ones is uniform on 0..n: the stated law.
     """
-    plan = Laplace().plan(model, Request(policy, Decimal(epsilon)))
+    plan = plan_of(Laplace(), model, policy, Decimal(epsilon))
     (step,) = plan.steps
     blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, n)
     theta = rng.dirichlet(blank.concentration)
@@ -144,7 +144,7 @@ def test_the_known_total_formula_is_wrong_where_values_are_missing() -> None:
     for _ in range(TRIALS):
         theta = float(rng.beta(2.0, 3.0))
         successes = int(rng.binomial(800, theta))
-        noise = Laplace().plan(model, Request(policy_for(model, False), Decimal(1))).steps[0].noise
+        noise = plan_of(Laplace(), model, policy_for(model, False), Decimal(1)).steps[0].noise
         released = successes + int(noise.simulate(rng, 1)[0])
         values.append(beta_mixture(NoisyCounts((2.0, 3.0), (released, None), noise, Total("known", 1000))).cdf(theta))
     assert uniformity_p_value(values) < FALSE_FAIL
@@ -157,7 +157,7 @@ def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon
     """The uniform prior on all totals is improper; with the total uniform on a wide range it is calibrated too."""
     model, rng, values = MODELS[name], np.random.default_rng(6), []
     policy = RecordPolicy(Neighbors.ADD_REMOVE)
-    (step,) = Laplace().plan(model, Request(policy, Decimal(epsilon))).steps
+    (step,) = plan_of(Laplace(), model, policy, Decimal(epsilon)).steps
     blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, None)
     widest = 20 * int(step.noise.scale) + 200
     for _ in range(TRIALS // 2):
@@ -176,7 +176,7 @@ def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon
 def test_gaussian_noise_is_calibrated_too_and_a_third_of_it_is_not(name: str, n: int, complete: bool, rho: str) -> None:
     model, rng = MODELS[name], np.random.default_rng(7)
     policy = policy_for(model, complete)
-    (step,) = Gaussian().plan(model, Request(policy, rho=Decimal(rho))).steps
+    (step,) = plan_of(Gaussian(), model, policy, rho=Decimal(rho)).steps
     blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, n)
     values, wrong = [], []
     for _ in range(TRIALS // 2):

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.core.contracts import Model, Plan, expect
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.kinds import PureDP
+from tests.asked import plan_of
 from tests.mechanisms.chains import COMPLETE, all_states, coarse, evidence_of, hmm, mixture, neighbors, records_of
 
 
 def planned(model: Model, epsilon: str = "1", n: int = 2, **changes: Any) -> Plan:
-    return Gibbs().plan(model, Request(COMPLETE, Decimal(epsilon), n_records=n, **changes))
+    return plan_of(Gibbs(), model, COMPLETE, Decimal(epsilon), n_records=n, **changes)
 
 
 def test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it() -> None:

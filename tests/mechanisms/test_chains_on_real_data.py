@@ -20,7 +20,6 @@ from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
-from dpbayes_cli.workflow.pricing import request_of
 from dpbayes_cli.workflow.release_data import source_of
 from tests.conftest import ROOT, SAMPLE_DATA
 
@@ -60,7 +59,7 @@ def test_the_default_horizon_forgets_its_start() -> None:
     At a tenth of the horizon it is above 1.2: the check sees a short one.
     """
     spec, n = build_spec(ABALONE), 4177
-    law = expect(GibbsPosterior().plan(spec.build_model(), request_of(spec, n)).steps[0].law, Langevin)
+    law = expect(GibbsPosterior().plan(spec.build_model(), spec.policy, spec.options, n).steps[0].law, Langevin)
     matrix, rng = read(spec, SAMPLE_DATA / "abalone.csv.gz", n), np.random.default_rng(1)
     directions = rng.normal(size=(law.width, 4))
     w = np.repeat(3.0 / np.sqrt(law.tau) * directions / np.linalg.norm(directions, axis=0), 64, axis=1)
@@ -83,7 +82,7 @@ def test_one_private_draw_predicts_income_nearly_as_well_as_the_posterior_withou
 
     spec, n = build_spec(read_spec_file(ROOT / "configs" / "releases" / "adult-logistic-regression.yaml")), 32_561
     model = expect(spec.build_model(), ConvexLossModel)
-    law = expect(GibbsPosterior().plan(model, request_of(spec, n)).steps[0].law, Langevin)
+    law = expect(GibbsPosterior().plan(model, spec.policy, spec.options, n).steps[0].law, Langevin)
     train, test = (read(spec, SAMPLE_DATA / f"adult_{part}.csv.gz", n) for part in ("train", "test"))
     ((x, y),), ((new, truth),) = train.blocks, test.blocks
 

@@ -15,7 +15,6 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import expect
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.mechanisms.map import Map, SharesEstimate
 from dpbayes_cli.mechanisms.ops import Ops
@@ -25,6 +24,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.spec.release_spec import build_spec
+from tests.asked import asked_for, plan_of
 
 N = 2
 
@@ -39,10 +39,10 @@ def build(weight: float = 1.0, values: int = 2) -> DiscreteNetwork:
     return expect(spec.build_model(), DiscreteNetwork)
 
 
-def request(epsilon: str, draws: int = 1) -> Request:
+def request(epsilon: str, draws: int = 1) -> dict[str, Any]:
     spec = build_spec({"model": "bayes-net", "domain": {"variables": {"c": {"values": ["0", "1"]}}}})
     policy = replace(spec.policy, impute="0")
-    return Request(policy, Decimal(epsilon), n_records=N, draws=draws)
+    return asked_for(policy, Decimal(epsilon), n_records=N, draws=draws)
 
 
 @lru_cache(maxsize=4096)
@@ -73,7 +73,7 @@ def extremes(left: tuple[Fraction, ...], right: tuple[Fraction, ...]) -> tuple[D
 
 def worst(model: DiscreteNetwork, sampler: NetworkSampler) -> tuple[Decimal, Decimal]:
     """The largest log ratio and the largest range over all neighbouring data sets of N records."""
-    statistic = model.statistic(request("1").policy)
+    statistic = model.statistic(request("1")["policy"])
     records = list(itertools.product(*(range(size) for size in model.network.sizes)))
     largest = widest = Decimal(0)
     for others in itertools.combinations_with_replacement(records, N - 1):
@@ -95,7 +95,7 @@ def worst(model: DiscreteNetwork, sampler: NetworkSampler) -> tuple[Decimal, Dec
 @pytest.mark.parametrize("mechanism", [Ops, Map])
 def test_no_neighbours_are_told_apart_by_more_than_the_charge(mechanism: Any, weight: float, epsilon: str) -> None:
     model = build(weight)
-    plan = mechanism().plan(model, request(epsilon))
+    plan = plan_of(mechanism(), model, **request(epsilon))
     sampler = expect(plan.answer.law, NetworkSampler)
     largest, widest = worst(model, sampler)
     charged = plan.guarantee.epsilon
@@ -107,23 +107,23 @@ def test_no_neighbours_are_told_apart_by_more_than_the_charge(mechanism: Any, we
 def test_a_table_charged_alone_would_not_be_enough() -> None:
     """Planted: each table at the whole epsilon, as if their draws were of different people."""
     model = build()
-    plan = Ops().plan(model, request("3"))
+    plan = plan_of(Ops(), model, **request("3"))
     sampler = expect(plan.answer.law, NetworkSampler)
     assert worst(model, sampler)[1] > plan.guarantee.epsilon * Decimal("1.5") / len(model.network)
 
 
 def test_the_guarantee_is_that_of_the_selection() -> None:
     model = build()
-    assert isinstance(Map().plan(model, request("1")).guarantee, BoundedRange)
-    flip = replace(request("1"), selection="permute-and-flip")
-    assert isinstance(Map().plan(model, flip).guarantee, PureDP)
+    assert isinstance(plan_of(Map(), model, **request("1")).guarantee, BoundedRange)
+    flip = {**request("1"), "selection": "permute-and-flip"}
+    assert isinstance(plan_of(Map(), model, **flip).guarantee, PureDP)
 
 
 def test_draws_follow_the_laws_row_by_row() -> None:
     """The mean of each of seven rows, at 1e-6: a false failure of a run has probability below 1e-5."""
     model = build()
-    sampler = expect(Ops().plan(model, request("6")).answer.law, NetworkSampler)
-    statistic = model.statistic(request("1").policy)
+    sampler = expect(plan_of(Ops(), model, **request("6")).answer.law, NetworkSampler)
+    statistic = model.statistic(request("1")["policy"])
     values = count_cells(statistic, model.network.names, np.array([[0, 1, 1], [1, 1, 0]]))
     drawn = np.array(sampler.draw(values, 4000))
     assert drawn.shape == (4000, sum(model.network.n_cells))
@@ -141,11 +141,6 @@ def test_draws_follow_the_laws_row_by_row() -> None:
         assert stats.norm.sf(abs(found.mean() - mean) / (sd / np.sqrt(4000))) > 1e-6
 
 
-def test_a_support_of_all_tables_is_refused() -> None:
-    with pytest.raises(SpecError, match="support of its own"):
-        Ops().plan(build(), replace(request("1"), support=(0.1, 0.9)))
-
-
 def test_more_values_than_are_drawn_exactly_are_refused() -> None:
     with pytest.raises(SpecError, match="shares"):
-        Ops().plan(build(values=65), request("1"))
+        plan_of(Ops(), build(values=65), **request("1"))

@@ -7,24 +7,24 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.asked import plan_of
 
 MODEL = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
 
 
 def test_rho_sets_the_scale() -> None:
-    plan = Gaussian().plan(MODEL, Request(DROP, rho=Decimal("0.02")))
+    plan = plan_of(Gaussian(), MODEL, DROP, rho=Decimal("0.02"))
     assert plan.parameters["sigma"] ** 2 == pytest.approx(2 / (2 * 0.02))  # squared L2 sensitivity 2, not L1
     assert plan.guarantee.rho == Decimal("0.02")
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("0.1", "1e-6"), ("1", "1e-9"), ("5", "0.001")])
 def test_epsilon_and_delta_are_kept(epsilon: str, delta: str) -> None:
-    plan = Gaussian().plan(MODEL, Request(DROP, epsilon=Decimal(epsilon), delta=Decimal(delta)))
+    plan = plan_of(Gaussian(), MODEL, DROP, epsilon=Decimal(epsilon), delta=Decimal(delta))
     stated = plan.guarantee.epsilon_at(Decimal(delta))
     assert Decimal(epsilon) * Decimal("0.999") <= stated <= Decimal(epsilon)
 
@@ -36,4 +36,4 @@ def test_epsilon_and_delta_are_kept(epsilon: str, delta: str) -> None:
 )  # fmt: skip
 def test_a_price_is_stated_in_one_notion(asked: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
-        Gaussian().plan(MODEL, Request(DROP, **asked))
+        plan_of(Gaussian(), MODEL, DROP, **asked)

@@ -17,7 +17,6 @@ from scipy import stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import expect
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (
@@ -29,6 +28,7 @@ from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (
 )
 from dpbayes_cli.models.linear_regression import LinearRegression
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.asked import asked_for, plan_of
 from tests.conftest import SAMPLE_DATA, Cli
 from tests.statistical import FALSE_FAIL, assert_follows
 
@@ -43,12 +43,12 @@ def model(features: int, variance: float | None = 0.3) -> LinearRegression:
     return LinearRegression(bounds, (2.5, *[1.0] * features), (0.6,) * (features + 1), 1.0, 0.1, 0.2, variance)
 
 
-def request(epsilon: str = "1", n: int = 4, **more: Any) -> Request:
-    return Request(COMPLETE, Decimal(epsilon), n_records=n, **more)
+def request(epsilon: str = "1", n: int = 4, **more: Any) -> dict[str, Any]:
+    return asked_for(COMPLETE, Decimal(epsilon), n_records=n, **more)
 
 
-def sampler_of(features: int, asked: Request, resolution: int | None = None) -> LinePosterior:
-    law = expect(Ops().plan(model(features), asked).steps[0].law, LinePosterior)
+def sampler_of(features: int, asked: dict[str, Any], resolution: int | None = None) -> LinePosterior:
+    law = expect(plan_of(Ops(), model(features), **asked).steps[0].law, LinePosterior)
     return law if resolution is None else replace(law, cover=replace(law.cover, resolution=resolution))
 
 
@@ -93,7 +93,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge(features: int, support: Any, ep
     Logarithms of exact fractions err by less than 1e-14, and the charge leaves more than that.
     """
     asked = request(epsilon, 2, support=support, temper=temper)
-    charged = float(Ops().plan(model(features), asked).guarantee.epsilon)
+    charged = float(plan_of(Ops(), model(features), **asked).guarantee.epsilon)
     sampler = sampler_of(features, asked, 3)
     corners = list(itertools.product((0.0, 4.0), *[(-1.0, 3.0)] * features))
     n_points, laws, worst = count_points(features + 1, 3), {}, 0.0
@@ -156,18 +156,18 @@ def test_the_grid_has_as_many_points_as_can_be_enumerated() -> None:
         cover = sampler_of(features, request()).cover
         assert count_points(features + 1, cover.resolution) <= MOST_POINTS
     with pytest.raises(SpecError, match="too many"):
-        Ops().plan(model(9), request())
+        plan_of(Ops(), model(9), **request())
 
 
 @pytest.mark.parametrize("support", [(-1.0, 2.0), (1.0, 5.0), (3.0, 1.0)])
 def test_a_support_beyond_the_target_is_refused(support: tuple[float, float]) -> None:
     with pytest.raises(SpecError, match="target's bounds"):
-        Ops().plan(model(1), request(support=support))
+        plan_of(Ops(), model(1), **request(support=support))
 
 
 def test_the_variance_must_be_known() -> None:
     with pytest.raises(SpecError) as refused:
-        Ops().plan(model(1, None), request())
+        plan_of(Ops(), model(1, None), **request())
     assert refused.value.where == "domain.variance"
 
 

@@ -15,10 +15,10 @@ import pytest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Plan, expect
-from dpbayes_cli.core.request import Request, Selection
+from dpbayes_cli.core.options import SelectionKind
 from dpbayes_cli.mechanisms.map import GridEstimate, Map, ModeEstimate, SharesEstimate
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
-from dpbayes_cli.mechanisms.samplers.tempering import Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
@@ -26,12 +26,13 @@ from dpbayes_cli.privacy.grid import SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
+from tests.asked import asked_for, plan_of
 from tests.mechanisms.one_parameter import ONE_PARAMETER
 from tests.statistical import assert_follows
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)
 SLOW = pytest.mark.slow
-SELECTIONS: tuple[Selection, ...] = ("exponential", "permute-and-flip")
+SELECTIONS: tuple[SelectionKind, ...] = ("exponential", "permute-and-flip")
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 
 
@@ -95,12 +96,12 @@ def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]],
 @pytest.mark.parametrize("epsilon", [pytest.param("0.1", marks=SLOW), "1", pytest.param("20", marks=SLOW), "100"])
 @pytest.mark.parametrize(("model", "support"), ONE_PARAMETER)
 def test_no_pair_of_neighbors_exceeds_the_charge(
-    model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, selection: Selection
+    model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, selection: SelectionKind
 ) -> None:
     """Exhaustively on 2 and 7 cells for n <= 4, in exact rationals, temperatures above one included."""
     for n, n_cells in itertools.product((1, 2, 4), (2, 7)):
-        request = Request(COMPLETE, Decimal(epsilon), n_records=n, support=support, selection=selection)
-        plan = Map().plan(model, request)
+        request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, selection=selection)
+        plan = plan_of(Map(), model, **request)
         laws, pairs = grid_laws(on_cells(plan, n_cells), n)
         largest, widest = worst(laws, pairs)
         charged = plan.guarantee.epsilon
@@ -114,7 +115,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
 def test_permute_and_flip_attains_its_charge_and_exceeds_the_range(epsilon: str) -> None:
     """Two cells: (1, exp(-e)) becomes (1, 1), so that one probability grows by exp(e), and the other falls."""
-    plan = Map().plan(COIN, Request(COMPLETE, Decimal(epsilon), n_records=2, selection="permute-and-flip"))
+    plan = plan_of(Map(), COIN, COMPLETE, Decimal(epsilon), n_records=2, selection="permute-and-flip")
     largest, widest = worst(*grid_laws(on_cells(plan, 2), 2))
     assert Decimal(epsilon) * Decimal("0.99999") <= largest <= Decimal(epsilon)
     assert widest > plan.guarantee.epsilon  # why it is not charged as bounded range
@@ -124,16 +125,16 @@ def test_permute_and_flip_attains_its_charge_and_exceeds_the_range(epsilon: str)
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "40"])
 @pytest.mark.parametrize(("k", "cover"), [(2, SharesCover(2, 9, 1)), (3, SharesCover(3, 5, 1))])
 def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
-    k: int, cover: SharesCover, epsilon: str, selection: Selection
+    k: int, cover: SharesCover, epsilon: str, selection: SelectionKind
 ) -> None:
     model = DirichletCategorical(tuple("abc"[:k]), (1.0, 2.0, 0.5)[:k])
     points = [tuple(row) for row in (cover.points() + cover.least).tolist()]
     assert len(points) == cover.n_points <= 8
     for n in (1, 3):
-        request = Request(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
-        plan = Map().plan(model, request)
+        request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
+        plan = plan_of(Map(), model, **request)
         law = expect(plan.steps[0].law, SharesEstimate)
-        found = tempered(request, cover.spread, SLACK, None)
+        found = tempered(Drawing(Decimal(epsilon), n), cover.spread, SLACK, None)
         sampler = replace(law, law=replace(law.law, cover=cover, temperature=found.temperature))
         data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
         laws = {}
@@ -153,8 +154,8 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_a_temperature_twice_as_high_exceeds_the_charge(selection: Selection) -> None:
-    sampler = on_cells(Map().plan(COIN, Request(COMPLETE, Decimal(1), n_records=2, selection=selection)), 2)
+def test_a_temperature_twice_as_high_exceeds_the_charge(selection: SelectionKind) -> None:
+    sampler = on_cells(plan_of(Map(), COIN, COMPLETE, Decimal(1), n_records=2, selection=selection), 2)
     hot = replace(sampler, law=replace(sampler.law, temperature=2 * sampler.law.temperature))
     largest, widest = worst(*grid_laws(hot, 2))
     assert widest > Decimal("1.9")
@@ -205,10 +206,10 @@ def test_scores_that_floats_cannot_tell_apart_are_told_by_decimals() -> None:
 @pytest.mark.parametrize("successes", [0, 3, 10])
 def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
     """In expected score, exactly on the integers of both (McKenna and Sheldon 2020, Theorem 3)."""
-    samplers: dict[Selection, GridEstimate] = {}
+    samplers: dict[SelectionKind, GridEstimate] = {}
     for selection in SELECTIONS:
-        request = Request(COMPLETE, Decimal(epsilon), n_records=10, selection=selection)
-        law = expect(Map().plan(COIN, request).steps[0].law, GridEstimate)
+        request = asked_for(COMPLETE, Decimal(epsilon), n_records=10, selection=selection)
+        law = expect(plan_of(Map(), COIN, **request).steps[0].law, GridEstimate)
         samplers[selection] = replace(law, law=replace(law.law, n_cells=8))
     cells = samplers["exponential"].law.weights([successes])
     plain = [Fraction(cells.weight(cell), cells.total) for cell in range(8)]
@@ -221,32 +222,31 @@ def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
 
 def test_only_the_exponential_choice_is_of_bounded_range() -> None:
     """A curve and a range are stated for the law that has them; permute-and-flip pays pure epsilon."""
-    request = Request(COMPLETE, Decimal(1), n_records=50, draws=4)
-    exponential = Map().plan(COIN, request).guarantee
+    request = asked_for(COMPLETE, Decimal(1), n_records=50, draws=4)
+    exponential = plan_of(Map(), COIN, **request).guarantee
     assert isinstance(exponential, BoundedRange)
     assert exponential.parts == 4
     assert exponential.epsilon == 1
     assert exponential.points
-    flipped = replace(request, selection="permute-and-flip")
-    assert Map().plan(COIN, flipped).guarantee == PureDP(Decimal(1))
+    flipped = {**request, "selection": "permute-and-flip"}
+    assert plan_of(Map(), COIN, **flipped).guarantee == PureDP(Decimal(1))
     shares = DirichletCategorical(("a", "b"), (1.0, 1.0))
-    assert isinstance(Map().plan(shares, request).guarantee, BoundedRange)
-    assert Map().plan(shares, flipped).guarantee == PureDP(Decimal(1))
+    assert isinstance(plan_of(Map(), shares, **request).guarantee, BoundedRange)
+    assert plan_of(Map(), shares, **flipped).guarantee == PureDP(Decimal(1))
 
 
 def test_the_slack_is_taken_off_before_the_temperature() -> None:
-    request = Request(COMPLETE, Decimal(1), n_records=2, draws=2)
-    found = tempered(request, Decimal(4), SLACK, None)
+    found = tempered(Drawing(Decimal(1), 2, draws=2), Decimal(4), SLACK, None)
     assert isinstance(found, Tempering)
     assert found.temperature * 4 + SLACK <= Decimal("0.5")
     assert found.temperature * 4 + SLACK > Decimal("0.5") - Decimal("1e-25")
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_the_estimate_approaches_the_mode(selection: Selection) -> None:
+def test_the_estimate_approaches_the_mode(selection: SelectionKind) -> None:
     """At epsilon 900 the mode itself, to a cell; a sample of the posterior would be 0.03 away."""
     model = BetaBernoulli("1", "0", 3.0, 2.0)
-    plan = Map().plan(model, Request(COMPLETE, Decimal(900), n_records=200, selection=selection))
+    plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=200, selection=selection)
     assert plan.parameters["temperature"] > 100
     sampler = expect(plan.steps[0].law, ModeEstimate)
     ((found,),) = sampler.draw([120], 1)
@@ -260,7 +260,7 @@ def test_the_estimate_approaches_the_mode(selection: Selection) -> None:
 def test_shares_rarer_than_the_least_do_not_hide_the_mode() -> None:
     """A coordinate alone would have its mode elsewhere; the lattice's mode is found at any depth of the tables."""
     model = DirichletCategorical(tuple("abcde"), (1.0,) * 5)
-    plan = Map().plan(model, Request(COMPLETE, Decimal(900), n_records=100_000))
+    plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=100_000)
     sampler = expect(plan.steps[0].law, SharesEstimate)
     ((a, b, *rest),) = sampler.draw((45_000, 45_000, 5_000, 3_000, 2_000), 1)
     assert rest == pytest.approx([0.1, 0.1, 0.1], abs=2e-3)
@@ -272,8 +272,8 @@ def test_moments_are_those_of_the_draws() -> None:
     """Both choices on an enumerated lattice: mean within 6 standard errors of 400 draws."""
     model = DirichletCategorical(tuple("abc"), (1.0, 2.0, 1.0))
     for selection in SELECTIONS:
-        request = Request(COMPLETE, Decimal(3), n_records=20, selection=selection)
-        sampler = expect(Map().plan(model, request).steps[0].law, SharesEstimate)
+        request = asked_for(COMPLETE, Decimal(3), n_records=20, selection=selection)
+        sampler = expect(plan_of(Map(), model, **request).steps[0].law, SharesEstimate)
         first = np.array(sampler.draw((10, 6, 4), 400))[:, 0]
         mean, sd = sampler.moments((10, 6, 4))
         assert abs(first.mean() - mean) < 6.1 * sd / 20
@@ -282,14 +282,14 @@ def test_moments_are_those_of_the_draws() -> None:
 
 def test_a_lattice_that_cannot_be_enumerated_is_refused_with_the_alternative() -> None:
     model = DirichletCategorical(tuple("abcdefgh"), (1.0,) * 8)
-    request = Request(COMPLETE, Decimal(1), n_records=1000, selection="permute-and-flip")
+    request = asked_for(COMPLETE, Decimal(1), n_records=1000, selection="permute-and-flip")
     with pytest.raises(SpecError, match="permute-and-flip") as refused:
-        Map().plan(model, request)
+        plan_of(Map(), model, **request)
     assert "--selection exponential" in str(refused.value.hint)
-    Map().plan(model, replace(request, selection="exponential"))
+    plan_of(Map(), model, **{**request, "selection": "exponential"})
 
 
 def test_estimates_are_points_of_the_cover() -> None:
-    sampler = expect(Map().plan(COIN, Request(COMPLETE, Decimal(1), n_records=10)).steps[0].law, GridEstimate)
+    sampler = expect(plan_of(Map(), COIN, COMPLETE, Decimal(1), n_records=10).steps[0].law, GridEstimate)
     cells = sampler.law.cells.tolist()
     assert all(min(abs(x - cell) for cell in cells) < 1e-12 for (x,) in sampler.draw([4], 5))

@@ -17,7 +17,6 @@ from scipy import stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import expect
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, exact_curve
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover
@@ -29,6 +28,7 @@ from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.asked import asked_for, plan_of
 from tests.mechanisms.one_parameter import ONE_PARAMETER
 from tests.statistical import FALSE_FAIL, assert_follows, uniformity_p_value
 
@@ -37,8 +37,8 @@ COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 
 
 def sampler_of(model: Any, **changes: Any) -> GridPosterior:
-    request = Request(COMPLETE, Decimal(1), n_records=4, **changes)
-    return expect(Ops().plan(model, request).steps[0].law, GridPosterior)
+    request = asked_for(COMPLETE, Decimal(1), n_records=4, **changes)
+    return expect(plan_of(Ops(), model, **request).steps[0].law, GridPosterior)
 
 
 def sums(model: OneParameterFamily, n: int) -> list[int]:
@@ -70,8 +70,8 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
     """Exhaustively on 17 cells for n <= 4, in interval arithmetic, from the very integers that are drawn with."""
     _, _, steps = model.grid
     for n in (1, 2, 4):
-        request = Request(COMPLETE, Decimal(epsilon), n_records=n, support=support, temper=temper)
-        plan = Ops().plan(model, request)
+        request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, temper=temper)
+        plan = plan_of(Ops(), model, **request)
         sampler = replace(expect(plan.steps[0].law, GridPosterior), n_cells=17)
         found = sums(model, n)
         laws = {}
@@ -87,7 +87,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
 def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(k: int, epsilon: str) -> None:
     model = DirichletCategorical(tuple("abc"[:k]), (1.0, 2.0, 0.5)[:k])
     for n in (1, 3):
-        plan = Ops().plan(model, Request(COMPLETE, Decimal(epsilon), n_records=n))
+        plan = plan_of(Ops(), model, COMPLETE, Decimal(epsilon), n_records=n)
         law = expect(plan.steps[0].law, LatticePosterior)
         sampler = replace(law, cover=SharesCover(k, 12, 2))
         spread = 2 * math.log(sampler.cover.most / 2)
@@ -105,7 +105,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(k: int, epsilon:
 
 def test_the_bound_is_nearly_attained() -> None:
     """On a fine grid one record moves the log ratio by almost epsilon: the range is not generous."""
-    plan = Ops().plan(COIN, Request(COMPLETE, Decimal(1), n_records=1))
+    plan = plan_of(Ops(), COIN, COMPLETE, Decimal(1), n_records=1)
     sampler = replace(expect(plan.steps[0].law, GridPosterior), n_cells=1001)
     both = [sampler.weights([s]) for s in (0, 1)]
     one, other = ([weights.weight(cell) for cell in range(1001)] for weights in both)
@@ -120,7 +120,7 @@ def test_draws_follow_the_tempered_truncated_posterior(
 ) -> None:
     """Against the analytic density, integrated numerically (Kolmogorov-Smirnov, false-fail 1e-9)."""
     n = 30
-    plan = Ops().plan(model, Request(COMPLETE, Decimal(3), n_records=n, support=support))
+    plan = plan_of(Ops(), model, COMPLETE, Decimal(3), n_records=n, support=support)
     sampler = expect(plan.steps[0].law, GridPosterior)
     _, _, steps = model.grid
     values = [n * steps // 3]
@@ -134,7 +134,7 @@ def test_draws_follow_the_tempered_truncated_posterior(
 def test_a_beta_posterior_is_what_it_is_called() -> None:
     """At a temperature of one: Beta(2 + s, 3 + n - s) cut to [0.1, 0.9], from SciPy and not from our density."""
     model = BetaBernoulli("1", "0", 2.0, 3.0)
-    plan = Ops().plan(model, Request(COMPLETE, Decimal(100), n_records=20))
+    plan = plan_of(Ops(), model, COMPLETE, Decimal(100), n_records=20)
     assert plan.parameters["temperature"] == 1.0
     assert plan.guarantee.epsilon < Decimal("4.3945")  # T R = 2 log 9, and not the 100 that was offered
     drawn = np.array(expect(plan.steps[0].law, GridPosterior).draw([12], 4000))[:, 0]
@@ -146,7 +146,7 @@ def test_a_beta_posterior_is_what_it_is_called() -> None:
 @pytest.mark.parametrize("counts", [(3, 5, 2), (10, 0, 0)])
 def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> None:
     model = DirichletCategorical(("a", "b", "c"), (1.0, 2.0, 0.7))
-    plan = Ops().plan(model, Request(COMPLETE, Decimal(5), n_records=10))
+    plan = plan_of(Ops(), model, COMPLETE, Decimal(5), n_records=10)
     sampler = replace(expect(plan.steps[0].law, LatticePosterior), cover=SharesCover(3, 20, 2))
     points = [(i, j, 20 - i - j) for i in range(2, 17) for j in range(2, 19 - i) if 20 - i - j >= 2]
     power = float(sampler.temperature)
@@ -179,7 +179,7 @@ def test_the_exact_curve_is_the_maximum_over_all_neighbors() -> None:
 
 def test_the_exact_curve_at_sixty_records() -> None:
     """Complete, flat prior, epsilon 1, a0 = 0.1: 0.0151 at order 2, against 0.25 of the general bound."""
-    plan = Ops().plan(COIN, Request(COMPLETE, Decimal(1), n_records=60))
+    plan = plan_of(Ops(), COIN, COMPLETE, Decimal(1), n_records=60)
     assert float(plan.guarantee.rdp(Decimal(2))) == pytest.approx(0.0151, abs=5e-5)
 
 
@@ -195,14 +195,14 @@ def test_the_exact_curve_at_sixty_records() -> None:
     ],
 )
 def test_the_range_of_every_family(model: Any, support: tuple[float, float] | None, expected: float) -> None:
-    plan = Ops().plan(model, Request(COMPLETE, Decimal("0.01"), n_records=10, support=support))
+    plan = plan_of(Ops(), model, COMPLETE, Decimal("0.01"), n_records=10, support=support)
     assert plan.parameters["range"] == pytest.approx(expected)
     assert plan.parameters["temperature"] == pytest.approx(0.01 / expected)
 
 
 def test_k_draws_share_epsilon_and_cost_k_curves() -> None:
-    one = Ops().plan(COIN, Request(COMPLETE, Decimal("0.1"), n_records=50))
-    ten = Ops().plan(COIN, Request(COMPLETE, Decimal(1), n_records=50, draws=10))
+    one = plan_of(Ops(), COIN, COMPLETE, Decimal("0.1"), n_records=50)
+    ten = plan_of(Ops(), COIN, COMPLETE, Decimal(1), n_records=50, draws=10)
     assert ten.parameters["temperature"] == pytest.approx(one.parameters["temperature"])
     assert ten.guarantee.epsilon == 1
     assert ten.guarantee.rdp(Decimal(8)) <= 10 * one.guarantee.rdp(Decimal(8))
@@ -220,27 +220,27 @@ def test_k_draws_share_epsilon_and_cost_k_curves() -> None:
 )
 def test_what_cannot_be_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
-        Ops().plan(COIN, replace(Request(COMPLETE, Decimal(1), n_records=10), **changes))
+        plan_of(Ops(), COIN, **{**asked_for(COMPLETE, Decimal(1), n_records=10), **changes})
 
 
 @pytest.mark.parametrize("model", [NormalMean(1e9, 1e9 + 1, 1.0, 1e9, 1.0), NormalMean(0.0, 1.0, 1.0, 1e12, 1e-3)])
 def test_densities_that_floats_cannot_screen_are_refused_or_bounded(model: NormalMean) -> None:
     """Far from zero the terms of a log density cancel: no cell may be missed, and no curve understated."""
     with pytest.raises(SpecError, match="too large"):
-        Ops().plan(model, Request(COMPLETE, Decimal(1), n_records=100, support=(model.lower, model.upper)))
+        plan_of(Ops(), model, COMPLETE, Decimal(1), n_records=100, support=(model.lower, model.upper))
 
 
 def test_a_support_that_floats_cannot_tell_from_one_is_refused() -> None:
     """Beside one, 1 - theta is lost to rounding, and the screening of cells with it."""
-    request = Request(COMPLETE, Decimal(1), n_records=100_000, support=(0.5, 1 - 1e-15))
+    request = asked_for(COMPLETE, Decimal(1), n_records=100_000, support=(0.5, 1 - 1e-15))
     with pytest.raises(SpecError, match="too large"):
-        Ops().plan(COIN, request)
-    Ops().plan(COIN, replace(request, support=(1e-15, 0.5)))
+        plan_of(Ops(), COIN, **request)
+    plan_of(Ops(), COIN, **{**request, "support": (1e-15, 0.5)})
 
 
 def test_a_curve_carries_the_error_of_its_floats() -> None:
     model = NormalMean(2000.0, 2001.0, 1.0, 2000.0, 1.0)
-    plan = Ops().plan(model, Request(COMPLETE, Decimal("0.5"), n_records=1))
+    plan = plan_of(Ops(), model, COMPLETE, Decimal("0.5"), n_records=1)
     sampler = expect(plan.steps[0].law, GridPosterior)
     laws = []
     for code in (0, 1 << 20):
@@ -254,13 +254,13 @@ def test_a_curve_carries_the_error_of_its_floats() -> None:
 
 def test_a_support_that_cannot_be_assumed_must_be_stated() -> None:
     with pytest.raises(SpecError, match="truncated"):
-        Ops().plan(GammaPoisson(6, 1.0, 1.0), Request(COMPLETE, Decimal(1), n_records=10))
+        plan_of(Ops(), GammaPoisson(6, 1.0, 1.0), COMPLETE, Decimal(1), n_records=10)
 
 
 def test_shares_whose_support_holds_no_lattice_point_are_refused() -> None:
     model = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
     with pytest.raises(SpecError, match="no point"):
-        Ops().plan(model, Request(COMPLETE, Decimal(1), n_records=10, support=(0.333, 1 - 2 * 0.333)))
+        plan_of(Ops(), model, COMPLETE, Decimal(1), n_records=10, support=(0.333, 1 - 2 * 0.333))
 
 
 def test_the_moments_of_a_lattice_are_those_of_its_law_where_shares_are_cut() -> None:
@@ -281,7 +281,7 @@ def test_sixty_four_shares_are_drawn_in_their_proportion() -> None:
     """The largest vector: exact to 30 digits by symmetry, its first share by its marginal law (false-fail 1e-9)."""
     counts = (40, *range(20), *([10] * 43))
     model = DirichletCategorical(tuple(map(str, range(64))), (1.0,) * 64)
-    plan = Ops().plan(model, Request(COMPLETE, Decimal(3), n_records=sum(counts)))
+    plan = plan_of(Ops(), model, COMPLETE, Decimal(3), n_records=sum(counts))
     sampler = expect(plan.steps[0].law, LatticePosterior)
     drawn = sampler.lattice(counts).draw(100)
     assert {sum(point) for point in drawn} == {sampler.cover.resolution}
@@ -290,6 +290,4 @@ def test_sixty_four_shares_are_drawn_in_their_proportion() -> None:
     first = np.array(drawn)[:, 0] / sampler.cover.resolution
     assert abs(first.mean() - mean) <= stats.norm.isf(FALSE_FAIL / 2) * sd / 10
     with pytest.raises(SpecError, match="at most 64"):
-        Ops().plan(
-            DirichletCategorical(tuple(map(str, range(65))), (1.0,) * 65), Request(COMPLETE, Decimal(1), n_records=9)
-        )
+        plan_of(Ops(), DirichletCategorical(tuple(map(str, range(65))), (1.0,) * 65), COMPLETE, Decimal(1), n_records=9)

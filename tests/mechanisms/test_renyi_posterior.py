@@ -11,20 +11,20 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler, price
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.kinds import RenyiCurve
 from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.asked import plan_of
 
 COIN = BetaBernoulli("1", "0", 6.0, 12.0)
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 
 
 def planned(name: str, **asked: Any) -> Any:
-    return mechanism_type(name)().plan(COIN, Request(POLICY, n_records=100, **asked))
+    return plan_of(mechanism_type(name)(), COIN, POLICY, n_records=100, **asked)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_k_draws_cost_k_curves() -> None:
 
 def test_a_normal_mean_has_a_curve_at_every_order() -> None:
     model = NormalMean(-1.0, 1.0, 2.0, 0.0, 1.0)
-    plan = mechanism_type("rdp-direct")().plan(model, Request(POLICY, n_records=50))
+    plan = plan_of(mechanism_type("rdp-direct")(), model, POLICY, n_records=50)
     variance = 1 / (1 + 50 / 2)
     assert float(plan.guarantee.rdp(Decimal(2))) == pytest.approx(2 * (2 / 2 * variance) ** 2 / (2 * variance))
     assert not plan.guarantee.order_max.is_finite()

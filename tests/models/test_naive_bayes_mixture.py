@@ -13,8 +13,13 @@ import pytest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.encoded_records import Codes
-from dpbayes_cli.core.request import Request
-from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point, latent_chain, working_memory
+from dpbayes_cli.mechanisms.samplers.private_gibbs import (
+    LatentChain,
+    LatentOptions,
+    Point,
+    latent_chain,
+    working_memory,
+)
 from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture, NaiveBayesMixtureDomain
 from tests.mechanisms.chains import COMPLETE, built, coarse, evidence_of, mixture, records_of
 
@@ -22,7 +27,7 @@ T = Decimal("0.5")
 
 
 def chain_of(model: Any, n: int) -> LatentChain:
-    chain, _ = latent_chain(model.structure, Request(COMPLETE, Decimal(1), n_records=n), n)
+    chain, _ = latent_chain(model.structure, LatentOptions(epsilon=Decimal(1)), n)
     return coarse(chain)
 
 
@@ -129,5 +134,5 @@ def test_memory_is_stated_and_small() -> None:
     assert collected.columns()[1].dtype == np.uint16
     with pytest.raises(ValueError, match="complete"):
         collected.take(np.array([[0, -1]]))
-    chain, _ = latent_chain(mixture().structure, Request(COMPLETE, Decimal(1), n_records=10**7), 10**7)
+    chain, _ = latent_chain(mixture().structure, LatentOptions(epsilon=Decimal(1)), 10**7)
     assert working_memory(chain) < 300e6

@@ -7,8 +7,9 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step, expect
+from dpbayes_cli.core.options import Delta, EpsilonOptions, Options
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.kinds import ApproximateDP
@@ -16,6 +17,12 @@ from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.renyi import rho_of_epsilon
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
+
+
+class GaussianDeltaOptions(EpsilonOptions, frozen=True, kw_only=True):
+    """A price in (epsilon, delta)."""
+
+    delta: Delta = None
 
 
 class GaussianDelta(Mechanism):
@@ -37,18 +44,21 @@ class GaussianDelta(Mechanism):
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "0.5", "delta": "1e-6"}}
+    options_type: ClassVar[type[Options]] = GaussianDeltaOptions
+    first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Calibrate the noise to the sensitivity of the model's statistic.
 
         Raises:
             SpecError: epsilon or delta is not stated.
         """
-        epsilon = request.stated_epsilon()
-        if request.delta is None:
+        asked = expect(options, GaussianDeltaOptions)
+        epsilon = asked.stated_epsilon()
+        if asked.delta is None:
             raise SpecError("missing", where="privacy.delta", hint="--delta 1e-6")
-        guarantee, statistic = ApproximateDP(epsilon, request.delta), self.statistic(model, request.policy)
-        rho = _DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(request.delta)) * (1.0 - 1e-9)))
+        guarantee, statistic = ApproximateDP(epsilon, asked.delta), self.statistic(model, policy)
+        rho = _DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(asked.delta)) * (1.0 - 1e-9)))
         noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
 

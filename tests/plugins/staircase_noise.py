@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import ClassVar
 
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Payload, Plan, Step, expect
+from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.registry import noise_law_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.privacy.kinds import PureDP
 
@@ -33,11 +34,12 @@ class StaircaseNoise(Mechanism):
         prefer_when="A statistic of one component and a large sensitivity, at a large epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
+    options_type: ClassVar[type[Options]] = EpsilonOptions
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Share epsilon among the components that a record can move."""
-        statistic = self.statistic(model, request.policy)
-        guarantee, step = PureDP(request.stated_epsilon()), statistic.sensitivity_l1
+        statistic = self.statistic(model, policy)
+        guarantee, step = PureDP(expect(options, EpsilonOptions).stated_epsilon()), statistic.sensitivity_l1
         moved = min(len(statistic.names), step)
         noise = noise_law_type("staircase").of(step, _DOWN.divide(guarantee.epsilon, Decimal(moved)))  # type: ignore[attr-defined]
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})

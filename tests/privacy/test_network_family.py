@@ -18,11 +18,11 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily, NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
+from tests.asked import plan_of
 from tests.statistical import FALSE_FAIL, uniformity_p_value
 
 Graph = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
@@ -185,7 +185,7 @@ def test_posterior_draws_of_networks_need_a_stand_in_for_every_variable(mechanis
     asked: dict[str, Any] = {"n_records": 30, "order": Decimal("1.5")}
     if mechanism != "rdp-direct":
         asked["epsilon"] = Decimal("0.5")
-    plan = mechanism_type(mechanism)().plan(network(), Request(RecordPolicy(Neighbors.REPLACE_ONE), **asked))
+    plan = plan_of(mechanism_type(mechanism)(), network(), RecordPolicy(Neighbors.REPLACE_ONE), **asked)
     stated = plan.guarantee.rdp(Decimal("1.5"))
     family = network().family(30)
     priced = family.divergence(1.5, plan.parameters["r"], plan.parameters["m"])
@@ -193,7 +193,7 @@ def test_posterior_draws_of_networks_need_a_stand_in_for_every_variable(mechanis
     for lacking in (network(impute=None), network()):
         relation = Neighbors.REPLACE_ONE if lacking.variables[1].impute is None else Neighbors.ADD_REMOVE
         with pytest.raises(SpecError):
-            mechanism_type(mechanism)().plan(lacking, Request(RecordPolicy(relation), **asked))
+            plan_of(mechanism_type(mechanism)(), lacking, RecordPolicy(relation), **asked)
 
 
 @pytest.mark.parametrize(("r", "m"), [(1.0, 1.0), (0.4, 0.7)])

@@ -22,7 +22,6 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Payload, expect
 from dpbayes_cli.core.problems import NoisyTables
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
@@ -31,6 +30,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
+from tests.asked import plan_of
 from tests.conftest import Cli
 from tests.statistical import assert_follows, assert_means
 
@@ -55,7 +55,7 @@ def network(weights: list[str], **changes: Any) -> DiscreteNetwork:
 
 
 def planned(mechanism: str, weights: list[str], policy: RecordPolicy = DROP) -> tuple[PartNoise, Any]:
-    plan = mechanism_type(mechanism)().plan(network(weights), Request(policy, **SPENT[mechanism]))
+    plan = plan_of(mechanism_type(mechanism)(), network(weights), policy, **SPENT[mechanism])
     (step,) = plan.steps
     return expect(step.noise, PartNoise), plan
 
@@ -109,13 +109,13 @@ def test_weights_set_the_ratio_of_scales() -> None:
 
 
 def test_equal_weights_are_one_law() -> None:
-    plan = mechanism_type("laplace")().plan(network(["2", "2", "2"]), Request(DROP, Decimal(1)))
+    plan = plan_of(mechanism_type("laplace")(), network(["2", "2", "2"]), DROP, Decimal(1))
     assert plan.steps[0].noise == DiscreteLaplace.calibrate(6, Decimal(1))
 
 
 def test_a_share_too_small_to_be_noised_is_refused_before_a_charge() -> None:
     with pytest.raises(SpecError, match="noise of scale"):
-        mechanism_type("laplace")().plan(network(["0.001"] + ["1000"] * 9), Request(DROP, Decimal("1e-9")))
+        plan_of(mechanism_type("laplace")(), network(["0.001"] + ["1000"] * 9), DROP, Decimal("1e-9"))
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace, DiscreteGaussian])

@@ -23,13 +23,13 @@ def spec(**changes: Any) -> Any:
 
 def test_a_minimal_spec_has_sensible_defaults() -> None:
     built = spec()
-    assert built.privacy.exact("epsilon") == Decimal(1)
+    assert built.options.epsilon == Decimal(1)
     assert (built.mechanism, built.on_invalid, str(built.privacy.neighbors)) == ("laplace", "drop", "replace-one")
     assert built.build_model().columns[0].levels == ("1", "0")
 
 
 def test_epsilon_is_exact() -> None:
-    assert spec(privacy={"epsilon": "0.1"}).privacy.exact("epsilon") == Decimal("0.1")
+    assert spec(privacy={"epsilon": "0.1"}).options.epsilon == Decimal("0.1")
     assert spec(privacy={"epsilon": "1e-3"}).request["privacy"]["epsilon"] == "0.001"
 
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from dpbayes_cli import __version__
 from dpbayes_cli.core.contracts import expect
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.adversarial_data.study import AdversarialStudy, AdversaryCase
 from dpbayes_cli.experiments.cell import Cell, CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE
-from dpbayes_cli.mechanisms.ops import Ops
+from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 from dpbayes_cli.privacy.renyi import bounded_range_rdp
 
@@ -65,8 +64,8 @@ class AdversaryCell(Cell):
         Raises:
             SpecError: the support is not within the parameter's range.
         """
-        support = self.case.support
-        (step,) = Ops().plan(self.case.model, Request(COMPLETE, _WHOLE, n_records=n_records, support=support)).steps
+        options = OpsRangeOptions(epsilon=_WHOLE, support=self.case.support)
+        (step,) = Ops().plan(self.case.model, COMPLETE, options, n_records).steps
         return step
 
 

@@ -13,7 +13,6 @@ from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, expect
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import measure
 from dpbayes_cli.experiments.calibration.study import parameter_of
@@ -87,17 +86,15 @@ def plan_of(cell: CalibrationCell, model: Model, mechanism: str) -> Plan:
     Raises:
         SpecError: no guarantee can be given.
     """
-    of_ops = mechanism == "ops"
-    request = Request(
-        complete_policy(model),
-        parse_decimal(cell.epsilon),
-        delta=parse_decimal(cell.delta) if cell.delta is not None and not of_ops else None,
-        n_records=cell.n_records,
-        draws=cell.ops.draws if of_ops else 1,
-        temper=cell.ops.temper,
-        support=cell.case.support if of_ops else None,
-    )
-    return mechanism_type(mechanism)().plan(model, request)
+    kind = mechanism_type(mechanism)
+    asked: dict[str, Any] = {"epsilon": parse_decimal(cell.epsilon)}
+    if mechanism == "ops":
+        asked |= {"draws": cell.ops.draws, "temper": cell.ops.temper, "support": cell.case.support}
+    elif cell.delta is not None:
+        asked |= {"delta": parse_decimal(cell.delta)}
+    read = kind.options_for(type(model))
+    options = read(**{name: value for name, value in asked.items() if name in read.__struct_fields__})
+    return kind().plan(model, complete_policy(model), options, cell.n_records)
 
 
 def check_plans(grid: Sequence[CalibrationCell]) -> None:

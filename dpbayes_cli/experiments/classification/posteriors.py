@@ -13,7 +13,6 @@ from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.contracts import Mechanism, Plan, expect
 from dpbayes_cli.core.problems import NoisyTables, Total
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import released_values
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.records import POLICY, ClassificationRecords
@@ -65,7 +64,8 @@ def plan_of(cell: ClassificationCell, model: DiscreteNetwork, n_train: int | Non
         SpecError: no guarantee can be given.
     """
     mechanism = mechanism_type(MECHANISMS[cell.method])()
-    return mechanism, mechanism.plan(model, Request(POLICY, parse_decimal(str(cell.epsilon)), n_records=n_train))
+    options = mechanism.options_for(type(model))(epsilon=parse_decimal(str(cell.epsilon)))
+    return mechanism, mechanism.plan(model, POLICY, options, n_train)
 
 
 def check_plans(grid: Sequence[ClassificationCell], model_of: Callable[[ClassificationCell], DiscreteNetwork]) -> None:

@@ -22,7 +22,7 @@ from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.spec.release_spec import SourceSection
+from dpbayes_cli.spec.free_sections import SourceSection
 from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.options import EpsilonOptions
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.parities import n_bits
 
@@ -69,7 +69,7 @@ def structure_of(model: DiscreteNetwork, policy: RecordPolicy) -> NetworkStructu
     (cells, cell_noise), (parities, parity_noise) = (
         (len(step.statistic.names), step.noise.scale)
         for name in ("laplace", "fourier-laplace")
-        for step in mechanism_type(name)().plan(model, Request(policy, parse_decimal("1"))).steps
+        for step in mechanism_type(name)().plan(model, policy, EpsilonOptions(epsilon=parse_decimal("1"))).steps
     )
     entries = [1 << sum(n_bits(network.sizes[v]) for v in family) for family in network.families]
     spread = [2.0 / size * math.sqrt(size - 1.0) for size in entries]

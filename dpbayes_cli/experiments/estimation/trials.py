@@ -11,14 +11,15 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.contracts import Sampler, expect
+from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.means import standard_error
 from dpbayes_cli.inference.counts.beta_mixture import BetaMixture, beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
+from dpbayes_cli.mechanisms.ops import OpsRangeOptions
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
 from dpbayes_cli.privacy.kinds import BoundedRange
 
@@ -84,11 +85,11 @@ def step_of(cell: EstimationCell) -> Step | None:
     """
     if cell.epsilon is None:
         return None
-    request = Request(_policy(cell), parse_decimal(cell.epsilon), n_records=cell.n_records)
+    name, epsilon = "laplace", parse_decimal(cell.epsilon)
+    options: Options = EpsilonOptions(epsilon=epsilon)
     if cell.method == "ops":
-        request = replace(request, temper="joint", support=cell.case.support)
-    name = "ops" if cell.method == "ops" else "laplace"
-    (step,) = mechanism_type(name)().plan(cell.case.model, request).steps
+        name, options = "ops", OpsRangeOptions(epsilon=epsilon, temper="joint", support=cell.case.support)
+    (step,) = mechanism_type(name)().plan(cell.case.model, _policy(cell), options, cell.n_records).steps
     return step
 
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.options import EpsilonOptions
 from dpbayes_cli.core.problems import NoisyCounts, Total
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.hmm.cell import HmmCell
 from dpbayes_cli.experiments.hmm.records import POLICY, HmmTrial
 from dpbayes_cli.experiments.hmm.study import HmmStudy, Method, model_of
@@ -75,7 +75,7 @@ def laws_of(cell: HmmCell, model: Hmm) -> list[NoiseLaw]:
     Raises:
         SpecError: no guarantee can be given.
     """
-    plan = mechanism_type("laplace")().plan(model, Request(POLICY, parse_decimal(str(cell.epsilon))))
+    plan = mechanism_type("laplace")().plan(model, POLICY, EpsilonOptions(epsilon=parse_decimal(str(cell.epsilon))))
     (step,) = plan.steps
     firsts = itertools.accumulate((part.size for part in step.statistic.parts[:-1]), initial=0)
     return [step.noise.at(first) for first in firsts]

@@ -10,8 +10,8 @@ import numpy as np
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.contracts import NoisyStatistics, expect
+from dpbayes_cli.core.options import EpsilonOptions
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell
 from dpbayes_cli.inference.batch import draw_many
@@ -39,7 +39,7 @@ def coefficients(cell: LinearCell, numbers: Sequence[Floats]) -> Floats:
     model = expect(spec.build_model(), NoisyStatistics)
     mechanism = mechanism_type("laplace")()
     n = len(numbers[0])
-    plan = mechanism.plan(model, Request(_POLICY, Decimal(str(cell.epsilon)), n_records=n))
+    plan = mechanism.plan(model, _POLICY, EpsilonOptions(epsilon=Decimal(str(cell.epsilon))), n)
     (step,) = plan.steps
     columns = [expect(column, NumericColumn) for column in model.columns]
     exact = np.array([evaluate(step.statistic, columns, each) for each in numbers])

@@ -8,9 +8,14 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.logistic_regression.study import Method
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST, UNDER, CalibratedChain, Chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
+    HOTTEST,
+    UNDER,
+    CalibratedChain,
+    Chains,
+    LangevinOptions,
+)
 from dpbayes_cli.models.logistic_regression import LogisticRegression
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noisy_descent import (
@@ -107,8 +112,8 @@ def tempered(
         return Tempered(HOTTEST, tau)
     epsilon = float(price.epsilon)
     if method in {"gdp-langevin", "minami-langevin"}:
-        request = Request(POLICY, Decimal(price.epsilon), n_records=n_records)
-        chains = CappedChains(model, request, n_records, model.curvature(n_records, 2), most_steps)
+        options = LangevinOptions(epsilon=Decimal(price.epsilon))
+        chains = CappedChains(model, options, n_records, model.curvature(n_records, 2), most_steps)
         chain = _gdp(chains, price) if method == "gdp-langevin" else _minami(chains, price)
         return Tempered(chain.rho, chain.tau, None, chain.step, chain.steps)
     if price.order is None:

@@ -18,7 +18,6 @@ from scipy import special, stats
 
 from dpbayes_cli.base.numeric import normalized_rows
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.renyi_utility.cell import UtilityCell
 from dpbayes_cli.experiments.renyi_utility.study import UtilityCase
@@ -80,15 +79,17 @@ def plan_of(cell: UtilityCell) -> Plan | None:
     if cell.method == "rdp-direct" or cell.epsilon is None:
         return None
     order, epsilon = Decimal(cell.order), Decimal(cell.epsilon)
-    request = Request(COMPLETE, order=order, n_records=cell.case.n)
+    mechanism, model = (
+        mechanism_type("gaussian" if cell.method.startswith("gaussian") else cell.method),
+        cell.case.model,
+    )
     if cell.method.startswith("rdp-"):
-        request = replace(request, epsilon=epsilon)
+        asked = {"order": order, "epsilon": epsilon}
     elif cell.method == "laplace":
-        request = replace(request, epsilon=_pure(order, epsilon))
+        asked = {"epsilon": _pure(order, epsilon)}
     else:  # order rho; the paper charges twice that
-        request = replace(request, rho=epsilon / order / (2 if cell.method == "gaussian-paper" else 1))
-    name = "gaussian" if cell.method.startswith("gaussian") else cell.method
-    return mechanism_type(name)().plan(cell.case.model, request)
+        asked = {"rho": epsilon / order / (2 if cell.method == "gaussian-paper" else 1)}
+    return mechanism().plan(model, COMPLETE, mechanism.options_for(type(model))(**asked), cell.case.n)
 
 
 def _pure(order: Decimal, epsilon: Decimal) -> Decimal:

@@ -14,11 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 from dpbayes_cli.core.contracts import Chain, Draws
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainPrice, Stage, Update, powers, priced
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, grid_posterior
-from dpbayes_cli.mechanisms.samplers.tempering import UP
+from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily
 from dpbayes_cli.privacy.choices import fresh_generator
 from dpbayes_cli.privacy.grid import EXACT, uniform_fraction
@@ -90,7 +89,9 @@ def local_spread(posterior: GridPosterior, reach: int) -> Decimal:
     return UP.multiply(exact, Decimal(1) + Decimal("1e-25"))
 
 
-def barker_walk(model: OneParameterFamily, request: Request) -> tuple[BarkerWalk, ChainPrice, Decimal]:
+def barker_walk(
+    model: OneParameterFamily, asked: Drawing, steps: int, *, annealed: bool
+) -> tuple[BarkerWalk, ChainPrice, Decimal]:
     """Plan a walk: its grid, its reach, its temperature and its price; also return the range of a step.
 
     The reach is such that a free walk of all steps crosses the support.
@@ -98,13 +99,12 @@ def barker_walk(model: OneParameterFamily, request: Request) -> tuple[BarkerWalk
     Raises:
         SpecError: the support is missing or wrong, or epsilon does not suffice.
     """
-    whole, _ = grid_posterior(model, replace(request, draws=1), request.temper, Decimal(1))
+    whole, _ = grid_posterior(model, replace(asked, draws=1), Decimal(1))
     posterior = replace(whole, n_cells=min(whole.n_cells, _CELLS))
-    steps = request.sweeps or STEPS
     reach = max(1, min(posterior.n_cells // 2, math.ceil(posterior.n_cells / 2.0 * math.sqrt(3.0 / steps))))
     spread = local_spread(posterior, reach)
-    schedule = powers(steps, request.draws, annealed=request.kernel == "annealed")
-    price = priced(request, [Update("step", spread, LATTICE_SLACK)], schedule)
+    schedule = powers(steps, asked.draws, annealed=annealed)
+    price = priced(asked.epsilon, [Update("step", spread, LATTICE_SLACK)], schedule)
     return BarkerWalk(replace(posterior, temperature=price.temperature), price.stages, reach), price, spread
 
 

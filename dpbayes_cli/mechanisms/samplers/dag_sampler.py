@@ -9,11 +9,9 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import exact_sum
 from dpbayes_cli.core.contracts import Model, Sampler, expect
-from dpbayes_cli.core.request import Request, Temper
-from dpbayes_cli.mechanisms.samplers.tempering import DOWN, Tempering
+from dpbayes_cli.mechanisms.samplers.tempering import DOWN, Drawing, Tempering
 from dpbayes_cli.models.families.capabilities import SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
@@ -23,9 +21,9 @@ ROWS_TOUCHED = 2
 _ROUNDED = Context(prec=15, rounding=ROUND_CEILING)
 """Shares are rounded down; what they add up to is charged as the number that was asked for."""
 
-OneRow = Callable[[tuple[float, ...], Request, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
-"""Returns the sampler of a row, from its concentrations, what its table may cost, and in how many rows at most a record
-counts; what it costs; and what a plan says about it."""
+OneRow = Callable[[tuple[float, ...], Drawing, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
+"""Returns the sampler of a row, from its concentrations, what is asked of its table, and in how many rows at most a
+record counts; what it costs; and what a plan says about it."""
 
 
 @dataclass(frozen=True)
@@ -81,56 +79,49 @@ class NetworkSampler(Sampler):
                 first += width
 
 
-def shares_or_tables(
-    model: Model, request: Request, temper: Temper, one_row: OneRow
-) -> tuple[Sampler, Decimal, dict[str, Any]]:
+def shares_or_tables(model: Model, asked: Drawing, one_row: OneRow) -> tuple[Sampler, Decimal, dict[str, Any]]:
     """Return the sampler of one vector of shares, or of a network, what all draws cost, and what a plan says about it.
 
     Args:
         model: a network, or one vector of shares.
-        request: what was asked for.
-        temper: what is tempered.
+        asked: how many draws, at what price.
         one_row: returns the sampler of a row.
 
     Raises:
-        SpecError: the model is neither, or a network with a stated support.
+        SpecError: no guarantee can be given.
     """
     if isinstance(model, DiscreteNetwork):
-        sampler, charged, described = by_table(model, request, one_row)
-        return sampler, charged, {**described, "temper": temper}
-    law, found, cover = one_row(expect(model, SharesPosterior).concentration, request, Decimal(1))
-    return law, found.charged, {**found.described(request, temper), **cover}
+        sampler, charged, described = by_table(model, asked, one_row)
+        return sampler, charged, {**described, "temper": asked.temper}
+    law, found, cover = one_row(expect(model, SharesPosterior).concentration, asked, Decimal(1))
+    return law, found.charged, {**found.described(asked), **cover}
 
 
-def by_table(
-    model: DiscreteNetwork, request: Request, one_row: OneRow
-) -> tuple[NetworkSampler, Decimal, dict[str, Any]]:
+def by_table(model: DiscreteNetwork, asked: Drawing, one_row: OneRow) -> tuple[NetworkSampler, Decimal, dict[str, Any]]:
     """Return the sampler of a network, what all draws cost together, and what a plan says about it.
 
     Args:
         model: the network.
-        request: what was asked for; its epsilon is divided among the tables by their weights, rounded down.
+        asked: how many draws, at what price; its epsilon is divided among the tables by their weights, rounded down.
         one_row: returns the sampler of a row.
 
     Raises:
-        SpecError: a support is stated, which could not be that of all tables.
+        SpecError: no guarantee can be given.
     """
-    if request.support is not None:
-        raise SpecError("every table has a support of its own", where="sampling.support", hint="leave it out")
-    epsilon, network = request.stated_epsilon(), model.network
+    epsilon, network = asked.epsilon, model.network
     whole = sum(model.weights, Fraction(0))
     laws, prices, tables = [], [], {}
     for name, concentration, weight in zip(network.names, model.concentrations, model.weights, strict=True):
         share = Fraction(epsilon) * weight / whole
         part = DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))
-        law, found, described = one_row(concentration, replace(request, epsilon=part), Decimal(ROWS_TOUCHED))
+        law, found, described = one_row(concentration, replace(asked, epsilon=part), Decimal(ROWS_TOUCHED))
         laws.append(law)
         prices.append(found.charged)
         tables[name] = {"temperature": float(found.temperature), "range": float(found.spread), **described}
     rows = tuple(math.prod(network.shape(i)[:-1]) for i in range(len(network)))
     parameters = {
         "temperature": min(table["temperature"] for table in tables.values()),
-        "draws": request.draws,
+        "draws": asked.draws,
         "tables": tables,
     }
     charged = min(epsilon, _ROUNDED.create_decimal(exact_sum(prices)))

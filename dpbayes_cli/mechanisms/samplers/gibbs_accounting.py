@@ -9,7 +9,7 @@ from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.base.numeric import exact_difference, exact_sum
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.options import EpsilonOptions, NumberOfLastDraws, Sweeps
 from dpbayes_cli.mechanisms.samplers.tempering import DOWN, UP
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -22,6 +22,13 @@ _MARGIN = Decimal("1e-8")
 _SPARE = 16
 """A chain aims below its budget by a part of 1e-8, and by 16 times what finite precision adds: shares of the budget may
 then be short decimals, and are checked against what the updates need."""
+
+
+class ChainOptions(EpsilonOptions, frozen=True, kw_only=True):
+    """What every private chain reads."""
+
+    draws: NumberOfLastDraws = 1
+    sweeps: Sweeps = None
 
 
 @dataclass(frozen=True)
@@ -120,11 +127,11 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
     return [(DOWN.divide(Decimal(level + 1), Decimal(levels)), count) for level, count in enumerate(counts)]
 
 
-def priced(request: Request, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainPrice:
+def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainPrice:
     """Return the largest temperature at which a chain costs what may be spent, and its price.
 
     Args:
-        request: what was asked for.
+        epsilon: what may be spent.
         updates: the kinds of update of every sweep.
         schedule: powers and numbers of sweeps.
 
@@ -134,10 +141,9 @@ def priced(request: Request, updates: Sequence[Update], schedule: Sequence[tuple
     Source: Foulds et al. 2016, sec. 4.1; Cesar and Rogers 2021; Neal 2001 (rising powers).
 
     Raises:
-        SpecError: epsilon is missing, or too small for so many updates.
+        SpecError: epsilon is too small for so many updates.
         DpbayesError: the shares of the budget do not cover what the updates need.
     """
-    epsilon = request.stated_epsilon()
     parts = [(power, sweeps, update) for power, sweeps in schedule for update in updates]
     sizes = [UP.multiply(UP.multiply(power, update.spread), Decimal(n * update.times)) for power, n, update in parts]
     whole = exact_sum(sizes)

@@ -8,10 +8,20 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
+from dpbayes_cli.core.columns import RecordPolicy, known_number
 from dpbayes_cli.core.contracts import Draws, Plan, Step, expect
 from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.langevin import Langevin
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.options import (
+    CertificateKind,
+    ChainSampler,
+    EpsilonOptions,
+    Gamma,
+    MostRecords,
+    NumberOfDraws,
+    StepLength,
+    Steps,
+)
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistics
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.kinds import GaussianDP
@@ -40,8 +50,21 @@ UNDER = 1.0 - 1e-10
 """Targets are approached from below by more than prices are rounded up."""
 _WIDENED = 0.1
 """By how much a chain's noise may be wider than its posterior asks for, to cover what double precision loses."""
+_GAMMA = 0.01
 _FINE = 1 << 10
 """Released coefficients are rounded to a power of two below so small a part of 1 / sqrt(M)."""
+
+
+class LangevinOptions(EpsilonOptions, frozen=True, kw_only=True):
+    """What every mechanism on a convex loss reads."""
+
+    draws: NumberOfDraws = 1
+    sampler: ChainSampler = "langevin"
+    step: StepLength = None
+    steps: Steps = None
+    n_max: MostRecords = None
+    certificate: CertificateKind = None
+    gamma: Gamma = _GAMMA
 
 
 @dataclass(frozen=True)
@@ -67,13 +90,13 @@ class Chains:
 
     Attributes:
         model: the model.
-        request: the request.
+        options: what is asked.
         n_records: the declared number of records, from which alone M, the step and the horizon follow.
         curvature: what loss and rows promise.
     """
 
     model: ConvexLossModel
-    request: Request
+    options: LangevinOptions
     n_records: int
     curvature: Curvature
 
@@ -84,21 +107,21 @@ class Chains:
             SpecError: a stated step is 2 / M or more.
         """
         smoothness = self.curvature.whole(rho, tau)
-        step = 1.0 / smoothness if self.request.step is None else self.request.step
+        step = 1.0 / smoothness if self.options.step is None else self.options.step
         if not step * smoothness < _CONTRACTS:
             raise SpecError(
                 f"the step is {step:g}, and the map is a contraction below 2 / M = {2.0 / smoothness:.6g}",
                 where="sampling.step",
                 hint="a smaller step; by default it is 1 / M",
             )
-        steps = self.horizon(step, tau) if self.request.steps is None else self.request.steps
+        steps = self.horizon(step, tau) if self.options.steps is None else self.options.steps
         mu = descent_mu(self.curvature.gradient_sensitivity(rho), step, steps, tau, smoothness)
         return CalibratedChain(rho, tau, step, steps, mu)
 
     def horizon(self, step: float, tau: float) -> int:
         """Return the default horizon: as long as contraction needs, but no longer than a bounded amount of work."""
         wanted = math.ceil(_NEAR / (step * tau))
-        visits = self.n_records * self.model.design.entries_per_row * self.request.draws
+        visits = self.n_records * self.model.design.entries_per_row * self.options.draws
         return max(1, min(wanted, max(_FEWEST, int(_WORK / visits))))
 
     def cost(self, rho: float, tau: float) -> float:
@@ -139,41 +162,44 @@ class Chains:
         return self.chain(rho, high)
 
 
-def chains_of(model: ConvexLossModel, request: Request) -> Chains:
+def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOptions, n_records: int | None) -> Chains:
     """Return what is public about a question.
 
     Raises:
-        SpecError: the number of records is private and no ``n_max`` is stated, or it is not known.
+        SpecError: the number of records is private and no ``n_max`` is stated, or it is not known; or a total variation
+            is stated, and no certificate.
     """
-    if request.policy.contributions > 1:
+    if policy.contributions > 1:
         raise SpecError(
             "a chain takes one gradient a privacy unit",
             where="privacy.unit.max_contributions",
             hint="max_contributions: 1",
         )
-    if request.policy.neighbors is Neighbors.ADD_REMOVE:
-        if request.n_max is None:
+    if policy.neighbors is Neighbors.ADD_REMOVE:
+        if options.n_max is None:
             raise SpecError(
                 "the number of records is private, and step, contraction and smoothness would tell it",
                 where="sampling.n_max",
                 hint="state a public limit: only so many records are read; or use replace-one neighbours",
             )
-        n = request.n_max
+        n = options.n_max
     else:
-        if request.n_max is not None:
+        if options.n_max is not None:
             raise SpecError("the number of records is public: there is no limit to state", where="sampling.n_max")
-        if request.n_records is None:
-            raise SpecError("the number of records must be known beforehand", where="records", hint="--records N")
-        if request.n_records < 1:
-            raise SpecError("there is no record to protect", where="records")
-        n = request.n_records
+        n = known_number(n_records)
     # Under add-remove a record more may push another beyond the limit: two gradients differ, as where one is replaced.
-    return Chains(model, request, n, model.curvature(n, 2))
+    if options.certificate is None and options.gamma != _GAMMA:
+        raise SpecError(
+            "the total variation is that of a certificate, and none is asked for",
+            where="sampling.gamma",
+            hint="--certificate total-variation, or leave it out",
+        )
+    return Chains(model, options, n, model.curvature(n, 2))
 
 
 def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict[str, Any]) -> Plan:
     """Return the plan of a calibrated chain."""
-    model, request = chains.model, chains.request
+    model, options = chains.model, chains.options
     smoothness = chains.curvature.whole(found.rho, found.tau)
     left = math.exp(found.steps * math.log1p(-min(found.step * found.tau, 1.0 - 1e-16)))
     grid = 2.0 ** math.floor(math.log2(1.0 / math.sqrt(smoothness) / _FINE))
@@ -195,7 +221,7 @@ def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict
             where="privacy",
             hint="a larger price, or fewer records",
         )
-    mu = round_up(found.mu * math.sqrt(request.draws))
+    mu = round_up(found.mu * math.sqrt(options.draws))
     guarantee = GaussianDP(mu)
     if not Decimal(0) < mu < Decimal(1000):
         raise DpbayesError("the price of the chain cannot be stated; nothing is released")
@@ -204,7 +230,7 @@ def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict
         "tau": found.tau,
         "step": found.step,
         "steps": found.steps,
-        "draws": request.draws,
+        "draws": options.draws,
         "calibration": calibration,
         "mu": float(mu),
         "sensitivity": chains.curvature.gradient_sensitivity(found.rho),
@@ -216,15 +242,15 @@ def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict
         "memory": model.design.memory(chains.n_records),
         **more,
     }
-    if request.gamma is not None:
-        described["certificate"] = _certificate(chains, found, request.gamma)
-    rows = Rows(model.design, model.target, request.n_max)
-    step = Step(NO_STATISTIC, law, guarantee, request.draws, rows)
+    if options.certificate is not None:
+        described["certificate"] = _certificate(chains, found, options.gamma)
+    rows = Rows(model.design, model.target, options.n_max)
+    step = Step(NO_STATISTIC, law, guarantee, options.draws, rows)
     return Plan(
         (step,),
         guarantee,
         described,
-        _how(found, request, described),
+        _how(found, options.draws, described),
         _warnings(found, left, described["variance_inflation"]),
     )
 
@@ -243,9 +269,9 @@ def _certificate(chains: Chains, found: CalibratedChain, gamma: float) -> dict[s
     }
 
 
-def _how(found: CalibratedChain, request: Request, described: dict[str, Any]) -> str:
+def _how(found: CalibratedChain, draws: int, described: dict[str, Any]) -> str:
     """Return how the draws were made, in a sentence."""
-    chains = "a Langevin chain" if request.draws == 1 else f"{request.draws} independent Langevin chains"
+    chains = "a Langevin chain" if draws == 1 else f"{draws} independent Langevin chains"
     return (
         f"the last iterate of {chains} of {found.steps} steps of {found.step:.3g} from 0, at temperature rho = "
         f"{found.rho:.4g} and prior precision tau = {found.tau:.4g}; the guarantee is that of this chain, mixed or "

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Sampler
-from dpbayes_cli.core.request import Request, Temper
-from dpbayes_cli.mechanisms.samplers.tempering import UP, Tempering, tempered
+from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
 
@@ -119,7 +119,7 @@ class LinePosterior(Sampler):
     line: Line
     n_records: int
     temperature: Decimal
-    temper: Temper
+    temper: TemperKind
     cover: LineCover
 
     def second_moments(self, values: Sequence[int]) -> list[list[int]]:
@@ -229,14 +229,14 @@ class LinePosterior(Sampler):
         return half * math.sqrt(line.variance * float(gradient @ np.linalg.solve(precision, gradient)))
 
 
-def line_posterior(model: LinearPosterior, request: Request, temper: Temper) -> tuple[LinePosterior, Tempering]:
+def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinePosterior, Tempering]:
     """Return the tempered posterior of a line on a public lattice, and what a draw from it costs.
 
     Raises:
         SpecError: the variance is not known, the support is not within the target's bounds, there are more features
             than a lattice can be enumerated for, or epsilon is too small.
     """
-    n, line = request.complete_records(model.columns), model.line()
+    n, line = asked.n_records, model.line()
     d = len(line.bounds)
     fitting = [g for g in range(_COARSEST, _FINEST + 1) if count_points(d, g) <= MOST_POINTS]
     if not fitting:
@@ -247,7 +247,7 @@ def line_posterior(model: LinearPosterior, request: Request, temper: Temper) -> 
             hint="fewer features, or mechanism: laplace",
         )
     low, high = map(Fraction, line.bounds[0])
-    support = tuple(map(Fraction, request.support or line.bounds[0]))
+    support = tuple(map(Fraction, asked.support or line.bounds[0]))
     if not low <= support[0] < support[1] <= high:
         raise SpecError(
             f"the support is {list(map(float, support))}; allowed: heights of the line within the target's bounds",
@@ -258,16 +258,16 @@ def line_posterior(model: LinearPosterior, request: Request, temper: Temper) -> 
     cover = LineCover(d - 1, fitting[-1], *ends)
     exact = cover.spread(Fraction(line.variance))
     spread = UP.divide(Decimal(exact.numerator), Decimal(exact.denominator))
-    found = tempered(request, spread, SLACK, Decimal(1))
-    sampler = LinePosterior(line, n, found.temperature, temper, cover)
+    found = tempered(asked, spread, SLACK, Decimal(1))
+    sampler = LinePosterior(line, n, found.temperature, asked.temper, cover)
     if 4.0 * (n + sum(line.prior_precision)) / line.variance > _LARGEST_LOG:
         raise SpecError("the variance is too small for exact weights of so many records", where="domain.variance")
     return sampler, found
 
 
-def described(sampler: LinePosterior, found: Tempering, request: Request) -> dict[str, Any]:
+def described(sampler: LinePosterior, found: Tempering, asked: Drawing) -> dict[str, Any]:
     """Return what a plan says about a lattice and a temperature."""
     low, high = sampler.line.bounds[0]
     ends = [float(low + (high - low) * (float(end) + 1.0) / 2.0) for end in (sampler.cover.low, sampler.cover.high)]
     more = {"support": ends, "resolution": sampler.cover.resolution}
-    return {**found.described(request, sampler.temper), **more}
+    return {**found.described(asked), **more}

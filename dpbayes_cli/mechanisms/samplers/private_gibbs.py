@@ -10,15 +10,15 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import exact_difference
 from dpbayes_cli.core.contracts import Chain, Draws, expect
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.options import SAMPLING, LogWeightEpsilon, option
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainPrice, Stage, Update, powers, priced
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions, ChainPrice, Stage, Update, powers, priced
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover, cover_of, log_share
 from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
 from dpbayes_cli.privacy.choices import CHOICE_SLACK, FEWEST_BITS, MOST_BITS, MOST_OUTCOMES, choices, fresh_generator
@@ -37,6 +37,16 @@ _LARGEST_LOG = 512
 _FINEST = 256
 """Tempered records of a row for which a lattice is made fine enough at most: a row takes milliseconds as it is."""
 SWEEPS = 200
+
+
+class LatentOptions(ChainOptions, frozen=True, kw_only=True):
+    """What a chain on hidden states reads."""
+
+    kernel: Annotated[
+        Literal["gibbs", "annealed", "metropolis"],
+        option(SAMPLING, "the updates: gibbs, or annealed (rising powers of the likelihood); metropolis is refused"),
+    ] = "gibbs"
+    log_weight_epsilon: LogWeightEpsilon = None
 
 
 @dataclass(frozen=True)
@@ -199,7 +209,7 @@ def rise_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
-def latent_chain(structure: Structure, request: Request, n_records: int) -> tuple[LatentChain, ChainPrice]:
+def latent_chain(structure: Structure, options: LatentOptions, n_records: int) -> tuple[LatentChain, ChainPrice]:
     """Plan a chain: find its lattices, its temperature and its price.
 
     Raises:
@@ -207,21 +217,17 @@ def latent_chain(structure: Structure, request: Request, n_records: int) -> tupl
     """
     if structure.n_states > MOST_OUTCOMES:
         raise SpecError(f"at most {MOST_OUTCOMES} states are drawn exactly", where="mechanism")
-    if request.temper == "joint":
-        raise SpecError("a chain on hidden states tempers the likelihood alone", where="sampling.temper")
-    if request.support is not None:
-        raise SpecError("every table has a support of its own", where="sampling.support", hint="leave it out")
-    annealed, weighed = request.kernel == "annealed", request.log_weight_epsilon
+    annealed, weighed, epsilon = options.kernel == "annealed", options.log_weight_epsilon, options.stated_epsilon()
     if weighed is not None:
-        check_log_weight(weighed, request.stated_epsilon(), annealed=annealed)
-        request = replace(request, epsilon=exact_difference(request.stated_epsilon(), weighed))
-    schedule = powers(request.sweeps or SWEEPS, request.draws, annealed=annealed)
+        check_log_weight(weighed, epsilon, annealed=annealed)
+        epsilon = exact_difference(epsilon, weighed)
+    schedule = powers(options.sweeps or SWEEPS, options.draws, annealed=annealed)
     sizes = [len(concentration) for concentration in structure.emissions]
 
     def planned(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainPrice]:
-        covers = tuple(cover_of(size, request, fineness) for size in sizes)
+        covers = tuple(cover_of(size, None, fineness) for size in sizes)
         bits = _bits(covers, n_records)
-        return covers, bits, priced(request, updates_of(covers, bits), schedule)
+        return covers, bits, priced(epsilon, updates_of(covers, bits), schedule)
 
     _, _, coarse = planned(1)
     of_row = math.ceil(coarse.temperature * n_records / structure.n_states)

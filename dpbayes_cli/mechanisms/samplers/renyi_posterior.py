@@ -10,11 +10,19 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
-from dpbayes_cli.core.request import Request
+from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Order, StatedDelta
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains, chains_of, planned, run_chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
+    CalibratedChain,
+    Chains,
+    LangevinOptions,
+    chains_of,
+    planned,
+    run_chains,
+)
+from dpbayes_cli.mechanisms.samplers.langevin_rules import ORDER
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
@@ -88,6 +96,20 @@ def calibrated(cost: Callable[[float], Decimal], target: Decimal) -> float:
     return low
 
 
+class RenyiOptions(EpsilonOptions, frozen=True, kw_only=True):
+    """What is read of a conjugate posterior."""
+
+    delta: StatedDelta = None
+    order: Order = None
+    draws: NumberOfDraws = 1
+
+
+class RenyiChainOptions(LangevinOptions, frozen=True, kw_only=True):
+    """What is read of a convex loss."""
+
+    order: Order = None
+
+
 class RenyiMechanism(Mechanism):
     """Draw from a conjugate posterior at the price of its Renyi curve; a subclass chooses what is changed about it.
 
@@ -97,6 +119,8 @@ class RenyiMechanism(Mechanism):
     """
 
     requires: ClassVar[tuple[type, ...]] = (ConjugatePosterior, ConvexLossModel)
+    options_type: ClassVar[type[Options]] = RenyiOptions
+    chain_options: ClassVar[type[RenyiChainOptions]] = RenyiChainOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
 
@@ -114,40 +138,46 @@ class RenyiMechanism(Mechanism):
         """
 
     @abstractmethod
-    def chain(self, chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain on the posterior of a convex loss, and what a plan says about it.
 
         Raises:
             SpecError: the price cannot be met.
         """
 
+    @classmethod
+    def options_for(cls, model: type[Model]) -> type[Options]:
+        """Return what is read: of a convex loss, what its chain needs."""
+        return cls.chain_options if issubclass(model, ConvexLossModel) else cls.options_type
+
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the model's statistic; of a convex loss rows are read."""
         return NO_STATISTIC if isinstance(model, ConvexLossModel) else super().statistic(model, policy)
 
-    def plan(self, model: Model, request: Request) -> Plan:
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Choose r and m, and price the draws; of a convex loss find the chain.
 
         Raises:
             SpecError: records are not complete, or the price cannot be met.
         """
         if isinstance(model, ConvexLossModel):
-            chains = chains_of(model, request)
-            found, more = self.chain(chains)
+            of_chain = expect(options, self.chain_options)
+            chains = chains_of(model, policy, of_chain, n_records)
+            found, more = self.chain(chains, of_chain)
             return planned(chains, found, "geumlek", more)
-        conjugate = expect(model, ConjugatePosterior)
-        n = request.complete_records(model.columns)
-        family, order = conjugate.family(n), float(request.order)
+        conjugate, asked = expect(model, ConjugatePosterior), expect(options, RenyiOptions)
+        n = complete_records(policy, model.columns, n_records)
+        family, order = conjugate.family(n), float(asked.order or ORDER)
         if order > LARGEST_ORDER:
             raise SpecError(f"the order is {order:g}; curves are stored up to {LARGEST_ORDER:g}", where="privacy.order")
-        each = None if request.epsilon is None else _BELOW.divide(request.epsilon, Decimal(request.draws))
+        each = None if asked.epsilon is None else _BELOW.divide(asked.epsilon, Decimal(asked.draws))
         r, m = self.choose(family, order, each)
         family.lattice(r, m).check()
         largest = family.order_max(r, m)
         order_max = _BELOW.create_decimal(largest) if math.isfinite(largest) else INFINITE
-        guarantee = RenyiCurve(_curve(family, r, m, request), order_max)
-        step = Step(conjugate.statistic(request.policy), ConjugateSampler(conjugate, n, r, m), guarantee, request.draws)
-        return Plan((step,), guarantee, {"r": r, "m": m, "draws": request.draws, "order": order})
+        guarantee = RenyiCurve(_curve(family, r, m, asked), order_max)
+        step = Step(conjugate.statistic(policy), ConjugateSampler(conjugate, n, r, m), guarantee, asked.draws)
+        return Plan((step,), guarantee, {"r": r, "m": m, "draws": asked.draws, "order": order})
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Draw from the planned posterior.
@@ -179,17 +209,17 @@ def renyi_card(releases: str, algorithm: str, prefer_when: str) -> Card:
     )
 
 
-def _curve(family: ConjugateFamily, r: float, m: float, request: Request) -> Points:
+def _curve(family: ConjugateFamily, r: float, m: float, asked: RenyiOptions) -> Points:
     """Return the whole curve of all draws on the grid of orders below lambda*, the requested order included."""
-    largest = family.order_max(r, m)
-    orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), request.order})
+    largest, wanted = family.order_max(r, m), asked.order or ORDER
+    orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), wanted})
     priced = {order: price(family, float(order), r, m) for order in orders if float(order) < largest * (1.0 - 1e-10)}
     finite = {order: value for order, value in priced.items() if value.is_finite()}
-    if request.order not in finite:
+    if wanted not in finite:
         raise SpecError(
-            f"the divergence is infinite at and above order {largest:g}, and order {request.order:f} was asked for",
+            f"the divergence is infinite at and above order {largest:g}, and order {wanted:f} was asked for",
             where="privacy.order",
-            hint=f"a prior whose parameters are more than {(float(request.order) - 1) / (largest - 1):.4g} times as "
+            hint=f"a prior whose parameters are more than {(float(wanted) - 1) / (largest - 1):.4g} times as "
             "large, a smaller --order, or rdp-diffuse or rdp-concentrated",
         )
-    return tuple((order, value * request.draws) for order, value in finite.items())
+    return tuple((order, value * asked.draws) for order, value in finite.items())

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
+from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import BoundedStatistics, Model, Sampler, Step, expect
-from dpbayes_cli.core.request import Request
 from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import described, line_posterior
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_posterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, cover_of
-from dpbayes_cli.mechanisms.samplers.tempering import Tempering, tempered
-from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily
+from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
+from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 
 
-def exact_posterior(model: Model, request: Request, n_records: int) -> tuple[Step, dict[str, Any]]:
+def takes_support(model: type[Model]) -> bool:
+    """Return whether one public range holds the parameter; the tables of a network have one each, of their own."""
+    return issubclass(model, OneParameterFamily | SharesPosterior | LinearPosterior)
+
+
+def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> tuple[Step, dict[str, Any]]:
     """Return the step that draws as often as asked, at its price, and what is public about it.
 
     Privacy: the price is that of the drawing code, by bounded range; see ``GridPosterior``, ``LatticePosterior``,
@@ -32,24 +36,23 @@ def exact_posterior(model: Model, request: Request, n_records: int) -> tuple[Ste
     sampler: Sampler
     points: tuple[tuple[Decimal, Decimal], ...] = ()
     if isinstance(model, OneParameterFamily):
-        sampler, found = grid_posterior(model, request, request.temper, Decimal(1))
-        points = tuple((order, value * request.draws) for order, value in exact_curve(sampler))
+        sampler, found = grid_posterior(model, asked, Decimal(1))
+        points = tuple((order, value * asked.draws) for order, value in exact_curve(sampler))
         charged = found.charged
-        parameters = {**found.described(request, request.temper), "support": list(sampler.support)}
+        parameters = {**found.described(asked), "support": list(sampler.support)}
     elif isinstance(model, LinearPosterior):
-        sampler, found = line_posterior(model, request, request.temper)
-        charged, parameters = found.charged, described(sampler, found, request)
+        sampler, found = line_posterior(model, asked)
+        charged, parameters = found.charged, described(sampler, found, asked)
     else:
-        one_row = partial(_row, n_records=n_records)
-        sampler, charged, parameters = shares_or_tables(model, request, request.temper, one_row)
-    statistic = expect(model, BoundedStatistics).statistic(request.policy)
-    return Step(statistic, sampler, BoundedRange(charged, request.draws, points), request.draws), parameters
+        sampler, charged, parameters = shares_or_tables(model, asked, _row)
+    statistic = expect(model, BoundedStatistics).statistic(policy)
+    return Step(statistic, sampler, BoundedRange(charged, asked.draws, points), asked.draws), parameters
 
 
 def _row(
-    concentration: tuple[float, ...], request: Request, touched: Decimal, *, n_records: int
+    concentration: tuple[float, ...], asked: Drawing, touched: Decimal
 ) -> tuple[Sampler, Tempering, dict[str, Any]]:
     """Return the sampler of one vector of shares, its price, and its cover."""
-    cover = cover_of(len(concentration), request, n_records)
-    found = tempered(request, cover.spread, LATTICE_SLACK * touched, Decimal(1))
-    return LatticePosterior(cover, concentration, found.temperature, request.temper), found, cover.described()
+    cover = cover_of(len(concentration), asked.support, asked.n_records)
+    found = tempered(asked, cover.spread, LATTICE_SLACK * touched, Decimal(1))
+    return LatticePosterior(cover, concentration, found.temperature, asked.temper), found, cover.described()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Sampler
-from dpbayes_cli.core.request import Request, Temper
-from dpbayes_cli.mechanisms.samplers.tempering import UP, Tempering, support_of, tempered
+from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, support_of, tempered
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
 from dpbayes_cli.privacy.conjugate import slack
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights, uniform_fraction
@@ -50,7 +50,7 @@ class GridPosterior(Sampler):
     model: OneParameterFamily
     n_records: int
     temperature: Decimal
-    temper: Temper
+    temper: TemperKind
     support: tuple[float, float]
     n_cells: int
 
@@ -140,30 +140,27 @@ class GridPosterior(Sampler):
         return mean, float(np.sqrt(masses @ (theta - mean) ** 2))
 
 
-def grid_posterior(
-    model: OneParameterFamily, request: Request, temper: Temper, most: Decimal | None
-) -> tuple[GridPosterior, Tempering]:
+def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | None) -> tuple[GridPosterior, Tempering]:
     """Return the tempered posterior of a family on a public grid, and what a draw from it costs.
 
     Args:
         model: the family.
-        request: what was asked for; its records are complete.
-        temper: whether the prior is tempered too.
+        asked: how many draws, at what price.
         most: the largest temperature of use, None for any.
 
     Raises:
         SpecError: the support is missing or wrong, epsilon too small, or floats cannot screen the cells.
     """
-    n = request.complete_records(model.columns)
-    low, high = support = support_of(model, request)
+    n = asked.n_records
+    low, high = support = support_of(model, asked.support)
     _, width, steps = model.grid
     with localcontext(EXACT):
         (a_low, _), (a_high, _) = (model.natural(Decimal(end), DECIMALS) for end in (low, high))
         exact = abs(a_high - a_low) * width.numerator * steps / width.denominator
     spread = UP.multiply(exact, Decimal("1") + Decimal("1e-25"))
-    found = tempered(request, spread, SLACK, most)
+    found = tempered(asked, spread, SLACK, most)
     n_cells = min(1 << 20, max(1 << 10, 1 << math.ceil(math.log2(64.0 * math.sqrt(n)))))
-    sampler = GridPosterior(model, n, found.temperature, temper, support, n_cells)
+    sampler = GridPosterior(model, n, found.temperature, asked.temper, support, n_cells)
     if not sampler.magnitude <= LARGEST_LOG:
         raise SpecError(
             "the log density is too large on this support for the grid to be screened in floats",

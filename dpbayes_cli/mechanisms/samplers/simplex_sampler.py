@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Sampler
-from dpbayes_cli.core.request import Request, Temper
+from dpbayes_cli.core.options import TemperKind
 from dpbayes_cli.mechanisms.samplers.tempering import UP
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.lattice import SimplexLattice, share_table
@@ -94,7 +94,7 @@ class LatticePosterior(Sampler):
     cover: SharesCover
     concentration: tuple[float, ...]
     temperature: Decimal
-    temper: Temper
+    temper: TemperKind
 
     def exponents(self, values: Sequence[int]) -> list[Decimal]:
         """Return the power of each share in the tempered posterior density."""
@@ -175,13 +175,13 @@ def _tilt(exponents: Sequence[float], least: float, most: float) -> float:
     return high
 
 
-def cover_of(n_shares: int, request: Request, n_records: int) -> SharesCover:
+def cover_of(n_shares: int, support: tuple[float, float] | None, n_records: int) -> SharesCover:
     """Return the public lattice for a number of shares and of records.
 
     Raises:
         SpecError: there are too many shares, or the support holds no lattice point.
     """
-    k, support = n_shares, request.support
+    k = n_shares
     if k > _MOST_SHARES:
         raise SpecError(f"at most {_MOST_SHARES} shares are drawn exactly; this model has {k}", where="mechanism")
     a0 = support[0] if support else min(0.1, 0.5 / k)

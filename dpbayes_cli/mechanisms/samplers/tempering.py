@@ -8,12 +8,31 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.request import Request, Temper
+from dpbayes_cli.core.options import TemperKind
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
 from dpbayes_cli.privacy.renyi import round_up
 
 DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 UP = Context(prec=30, rounding=ROUND_CEILING)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What is asked of draws from a tempered law.
+
+    Attributes:
+        epsilon: what they may cost together.
+        n_records: the public number of complete records.
+        draws: how many.
+        temper: what the temperature acts on.
+        support: the public range of the parameter, or None for the model's own.
+    """
+
+    epsilon: Decimal
+    n_records: int
+    draws: int = 1
+    temper: TemperKind = "likelihood"
+    support: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -38,33 +57,33 @@ class Tempering:
     spread: Decimal
     charged: Decimal
 
-    def described(self, request: Request, temper: Temper) -> dict[str, Any]:
+    def described(self, asked: Drawing) -> dict[str, Any]:
         """Return what a plan says about it."""
         return {
             "temperature": float(self.temperature),
             "range": float(self.spread),
-            "draws": request.draws,
-            "temper": temper,
+            "draws": asked.draws,
+            "temper": asked.temper,
         }
 
 
-def tempered(request: Request, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
+def tempered(asked: Drawing, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
     """Return the largest temperature at which each of the requested draws costs its part of epsilon.
 
     Args:
-        request: what was asked for.
+        asked: how many draws, and what they may cost.
         spread: R.
         extra: what finite precision adds to a log ratio.
         most: the largest temperature of use: 1 for samples of a posterior, None for its mode.
 
     Raises:
-        SpecError: epsilon is missing or too small.
+        SpecError: epsilon is too small.
     """
-    epsilon = request.stated_epsilon()
-    each = DOWN.divide(epsilon, Decimal(request.draws))
+    epsilon = asked.epsilon
+    each = DOWN.divide(epsilon, Decimal(asked.draws))
     if each <= 2 * extra:
         raise SpecError(
-            f"epsilon is {epsilon:g} for {request.draws} draws; below {2 * extra * request.draws:g} nothing can be "
+            f"epsilon is {epsilon:g} for {asked.draws} draws; below {2 * extra * asked.draws:g} nothing can be "
             "drawn exactly",
             where="privacy.epsilon",
         )
@@ -72,17 +91,17 @@ def tempered(request: Request, spread: Decimal, extra: Decimal, most: Decimal | 
     if most is not None:
         temperature = min(most, temperature)
     one = UP.add(UP.multiply(temperature, spread), extra)
-    charged = min(epsilon, UP.create_decimal(round_up(float(one * request.draws))))
+    charged = min(epsilon, UP.create_decimal(round_up(float(one * asked.draws))))
     return Tempering(temperature, spread, charged)
 
 
-def support_of(model: OneParameterFamily, request: Request) -> tuple[float, float]:
-    """Return the public truncation of the parameter.
+def support_of(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the public truncation of the parameter: the stated one, or the model's own.
 
     Raises:
         SpecError: it is missing, or not strictly inside the parameter's range.
     """
-    support = request.support or model.default_support
+    support = support or model.default_support
     least, most = model.parameter_range
     if support is None:
         raise SpecError(

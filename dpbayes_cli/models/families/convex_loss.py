@@ -32,6 +32,7 @@ class ConvexLossModel(Model):
     """
 
     prior_type: ClassVar[type[Section]] = CoefficientPrior
+    default_mechanism: ClassVar[str] = "gibbs-posterior"
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log likelihood, or stands for one, so that a class has a probability."""
 

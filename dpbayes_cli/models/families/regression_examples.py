@@ -8,11 +8,7 @@ from typing import Any
 from dpbayes_cli.core.examples import Example
 
 _FEATURES = {"x": {"lower": -1.0, "upper": 3.0}, "z": {"values": ["a", "b", "c"], "impute": "b"}}
-_SPEC = {
-    "mechanism": "gibbs-posterior",
-    "delta": "1e-6",
-    "features": "\nage: {lower: 18, upper: 100}\nsmoker: {values: [yes, no]}",
-}
+_SPEC = {"features": "\nage: {lower: 18, upper: 100}\nsmoker: {values: [yes, no]}"}
 CLASS_SPEC: Mapping[str, str] = {**_SPEC, "target.column": "ill", "target.values": "[no, yes]"}
 """What ``spec init`` writes of a model of classes."""
 NUMBER_SPEC: Mapping[str, str] = {**_SPEC, "target.column": "days", "lower": "0", "upper": "100"}

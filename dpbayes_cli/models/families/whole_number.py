@@ -31,6 +31,7 @@ class WholeNumber(OneNumber):
 
     domain_type: ClassVar[type[Section]] = WholeNumberDomain
     first_spec: ClassVar[Mapping[str, str]] = {"upper": "100"}
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:1"}
     whole_numbers: ClassVar[bool] = True
 
     upper: int

@@ -1,0 +1,117 @@
+"""What may be asked beside the common keys of a spec: each option once, with its type, its limits and its place.
+
+A mechanism declares a class of those that it reads, and a model one of those that its inference reads. Sections of
+specs, flags, help, templates and schema are made from it; a ``Decimal`` is written there as an exact decimal text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
+
+PRIVACY, SAMPLING, INFERENCE = "privacy", "sampling", "inference"
+Check = Callable[[Decimal], None]
+
+
+def option(section: str, description: str, check: Check | None = None) -> Meta:
+    """Return what is said about an option.
+
+    Args:
+        section: the section of a spec that it stands in, ``privacy``, ``sampling`` or ``inference``.
+        description: what it means.
+        check: refuses a decimal that is out of range.
+    """
+    return Meta(description=description, extra={"section": section, "check": check})
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a mechanism reads of a question; a subclass has a field for each option."""
+
+    def value(self, name: str) -> Any:
+        """Return an option by its name, None where the mechanism does not read it."""
+        return getattr(self, name, None)
+
+
+Epsilon = Annotated[Decimal | None, option(PRIVACY, "the epsilon to spend, a decimal", check_epsilon)]
+Delta = Annotated[Decimal | None, option(PRIVACY, "the delta beside epsilon", check_delta)]
+StatedDelta = Annotated[
+    Decimal | None, option(PRIVACY, "the delta at which the curve is stated, where the account has none", check_delta)
+]
+Rho = Annotated[Decimal | None, option(PRIVACY, "in place of epsilon: the rho of zCDP to spend", check_rho)]
+Mu = Annotated[Decimal | None, option(PRIVACY, "in place of epsilon: the mu of Gaussian DP to spend", check_rho)]
+Order = Annotated[Decimal | None, option(PRIVACY, "the order at which epsilon is meant [2]", check_order)]
+
+NumberOfDraws = Annotated[
+    Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "posterior draws to release; each is paid for")
+]
+NumberOfEstimates = Annotated[
+    Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "estimates to release; each is paid for")
+]
+NumberOfLastDraws = Annotated[
+    Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "the last sweeps to release; every sweep is paid for")
+]
+TemperKind = Literal["likelihood", "joint"]
+Temper = Annotated[TemperKind, option(SAMPLING, "what the temperature acts on: likelihood or joint")]
+Support = Annotated[
+    tuple[float, float] | None, option(SAMPLING, "the public range of the parameter [the model's own, if any]")
+]
+SelectionKind = Literal["exponential", "permute-and-flip"]
+Selection = Annotated[
+    SelectionKind, option(SAMPLING, "the choice: exponential (composes better) or permute-and-flip (pure epsilon only)")
+]
+Sweeps = Annotated[
+    Annotated[int, Meta(ge=1, le=100_000)] | None, option(SAMPLING, "sweeps of the chain, all of them paid for [200]")
+]
+LogWeightEpsilon = Annotated[
+    Decimal | None,
+    option(SAMPLING, "what of epsilon a noisy log importance weight may cost; annealed [none]", check_epsilon),
+]
+
+CalibrationRule = Literal["gdp", "minami", "geumlek"]
+Calibration = Annotated[
+    CalibrationRule, option(SAMPLING, "the rule that finds temperature and prior precision: gdp, minami or geumlek")
+]
+Temperature = Annotated[
+    Annotated[float, Meta(gt=0.0, le=1.0)] | None,
+    option(SAMPLING, "a stated temperature; the prior's precision is then raised"),
+]
+ChainSampler = Annotated[Literal["langevin"], option(SAMPLING, "the chain that is accounted")]
+StepLength = Annotated[
+    Annotated[float, Meta(gt=0.0, le=1e9)] | None, option(SAMPLING, "the step of the chain, below 2 / M [1 / M]")
+]
+Steps = Annotated[
+    Annotated[int, Meta(ge=1, le=10_000_000)] | None,
+    option(SAMPLING, "the chain's horizon [by its contraction rate, within bounded work]"),
+]
+MostRecords = Annotated[
+    Annotated[int, Meta(ge=1, le=10**10)] | None,
+    option(SAMPLING, "under add-remove: the public limit of the records that are read"),
+]
+CertificateKind = Annotated[
+    Literal["total-variation"] | None,
+    option(SAMPLING, "state step and horizon of Minami et al.'s Proposition 13"),
+]
+Gamma = Annotated[Annotated[float, Meta(gt=0.0, lt=0.5)], option(SAMPLING, "the total variation of the certificate")]
+
+
+class EpsilonOptions(Options, frozen=True, kw_only=True):
+    """Epsilon alone: what every mechanism with a pure epsilon reads."""
+
+    epsilon: Epsilon = None
+
+    def stated_epsilon(self) -> Decimal:
+        """Return the epsilon.
+
+        Raises:
+            SpecError: none was stated.
+        """
+        if self.epsilon is None:
+            raise SpecError("missing", where="privacy.epsilon", hint="state it in the spec or with --eps 1")
+        return self.epsilon

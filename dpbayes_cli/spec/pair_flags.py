@@ -1,0 +1,101 @@
+"""The flags that apply to a model and a mechanism, made from the types of their specs."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+
+import msgspec
+
+from dpbayes_cli.core.contracts import Mechanism, Model, Section
+from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING
+from dpbayes_cli.core.registry import pairs
+from dpbayes_cli.models.families.capabilities import BoundedNumber
+from dpbayes_cli.spec.bounds_section import BoundsSection
+from dpbayes_cli.spec.flags import FLAGS, Flag, Group
+from dpbayes_cli.spec.release_spec import spec_type
+
+_NAMED_AFTER_KEYS: dict[str, Group] = {PRIVACY: "Privacy", SAMPLING: "Sampling", INFERENCE: "Inference and output"}
+"""The sections whose options have a flag without being in the table."""
+_SHORT = 20
+
+
+class KeyFlag(NamedTuple):
+    """A key with its flag, and whether it states a list."""
+
+    key: str
+    flag: Flag
+    is_list: bool
+
+
+def flags_of(model: type[Model], mechanism: type[Mechanism]) -> list[KeyFlag]:
+    """Return the flags that state a question of a model to a mechanism, with what they say."""
+    keys = dict(_keys(spec_type(model.name, mechanism.name)))
+    if model.column_names is not Model.column_names:  # the domain names the columns
+        del keys["column"]
+    if issubclass(model, BoundedNumber) and mechanism.post_processing:
+        found = dict(_keys(BoundsSection, "bounds."))
+        ends = () if "lower" in model.bound_keys else ("bounds.private.low", "bounds.private.lower_quantile")
+        keys |= {key: item for key, item in found.items() if key not in ends}
+    listed = [KeyFlag(key, FLAGS[key], is_list=False) for key in ("prior",)]
+    for key, item in keys.items():
+        section = key.partition(".")[0]
+        if key in FLAGS or section in _NAMED_AFTER_KEYS:
+            listed.append(_flag(key, item))
+    order = list(FLAGS)
+    return sorted(listed, key=lambda each: order.index(each.key) if each.key in FLAGS else len(order))
+
+
+def all_flags() -> list[KeyFlag]:
+    """Return the flags of all models and mechanisms, each once."""
+    return list({each.key: each for pair in pairs() for each in flags_of(*pair)}.values())
+
+
+def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the keys of a section and of those within it."""
+    for item in msgspec.structs.fields(kind):
+        inner, _ = _unwrapped(item.type)
+        if isinstance(inner, type) and issubclass(inner, Section):
+            yield from _keys(inner, f"{place}{item.name}.")
+        else:
+            yield place + item.name, item
+
+
+def _flag(key: str, item: Any) -> KeyFlag:
+    inner, description = _unwrapped(item.type)
+    is_list = get_origin(inner) is tuple
+    text = description
+    if item.default not in {None, msgspec.NODEFAULT} and "[" not in text:
+        text += f" [{item.default}]"
+    if key in FLAGS:
+        flag = FLAGS[key]
+        return KeyFlag(key, flag if flag.text else flag._replace(text=text), is_list)
+    section, _, name = key.rpartition(".")
+    names = (f"--{name.replace('_', '-')}",)
+    return KeyFlag(key, Flag(_NAMED_AFTER_KEYS[section], names, _metavar(inner), text), is_list)
+
+
+def _metavar(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        choices = "|".join(get_args(kind))
+        return choices if len(choices) <= _SHORT else "NAME"
+    if get_origin(kind) is tuple:
+        return "LOW,HIGH"
+    return "N" if kind is int else "X"
+
+
+def _unwrapped(annotation: Any) -> tuple[Any, str]:
+    """Return a type without annotations and None, and its description."""
+    description = ""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation, *notes = get_args(annotation)
+            description = next((n.description for n in notes if getattr(n, "description", None)), description)
+        elif get_origin(annotation) in {Union, types.UnionType}:
+            kinds = [each for each in get_args(annotation) if each is not types.NoneType]
+            if len(kinds) != 1:
+                return None, description
+            annotation = kinds[0]
+        else:
+            return cast(Any, annotation), description

@@ -1,0 +1,39 @@
+"""The JSON Schema of spec files: one alternative for each model and mechanism."""
+
+from typing import Any
+
+import msgspec
+
+from dpbayes_cli.core.contracts import WRITTEN_FREELY
+from dpbayes_cli.core.registry import pairs
+from dpbayes_cli.models.families.capabilities import BoundedNumber
+from dpbayes_cli.spec.release_spec import spec_type
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a spec file, one alternative a pair; a spec without mechanism is of its model's own."""
+    kinds = []
+    for model, mechanism in pairs():
+        kinds.append(spec_type(model.name, mechanism.name))
+        if issubclass(model, BoundedNumber) and mechanism.post_processing:
+            kinds.append(spec_type(model.name, mechanism.name, private_bounds=True))
+    references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "dpbayes release spec",
+        "oneOf": list(references),
+        "$defs": _freely(definitions),
+    }
+
+
+def _freely(schema: Any) -> Any:
+    """Let the texts that are marked so be written as numbers and truth values, as YAML tools would parse them."""
+    if isinstance(schema, list):
+        return [_freely(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _freely(value) for key, value in schema.items()}
+    if result.items() >= WRITTEN_FREELY.items():
+        result = {key: value for key, value in result.items() if key not in WRITTEN_FREELY}
+        result["type"] = ["string", "number", "boolean"]
+    return result

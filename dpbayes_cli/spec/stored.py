@@ -1,0 +1,99 @@
+"""Specs as bundles and ledgers hold them, those of earlier versions too.
+
+Before mechanisms declared what they read, every spec held the options of all of them, and what its own mechanism did
+not read was ignored. Such an option of a stored spec is dropped here rather than refused: it had no effect when it was
+stated, and what was released then must stay readable. Only the digest of the request, in the ledger, was made with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpbayes_cli.base.canonical import canonical_json, digest
+from dpbayes_cli.spec.foreign_options import foreign
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
+
+_EARLIER: Mapping[str, Mapping[str, Any]] = {
+    "privacy": dict.fromkeys(("epsilon", "delta", "rho", "mu", "order")),
+    "sampling": {
+        "draws": 1,
+        "temper": "likelihood",
+        "support": None,
+        "selection": "exponential",
+        "calibration": "gdp",
+        "temperature": None,
+        "sampler": "langevin",
+        "step": None,
+        "steps": None,
+        "n_max": None,
+        "kernel": "gibbs",
+        "sweeps": None,
+        "log_weight_epsilon": None,
+        "certificate": None,
+        "gamma": 0.01,
+    },
+    "inference": {"sweeps": 120, "sampler": "blocked"},
+}
+"""The options that every spec held, with what they were where nothing was stated."""
+_LATER = {
+    "sampling": ("selection", "calibration", "sampler", "gamma", "kernel"),
+    "inference": ("sweeps", "sampler"),
+}
+"""Those of them that the first versions did not hold, because there was no choice yet."""
+
+
+def stored_spec(stored: Mapping[str, Any]) -> ReleaseSpec:
+    """Return the spec that a bundle holds.
+
+    Raises:
+        SpecError: it is none.
+    """
+    return build_spec(as_read(stored))
+
+
+def as_read(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored spec with the options that its mechanism reads, and no others.
+
+    Raises:
+        SpecError: there is no such model or mechanism.
+    """
+    dropped = {(section, key) for section, key in _foreign(stored)}
+    return {
+        section: {key: value for key, value in part.items() if (section, key) not in dropped}
+        if isinstance(part, Mapping)
+        else part
+        for section, part in stored.items()
+    }
+
+
+def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
+    """Return a stored spec as it would be stored today: ``stated_in_full`` of its spec, if that is what it holds."""
+    whole = as_read(stored)
+    for section, keys in _LATER.items():
+        options = getattr(spec, section).__struct_fields__
+        later = {key: _EARLIER[section][key] for key in keys if key in options}
+        if isinstance(whole.get(section), dict):
+            whole[section] = {**later, **whole[section]}
+    return whole
+
+
+def in_full_as_earlier(spec: ReleaseSpec) -> dict[str, Any]:
+    """Return ``stated_in_full`` as versions stored it whose specs held the options of all mechanisms."""
+    full = spec.stated_in_full
+    return {**full, **{section: {**options, **full[section]} for section, options in _EARLIER.items()}}
+
+
+def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
+    """Return the digest of the request that a stored spec was made for: with the options that it ignored."""
+    request = dict(spec.request)
+    for section, key in _foreign(stored):
+        value = stored[section][key]
+        if value != _EARLIER[section][key]:
+            request[section] = {**request.get(section, {}), key: value}
+    return digest("request", canonical_json(request))
+
+
+def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return section and key of the options that were ignored."""
+    return [(section, key) for section, key in foreign(stored, type_of(stored)) if key in _EARLIER[section]]
