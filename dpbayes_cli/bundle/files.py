@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
@@ -10,13 +9,12 @@ import msgspec
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import DpbayesError, SpecError, VerificationError
-from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws, state_shape
+from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
 from dpbayes_cli.bundle.document import Noise, ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.states_file import fits, stated_states, states_csv
 from dpbayes_cli.core.contracts import Model, Payload
+from dpbayes_cli.core.model_sections import ModelSection, NetworkTables, StatesOverTime, section_of
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw, parse_noise
 from dpbayes_cli.privacy.part_noise import noise_of_scales
@@ -54,7 +52,7 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
         raise VerificationError("release.json does not hold the posterior of its spec's parameters")
     if any(len(draw) != len(parameters) for draw in document.draws):
         raise VerificationError("release.json does not hold draws of its spec's parameters")
-    if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model):
+    if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model.sections()):
         raise VerificationError("release.json does not hold the states of its spec's sequences")
     if not _has_states(document, model):
         raise VerificationError("release.json does not hold the states of its draws")
@@ -66,13 +64,17 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
 
 def _has_states(document: ReleaseDocument, model: Model) -> bool:
     """Return whether a document holds the states of its draws, one a site, where the model has any, else none."""
-    states, shape = document.released_states, state_shape(model)
-    if shape is None or not document.draws:
+    states, over_time = document.released_states, section_of(model.sections(), StatesOverTime)
+    if over_time is None or not document.draws:
         return not states
-    sites = math.prod(shape[:-1])
     return len(states) == len(document.draws) and all(
-        len(each) == sites and set(each) <= set(range(shape[-1])) for each in states
+        len(each) == over_time.n_sites and set(each) <= set(range(over_time.states)) for each in states
     )
+
+
+def sections_of(document: ReleaseDocument) -> tuple[ModelSection, ...]:
+    """Return what the parameters of a release are together; see ``Model.sections``."""
+    return spec_of(document).build_model(bounds_of(document)).sections()
 
 
 _LATER = {
@@ -158,12 +160,12 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
     None where the model is no network, or posterior draws were released, which the samples hold.
     """
-    model = spec_of(document).build_model()
-    if not isinstance(model, DiscreteNetwork) or analysis.counts is None:
+    tables = section_of(sections_of(document), NetworkTables)
+    if tables is None or analysis.counts is None:
         return None
     lines: list[list[Any]] = [["variable", "value", "given", "count", "mean", "sd", "q05", "q50", "q95"]]
     posterior = document.posterior.values()
-    cells = zip(model.network.cells(), analysis.counts.tolist(), posterior, strict=True)
+    cells = zip(tables.network.cells(), analysis.counts.tolist(), posterior, strict=True)
     for (variable, value, given), count, p in cells:
         stated = ",".join(f"{name}={level}" for name, level in given)
         lines.append([variable, value, stated, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
@@ -172,10 +174,10 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
 def inferred_states_csv(spec: ReleaseSpec, analysis: Analysis) -> bytes | None:
     """Return the bytes of ``states.csv`` for an analysis of its own; None where the model has no states."""
-    model = spec.build_model()
-    if not isinstance(model, Hmm) or analysis.states is None:
+    over_time = section_of(spec.build_model().sections(), StatesOverTime)
+    if over_time is None or analysis.states is None:
         return None
-    return states_csv(model, stated_states(analysis.states))
+    return states_csv(over_time, stated_states(analysis.states))
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

@@ -20,15 +20,16 @@ from dpbayes_cli.bundle.files import (
     STATISTICS,
     TABLES,
     analysis_of,
+    sections_of,
     statistics_csv,
     tables_csv,
 )
 from dpbayes_cli.bundle.read import LARGEST_TEXT, file_digest
-from dpbayes_cli.bundle.report.hmm_section import hmm_of
 from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import largest_samples, sample_labels, write_samples
 from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
+from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
@@ -100,9 +101,9 @@ def render(document: ReleaseDocument, analysis: Analysis | None, directory: Path
     tables = tables_csv(document, found)
     if tables is not None:
         write_new(directory / TABLES, tables)
-    model = hmm_of(document)
-    if model is not None and not isinstance(document.states, UnsetType):
-        write_new(directory / STATES, states_csv(model, document.states))
+    over_time = section_of(sections_of(document), StatesOverTime)
+    if over_time is not None and not isinstance(document.states, UnsetType):
+        write_new(directory / STATES, states_csv(over_time, document.states))
     write_new(directory / REPORT, report_markdown(document))
     return {path.name: str(file_digest(path, path.stat().st_size)) for path in sorted(directory.iterdir())}
 

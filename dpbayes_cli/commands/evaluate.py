@@ -34,21 +34,19 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
     """
     import numpy as np
 
-    from dpbayes_cli.bundle.files import spec_of
     from dpbayes_cli.bundle.read import read_document
     from dpbayes_cli.commands.evaluation import evaluation_of, held_out_evaluation, show
-    from dpbayes_cli.models.hmm import Hmm
-    from dpbayes_cli.prediction.held_out import held_out
-    from dpbayes_cli.prediction.kinds import predictor
+    from dpbayes_cli.prediction.from_bundle import held_out, predictor
     from dpbayes_cli.prediction.records import read_labelled
 
     layout = stated(flags).get("source", {})
     document = read_document(bundle)
-    if isinstance(spec_of(document).build_model(), Hmm):
-        likely = held_out_evaluation(document.release_id, held_out(document, data, layout))
-        emit_json(likely.document) if as_json else show(likely)
+    likely = held_out(document, data, layout)
+    if likely is not None:
+        whole = held_out_evaluation(document.release_id, likely)
+        emit_json(whole.document) if as_json else show(whole)
         return
-    found = predictor(bundle, target)
+    found = predictor(document, target)
     nobody, nothing = np.empty((0, len(found.columns)), dtype=np.int64), np.empty(0)
     predicted, targets = [], [nothing]
     first = found.log_densities(nobody, nothing)
@@ -61,8 +59,9 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
         if densities is not None and density is not None:
             densities.append(density)
 
-    read_labelled(found, data, layout, take=score)
+    read_labelled(document, found, data, layout, take=score)
     evaluation = evaluation_of(
+        document.release_id,
         found,
         found.predict(nobody).joined(predicted),
         np.concatenate(targets),

@@ -11,6 +11,7 @@ from msgspec import Meta
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.models.families.mixture import Records
 from dpbayes_cli.models.families.network_domain import (
@@ -91,6 +92,7 @@ class NaiveBayesMixture(LatentStates):
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesMixtureDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesMixturePrior
+    data_check: ClassVar[DataCheck] = "levels"
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

@@ -19,17 +19,20 @@ from dpbayes_cli.workflow.question import source_of
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.prediction.predictor import Predictor
+    from dpbayes_cli.core.predictor import Predictor
 
 
-def read_codes(found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]) -> int:
+def read_codes(
+    document: ReleaseDocument, found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]
+) -> int:
     """Read new records as codes, in the order of the predictor's columns; return how many there were.
 
     A cell that holds no valid value counts as it did in the release where a public value stands for it, and else has
     the code -1. The target's column is not read: its codes are -1.
 
     Args:
-        found: the predictor.
+        document: the release.
+        found: its predictor.
         data: the file, a pattern, or ``-``.
         layout: what is stated about the file's layout, in place of what the spec of the release says.
         take: called with every block of codes, shape (n_records, n_columns).
@@ -39,7 +42,7 @@ def read_codes(found: Predictor, data: str, layout: dict[str, Any], *, take: Cal
     """
     import numpy as np
 
-    spec = _laid_out(spec_of(found.document), layout)
+    spec = _laid_out(spec_of(document), layout)
     chosen = [i for i in range(len(found.columns)) if i != found.target]
 
     def place(codes: Integers) -> None:
@@ -52,7 +55,12 @@ def read_codes(found: Predictor, data: str, layout: dict[str, Any], *, take: Cal
 
 
 def read_labelled(
-    found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers, Integers | Floats], None]
+    document: ReleaseDocument,
+    found: Predictor,
+    data: str,
+    layout: dict[str, Any],
+    *,
+    take: Callable[[Integers, Integers | Floats], None],
 ) -> int:
     """Read new records with their targets; return how many there were.
 
@@ -60,7 +68,8 @@ def read_labelled(
     number is neither clamped to its bounds nor rounded.
 
     Args:
-        found: the predictor.
+        document: the release.
+        found: its predictor.
         data: the file, a pattern, or ``-``.
         layout: what is stated about the file's layout, in place of what the spec of the release says.
         take: called with every block of codes, shape (n_records, n_columns), and its targets, shape (n_records,): the
@@ -69,7 +78,7 @@ def read_labelled(
     Raises:
         SourceError: the data cannot be read.
     """
-    spec = _laid_out(spec_of(found.document), layout)
+    spec = _laid_out(spec_of(document), layout)
     columns = [_as_released(column, spec.policy) for column in found.columns]
     columns[found.target] = target = replace(columns[found.target], impute=None)
     reader: CodeReader

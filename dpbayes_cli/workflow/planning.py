@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, serves
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import LinePosterior
-from dpbayes_cli.models.families.capabilities import BoundedNumber, ConjugatePosterior
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _SUMMARY_DRAWS = 2000
-_ENOUGH_PARAMETERS, _LEAST_TRIALS = 4000, 3
-"""Releases of a network are simulated until so many parameters have been looked at."""
+_LEAST_TRIALS = 3
 _ESS = 200.0
 _METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
 
@@ -125,25 +122,21 @@ def simulated(
     import numpy as np
 
     step = plan.answer
-    if step.rows is not None or isinstance(step.law, Chain) or isinstance(model, Hmm):
+    if model.not_simulated or isinstance(step.law, Chain):
         return None
+    simulating = expect(model, NoisyStatistics)
     truth, own = np.random.default_rng(seed).spawn(2)
-    if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at
-        trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))
+    trials = model.simulation_trials(trials)
     if not isinstance(step.law, Sampler):
-        return _noisy(spec, expect(model, NoisyStatistics), plan, n_records, trials, truth, own)
+        return _noisy(spec, simulating, plan, n_records, trials, truth, own)
     if isinstance(step.law, LinePosterior):
-        return _of_lines(step.law, expect(model, NoisyStatistics), spec, n_records, trials, truth)
-    conjugate = expect(model, ConjugatePosterior)
-    data = [conjugate.simulate(n_records, truth) for _ in range(trials)]
-    family = conjugate.family(n_records)
-    heads = _compared(model)
-    rows = [family.moments_by_row(conjugate.sums(values, n_records), 1.0, 1.0) for _, values in data]
-    plain = [sd for found in rows for _, sd in found]
+        return _of_lines(step.law, simulating, spec, n_records, trials, truth)
+    data = [simulating.simulated(spec.policy, n_records, truth) for _ in range(trials)]
+    plain = [sd for _, values in data for _, sd in model.exact_moments(values, n_records)]
     estimates = mechanism_type(spec.mechanism).estimates
     spreads = []
     for theta, values in data:
-        found = zip(heads, step.law.moments_by_row(values), strict=True)
+        found = zip(model.compared, step.law.moments_by_row(values), strict=True)
         spreads += [math.hypot(sd, mean - theta[k]) if estimates else sd for k, (mean, sd) in found]
     private, free = _root_mean_square(spreads), _root_mean_square(plain)
     sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
@@ -159,11 +152,6 @@ def _of_lines(
     private = _root_mean_square([law.moments(values)[1] for values in data])
     free = _root_mean_square([law.plain_sd(values) for values in data])
     return Expectation(n_records, trials, None, private, free, private / free, None)
-
-
-def _compared(model: Model) -> tuple[int, ...]:
-    """Return the parameters that a simulation looks at: the first one, of a network that of every row."""
-    return model.row_heads if isinstance(model, DiscreteNetwork) else (0,)
 
 
 def _noisy(
@@ -184,7 +172,7 @@ def _noisy(
 
     law, mechanism = plan.steps[0].law, mechanism_type(spec.mechanism)()
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
-    heads = _compared(model)
+    heads = model.compared
     private: list[float] = []
     plain: list[float] = []
     held = {"noise-aware": 0, "naive": 0}
@@ -192,7 +180,7 @@ def _noisy(
         if isinstance(law, PrivateBounds):
             theta, problem = simulated_between(spec, law, n_records, truth)
         else:
-            theta, values = _simulated_statistic(spec, model, plan, n_records, truth)
+            theta, values = model.simulated_statistic(plan.answer.statistic, spec.policy, n_records, truth)
             released = _noised(values, plan, own)
             problem = mechanism.problem(model, spec.policy, released, plan.answer.noise, public)
         for method in _METHODS:
@@ -208,30 +196,16 @@ def _noisy(
     return Expectation(n_records, trials, plan.answer.noise.scale, sd, free, sd / free, coverage)
 
 
-def _simulated_statistic(
-    spec: ReleaseSpec, model: NoisyStatistics, plan: Plan, n_records: int, rng: np.random.Generator
-) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Draw the parameters from the prior and the exact statistic that the mechanism releases."""
-    statistic = plan.answer.statistic
-    if isinstance(model, DiscreteNetwork):
-        return model.simulated_statistic(statistic, n_records, rng)
-    return model.simulated(spec.policy, n_records, rng)
-
-
 def simulated_between(
     spec: ReleaseSpec, law: PrivateBounds, n_records: int, rng: np.random.Generator
 ) -> tuple[tuple[float, ...], Problem]:
     """Simulate one release between private bounds: return the reported parameters, and the inference problem."""
-    import numpy as np
-
-    theta, numbers = expect(spec.build_model(), BoundedNumber).draw_records(n_records, rng)
-    codes, valid = law.grid.column("value", law.outside).codes(numbers)
-    found, counts = np.unique(codes[valid > 0], return_counts=True)
-    histogram = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    whole = law.grid.column("value", law.outside)
+    theta, histogram = spec.build_model().simulated_histogram(whole, n_records, rng)
     lower, upper = law.simulate(histogram, rng)
     model, _, plan = price(spec, n_records, (law.grid.value(lower), law.grid.value(upper)))
-    bounded = expect(model, BoundedNumber)
-    values = evaluate_codes(plan.answer.statistic, bounded.column, law.codes(histogram, lower, upper, bounded.column))
+    bounded, column = expect(model, NoisyStatistics), expect(model.columns[0], NumericColumn)
+    values = evaluate_codes(plan.answer.statistic, column, law.codes(histogram, lower, upper, column))
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
     return theta, bounded.problem(spec.policy, _noised(values, plan, rng), plan.answer.noise, public)
 

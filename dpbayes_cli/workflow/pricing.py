@@ -6,10 +6,9 @@ from dataclasses import replace
 from decimal import Decimal
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
-from dpbayes_cli.core.contracts import Mechanism, Model, Plan, Step, expect
+from dpbayes_cli.core.contracts import Mechanism, Model, Plan, Step
 from dpbayes_cli.core.registry import check_serves, mechanism_type
 from dpbayes_cli.core.request import Request
-from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.source import impute_code
@@ -94,7 +93,7 @@ def price(
         narrow = spec.build_model((law.grid.value(lower), law.grid.value(lower + 1)))
         if mechanism.plan(narrow, request).guarantee != plan.guarantee:
             raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
-    column = expect(model, BoundedNumber).column
+    (column,) = model.columns
     first = Step(law.statistic(column.role, spec.policy), law, law.guarantee)
     return model, mechanism, Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)
 

@@ -15,7 +15,6 @@ from dpbayes_cli.core.contracts import Mechanism, Model, Plan
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -164,7 +163,7 @@ def _needs_count(spec: ReleaseSpec) -> bool:
     """Return whether the mechanism's plan rests on the number of records; what else it needs, it says itself."""
     kind = mechanism_type(spec.mechanism)
     model = spec.build_model()
-    complete = isinstance(model, ConvexLossModel) or all(has_stand_in(spec.policy, c) for c in model.columns)
+    complete = model.counts_incomplete_records or all(has_stand_in(spec.policy, c) for c in model.columns)
     return kind.needs_n and spec.privacy.neighbors is Neighbors.REPLACE_ONE and complete
 
 

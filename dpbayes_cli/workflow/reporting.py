@@ -18,7 +18,6 @@ from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Samp
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import LinePosterior
-from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.pricing import price
 
@@ -114,9 +113,9 @@ def nonprivate_widths(
 
 def _not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int | None) -> str:
     """Return why nothing can be expected before the data; an empty text where it can."""
-    if plan.answer.rows is not None:
-        return "A convex loss is no law of records, so that none can be simulated."
-    if isinstance(plan.answer.law, Chain) or isinstance(model, Hmm) or not isinstance(model, NoisyStatistics):
+    if model.not_simulated:
+        return model.not_simulated
+    if isinstance(plan.answer.law, Chain) or not isinstance(model, NoisyStatistics):
         return "Posteriors of hidden states take long Markov chains, and are not simulated for a page."
     if spec.policy.contributions > 1:
         return "Privacy units have several records, and how many records there are is private."

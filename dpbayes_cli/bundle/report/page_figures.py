@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.files import bounds_of, spec_of
+from dpbayes_cli.bundle.files import sections_of
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.markup import figure
 from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_plot, trace_plot
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.hmm import Hmm
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -40,9 +38,9 @@ def posterior_pictures(
 ) -> list[Picture]:
     """Return intervals and densities of the first parameters, or how far several estimates lie apart.
 
-    Nothing of models whose parameters have pictures of their own: networks and hidden Markov models.
+    Nothing of models whose sections have pictures of their own.
     """
-    if isinstance(spec_of(document).build_model(bounds_of(document)), DiscreteNetwork | Hmm):
+    if sections_of(document):
         return []
     if are_estimates(document):
         return density_pictures(document, analysis) if len(document.draws) > 1 else []

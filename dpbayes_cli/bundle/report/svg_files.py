@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.guarantee_section import promise_pictures
-from dpbayes_cli.bundle.report.hmm_section import hmm_of, hmm_pictures
 from dpbayes_cli.bundle.report.markup import text
-from dpbayes_cli.bundle.report.network_section import network_of, network_pictures
+from dpbayes_cli.bundle.report.model_sections import section_pictures
 from dpbayes_cli.bundle.report.page_figures import chain_pictures, posterior_pictures
 from dpbayes_cli.bundle.report.report_context import NOTHING, Beside
 
@@ -33,13 +32,11 @@ def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: Beside = 
         analysis: its posterior, as ``analysis_of`` repeats it.
         beside: what the page tells beside what the bundle holds.
     """
-    network, hmm = network_of(document), hmm_of(document)
     chains = () if analysis.chains is None else chain_pictures(analysis.parameters, analysis.chains)
     return [
         *promise_pictures(document, beside),
         *posterior_pictures(document, analysis, beside.expected),
-        *([] if network is None else network_pictures(document, network)),
-        *([] if hmm is None else hmm_pictures(document, hmm)),
+        *section_pictures(document),
         *(picture for _, pictures in chains for picture in pictures),
     ]
 
