@@ -124,6 +124,8 @@ class BoundedStatistics(Model):
 class NoisyStatistics(BoundedStatistics):
     """The capability of models whose posterior can be inferred from their privatized statistic."""
 
+    not_simulated: ClassVar[str] = ""
+
     @abstractmethod
     def problem(self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None) -> Problem:
         """State the inference problem behind privatized statistics.

@@ -37,7 +37,7 @@ class ModelUses(ABC):
     """Whether records and bounds are whole numbers."""
     counts_incomplete_records: ClassVar[bool] = False
     """Whether a record with an invalid cell is one of the records that a plan rests on, and adds nothing."""
-    not_simulated: ClassVar[str] = ""
+    not_simulated: ClassVar[str] = "The model draws no data sets."
     """Why plans and pages simulate no data sets of this model, a sentence; empty where they do."""
 
     @property
@@ -52,11 +52,13 @@ class ModelUses(ABC):
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
         """Return posterior mean and sd of each of the ``compared`` parameters, given the exact statistic.
 
+        Nothing where they are not known.
+
         Args:
             values: the statistic of complete records.
             n_records: how many they are.
         """
-        raise TypeError(f"{self.name} has no conjugate posterior")
+        return []
 
     def simulated_histogram(
         self, column: NumericColumn, n_records: int, rng: np.random.Generator

@@ -136,6 +136,7 @@ class Hmm(NoisyStatistics, LatentStates):
     domain_type: ClassVar[type[Section]] = HmmDomain
     prior_type: ClassVar[type[Section]] = HmmPrior
     data_check: ClassVar[DataCheck] = "levels"
+    not_simulated: ClassVar[str] = LatentStates.not_simulated
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

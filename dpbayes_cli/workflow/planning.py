@@ -117,7 +117,7 @@ def simulated(
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
 
     Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
-    a convex loss, which is no law of records, for chains, and for hidden states, whose posteriors are long runs.
+    models that are not simulated, for chains, whose runs are long, and where the exact posterior is not known.
     """
     import numpy as np
 
@@ -133,6 +133,8 @@ def simulated(
         return _of_lines(step.law, simulating, spec, n_records, trials, truth)
     data = [simulating.simulated(spec.policy, n_records, truth) for _ in range(trials)]
     plain = [sd for _, values in data for _, sd in model.exact_moments(values, n_records)]
+    if not plain:
+        return None
     estimates = mechanism_type(spec.mechanism).estimates
     spreads = []
     for theta, values in data:

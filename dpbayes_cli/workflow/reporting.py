@@ -14,7 +14,7 @@ from dpbayes_cli.bundle.assemble import guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import spec_of
 from dpbayes_cli.bundle.report.report_context import Beside, BudgetAround, Expected, ExpectedWidth
-from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler
+from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import LinePosterior
@@ -62,10 +62,11 @@ def expected(spec: ReleaseSpec, plan: Plan, n_records: int | None) -> Expected:
     """
     model = spec.build_model()
     absent = _not_simulated(spec, model, plan, n_records)
-    if absent or n_records is None or not isinstance(model, NoisyStatistics):
+    if absent or n_records is None:
         return Expected(absent=absent)
+    simulating = expect(model, NoisyStatistics)
     trials = max(3, min(_TRIALS, _PARAMETERS // len(model.parameters), _RECORDS // n_records))
-    widths = nonprivate_widths(spec, model, n_records, trials)
+    widths = nonprivate_widths(spec, simulating, n_records, trials)
     drawn = None
     if isinstance(plan.answer.law, Sampler) and not isinstance(plan.answer.law, LinePosterior):
         from dpbayes_cli.workflow.planning import simulated
@@ -115,7 +116,7 @@ def _not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int |
     """Return why nothing can be expected before the data; an empty text where it can."""
     if model.not_simulated:
         return model.not_simulated
-    if isinstance(plan.answer.law, Chain) or not isinstance(model, NoisyStatistics):
+    if isinstance(plan.answer.law, Chain):
         return "Posteriors of hidden states take long Markov chains, and are not simulated for a page."
     if spec.policy.contributions > 1:
         return "Privacy units have several records, and how many records there are is private."

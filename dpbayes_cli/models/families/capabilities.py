@@ -108,6 +108,11 @@ class SharesPosterior(LatentCounts):
 class ConjugatePosterior(BoundedStatistics):
     """The capability of models with a conjugate posterior of known Renyi divergence between neighbours."""
 
+    @property
+    def parameter_range(self) -> tuple[float, float]:
+        """The interval of each reported parameter; of shares from 0 to 1."""
+        return 0.0, 1.0
+
     @abstractmethod
     def family(self, n_records: int) -> ConjugateFamily:
         """Return the conjugate family for a public number of complete records."""
