@@ -50,7 +50,7 @@ def types_asked_for(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
             if any(names_in(side) & {"type", "__class__", "__name__"} for side in sides):
                 yield node.lineno, set().union(*map(names_in, sides))
         elif isinstance(node, ast.MatchClass):
-            yield node.lineno, names_in(node.cls)
+            yield node.cls.lineno, names_in(node.cls)
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
@@ -62,8 +62,12 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):
-        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            modules = [node.module or ""]
+        elif isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        else:
+            continue
         yield from ((node.lineno, name, id(node) in guarded) for name in modules if name.startswith(_MODELS))
 
 
@@ -95,7 +99,7 @@ def findings(path: str, source: str) -> list[str]:
     ]
     if not path.startswith(NAMES_MODELS):
         constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
-        found += [f"{path}:{node.lineno} names {node.value}" for node in constants if node.value in MODELS]
+        found += [f"{path}:{node.lineno} names {node.value!r}" for node in constants if node.value in MODELS]
     return found
 
 
