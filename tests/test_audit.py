@@ -18,7 +18,7 @@ from dpbayes_cli.audit.checks import Check
 from dpbayes_cli.audit.datasets import DataSets
 from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pearson, scores_of
 from dpbayes_cli.audit.laws import RENYI_ORDERS, Choices, Noise, lost
-from dpbayes_cli.audit.repeats import Sample, compared, priced_question
+from dpbayes_cli.audit.repeats import Sample, compared, planned_release
 from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.core.contracts import Draws, Plan
 from dpbayes_cli.core.losses import LogisticLoss
@@ -229,7 +229,7 @@ def test_the_loss_of_noise_is_that_of_its_law(law: DiscreteLaplace | DiscreteGau
 
 def test_all_neighbors_of_a_small_domain_are_enumerated(tmp_path: Path) -> None:
     """Coins of 4 records: 0, 1 and none make 15 data sets, and 3 neighbors of each of 10 triples."""
-    sets = DataSets(priced_question(question("laplace", "beta-bernoulli"), 4), 4, tmp_path)
+    sets = DataSets(planned_release(question("laplace", "beta-bernoulli"), 4), 4, tmp_path)
     assert sets.n_kinds == 3
     assert len(sets.bases()) == sets.all_bases == 10
     stars = [sets.star(base) for base in sets.bases()]

@@ -19,7 +19,7 @@ import pytest
 
 from dpbayes_cli.base.errors import OutputError, SourceError, SpecError, VerificationError
 from dpbayes_cli.bundle.place import check_place, place_bundle
-from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.read import analysis_of, read_bundle, read_document
 from dpbayes_cli.sources.location import Location, locate, opened
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from tests.conftest import ROOT, Cli
@@ -371,13 +371,13 @@ def test_a_parquet_column_may_be_named_with_quotes(dpbayes: Cli, place: Path) ->
 
 def test_a_link_that_is_planted_after_the_check_is_not_followed(dpbayes: Cli, coin: Path, place: Path) -> None:
     assert dpbayes("release", coin, *COIN).code == 0
-    document = read_document(Path("out"))
+    bundle = read_bundle(Path("out"))
     (place / "elsewhere").mkdir()
     target = place / "planted"
     check_place(target, sealed=False)
     target.symlink_to(place / "elsewhere")
     with pytest.raises(OutputError, match="not this release's bundle"):
-        place_bundle(document, None, target, None, lambda text: None)
+        place_bundle(bundle.document, lambda: analysis_of(bundle), target, None, lambda text: None)
     assert list((place / "elsewhere").iterdir()) == []
     assert sorted(path.name for path in place.iterdir()) == ["coin.csv", "elsewhere", "out", "planted"]
 

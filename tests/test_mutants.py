@@ -115,14 +115,14 @@ MUTANTS = {
     ),
     "a promise that the page believes": (
         "workflow/reporting.py",
-        "guarantee = plan.guarantee if stated == document.guarantee else None",
-        "guarantee = plan.guarantee",
+        "guarantee = planned.plan.guarantee if stated == document.guarantee else None",
+        "guarantee = planned.plan.guarantee",
         "tests/test_reporting.py::test_the_guarantee_is_priced_again_and_not_believed",
     ),
     "a page that asks which model it shows": (
         "bundle/report/page_figures.py",
-        "    if sections_of(document):",
-        "    if isinstance(sections_of(document), DiscreteNetwork):",
+        "    if analysis.model.sections():",
+        "    if isinstance(analysis.model, DiscreteNetwork):",
         "tests/test_model_type_tests.py::test_nothing_outside_models_asks_which_model_it_has",
     ),
     "a check that takes the cells of tables for records": (
@@ -241,9 +241,9 @@ MUTANTS = {
     ),
     "computed from before it is sealed": (
         "workflow/release.py",
-        "            sealed = ledger.seal(record, question.account, drawn)",
-        "            _described(question, record, drawn)\n"
-        "            sealed = ledger.seal(record, question.account, drawn)",
+        "            sealed = ledger.seal(record, charge.account, drawn)",
+        "            _described(prepared, reservation, drawn)\n"
+        "            sealed = ledger.seal(record, charge.account, drawn)",
         "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
     ),
     "temperature doubled": (
@@ -350,7 +350,7 @@ MUTANTS = {
     ),
     "a reservation drawn from at another price": (
         "workflow/release.py",
-        "            _check_price(question, record)\n",
+        "            _check_price(prepared, record)\n",
         "",
         "tests/test_draws.py::test_a_reservation_is_not_drawn_from_at_another_price",
     ),
@@ -373,10 +373,28 @@ MUTANTS = {
         "tests/test_private_quantile.py::test_the_statistic_between_any_bounds_keeps_its_sensitivity",
     ),
     "an analysis between other bounds than the drawn ones": (
-        "bundle/analysis.py",
-        "spec.build_model(released.bounds)",
-        "spec.build_model()",
+        "workflow/release.py",
+        "analysis_of_draw(narrowed.spec, narrowed.model,",
+        "analysis_of_draw(narrowed.spec, prepared.model,",
         "tests/test_private_bounds.py::test_the_posterior_is_that_of_the_drawn_bounds",
+    ),
+    "data that stay open where a release is refused": (
+        "workflow/prepare.py",
+        "    except BaseException:\n        data.close()\n        raise",
+        "    except BaseException:\n        raise",
+        "tests/test_made_once.py::test_a_release_that_is_refused_closes_what_it_counted",
+    ),
+    "data that are opened again": (
+        "workflow/release_data.py",
+        "        if not self._is_open:\n            self._is_open = True\n",
+        "        if True:\n            self._is_open = True\n",
+        "tests/test_made_once.py::test_a_release_makes_everything_once",
+    ),
+    "a model that is narrowed twice": (
+        "workflow/pricing.py",
+        "if bounds not in self._last:",
+        "if True:",
+        "tests/test_made_once.py::test_private_bounds_make_a_second_model",
     ),
     "the second payload wins": (
         "ledger/ledger.py",
@@ -506,8 +524,8 @@ MUTANTS = {
     ),
     "a refusal after bounds were drawn": (
         "workflow/pricing.py",
-        "except DpbayesError:\n        plan = None",
-        "except ZeroDivisionError:\n        plan = None",
+        "except DpbayesError:\n            plan = None",
+        "except ZeroDivisionError:\n            plan = None",
         "tests/test_private_bounds.py"
         "::test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range",
     ),

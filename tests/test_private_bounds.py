@@ -216,7 +216,7 @@ def test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_who
 
     def calibrate(sensitivity_l1: int, epsilon: Decimal) -> DiscreteLaplace:
         seen.append(sensitivity_l1)
-        if len(seen) > 3:
+        if len(seen) > 2:  # the whole range and the narrowest are planned before the charge
             raise DpbayesError("no calibration")
         return original(sensitivity_l1, epsilon)
 
@@ -224,5 +224,5 @@ def test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_who
     found = dpbayes("release", CLINIC, "--dataset", "clinic", *MONTHS, *PRICE, "--out", "o", "--json").json
     document = json.loads(Path("o/release.json").read_text())
     assert found["bounds"]["upper"] > 0
-    assert len(seen) > 3
+    assert len(seen) > 2
     assert document["noise"]["scale"] == pytest.approx(original(max(seen), Decimal(1)).scale)

@@ -34,6 +34,7 @@ from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.planning import simulated_between
+from dpbayes_cli.workflow.pricing import price
 from tests.statistical import assert_follows, assert_uniform
 
 Data = tuple[int | None, ...]
@@ -333,10 +334,10 @@ def test_posteriors_between_private_bounds_are_calibrated() -> None:
     """Gamma-exponential, n = 1000, epsilon 1 and 1 for the bounds, 300 trials; false-fail 1e-6."""
     spec = spec_of("gamma-exponential", on_invalid="impute:1", cells="1024", high="20", upper_quantile="0.9")
     rng, ranks = np.random.default_rng(5), []
-    law = spec.private_bounds
+    planned, law = price(spec, 1000), spec.private_bounds
     assert law is not None
     for _ in range(300):
-        (rate,), problem = simulated_between(spec, law, 1000, rng)
+        (rate,), problem = simulated_between(planned, law, 1000, rng)
         draws = infer(problem, "noise-aware", 199, rng, Effort(summary_draws=199)).draws[:, 0]
         ranks.append((float((draws < rate).sum()) + float(rng.random())) / 200)
     assert_uniform(ranks, 1e-6)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from dpbayes_cli.bundle.files import analysis_of
-from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.read import analysis_of, read_bundle
 from dpbayes_cli.bundle.report.citation import bibtex, citations
 from dpbayes_cli.bundle.report.guarantee_section import power_text
 from dpbayes_cli.bundle.report.page import report_html
@@ -31,14 +31,14 @@ CONFIGS = ROOT / "configs" / "releases"
 def released(dpbayes: Cli, *arguments: str | Path, out: str = "out") -> Any:
     done = dpbayes("release", *arguments, "--out", out)
     assert done.code == 0, done.err
-    return read_document(Path(out))
+    return read_bundle(Path(out))
 
 
 def test_what_is_expected_does_not_depend_on_the_data(dpbayes: Cli, place: Path) -> None:
     for name, ones in (("few", 10), ("many", 150)):
         Path(f"{name}.csv").write_text("x\n" + "1\n" * ones + "0\n" * (200 - ones), encoding="ascii")
         released(dpbayes, f"{name}.csv", "--model", "beta-bernoulli", "--eps", "1", "--column", "x", out=name)
-    few, many = (beside(read_document(Path(name))) for name in ("few", "many"))
+    few, many = (beside(read_bundle(Path(name))) for name in ("few", "many"))
     assert few.expected == many.expected
     assert few.guarantee == many.guarantee
     assert few.expected is not None
@@ -49,12 +49,12 @@ def test_what_is_expected_does_not_depend_on_the_data(dpbayes: Cli, place: Path)
 
 
 def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path) -> None:
-    document = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1")
-    assert isinstance(beside(document).guarantee, PureDP)
-    less = msgspec.structs.replace(document.guarantee, epsilon=0.1)
-    changed = msgspec.structs.replace(document, guarantee=less)
+    bundle = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1")
+    assert isinstance(beside(bundle).guarantee, PureDP)
+    less = msgspec.structs.replace(bundle.document.guarantee, epsilon=0.1)
+    changed = replace(bundle, document=msgspec.structs.replace(bundle.document, guarantee=less))
     assert beside(changed).guarantee is None
-    page = report_html(changed, analysis_of(changed), beside(changed)).decode()
+    page = report_html(changed.document, analysis_of(changed), beside(changed)).decode()
     assert "Delta against epsilon" not in page
 
 
@@ -70,10 +70,10 @@ def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path
     ],
 )
 def test_widths_are_expected_of_models(config: str, parameters: list[str] | None, dpbayes: Cli) -> None:
-    document = released(dpbayes, "--spec", CONFIGS / f"{config}.yaml")
-    found = beside(document).expected
+    bundle = released(dpbayes, "--spec", CONFIGS / f"{config}.yaml")
+    found = beside(bundle).expected
     assert found is not None
-    names = list(document.posterior) if parameters is None else parameters
+    names = list(bundle.document.posterior) if parameters is None else parameters
     assert list(found.widths) == names
     assert bool(found.absent) == (not names)
     assert all(0 < width.sd < width.middle < math.inf for width in found.widths.values())
@@ -107,8 +107,7 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
 )
 def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path, reason: str) -> None:
     spec = build_spec(read_spec_file(document) if isinstance(document, Path) else document)
-    _, _, plan = price(spec, 1000)
-    assert expected(spec, plan, 1000).absent.startswith(reason)
+    assert expected(price(spec, 1000), 1000).absent.startswith(reason)
 
 
 def test_a_test_in_words(dpbayes: Cli) -> None:
@@ -132,7 +131,7 @@ def test_every_source_on_a_card_is_a_paper() -> None:
 
 
 def test_how_to_cite(dpbayes: Cli) -> None:
-    document = released(dpbayes, SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1")
+    document = released(dpbayes, SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1").document
     entries = bibtex(document)
     assert entries.count("{") == entries.count("}")
     assert f"@misc{{release-{document.release_id}," in entries
@@ -143,7 +142,7 @@ def test_how_to_cite(dpbayes: Cli) -> None:
 
 
 def test_nothing_of_it_is_in_the_bundle(dpbayes: Cli, coin: Path) -> None:
-    document = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1")
+    document = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1").document
     kept = json.loads((Path("out") / "release.json").read_text())
     assert not {"expected", "budget"} & set(kept)
     assert dpbayes("report", "out").out == (Path("out") / "report.md").read_text()

@@ -1,4 +1,4 @@
-"""An audit of one question: its draws looked at exactly, repeated, and attacked from outside, in a given time."""
+"""An audit of a planned release: its draws looked at exactly, repeated and attacked from outside, in a given time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dpbayes_cli.audit.draws import answers, drawn_at_once
 from dpbayes_cli.audit.events import Bound, best_event, bound, scores_of
 from dpbayes_cli.audit.forced import can_be_dictated
 from dpbayes_cli.audit.langevin_checks import Coupled
-from dpbayes_cli.audit.repeats import compared, draw_again, fresh_processes, priced_question, streams
+from dpbayes_cli.audit.repeats import compared, draw_again, fresh_processes, planned_release, streams
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.question import Question
+from dpbayes_cli.workflow.pricing import PlannedRelease
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -165,7 +165,7 @@ def audit(
     """Audit the mechanism that a spec names, with data that are made up; nothing is charged.
 
     Args:
-        spec: the question.
+        spec: what is asked.
         n_records: of the data sets; None: a few, where the spec states no number.
         draws: of each data set; None: as many as the time allows.
         thorough: whether to take ten times as long, and look at more data sets.
@@ -173,20 +173,20 @@ def audit(
         progress: told how much of the time has passed.
 
     Raises:
-        SpecError: the question has no price, or no data set of so few records.
+        SpecError: the spec has no price, or no data set of so few records.
     """
     n = n_records or spec.records or _few(spec.private_bounds)
     clock = Clock(SECONDS_THOROUGH if thorough else SECONDS, progress)
-    question = priced_question(spec, n)
+    planned = planned_release(spec, n)
     with tempfile.TemporaryDirectory() as directory:
-        return _Attack(question, n, clock, thorough, PROCESSES if processes is None else processes).run(
+        return _Attack(planned, n, clock, thorough, PROCESSES if processes is None else processes).run(
             Path(directory), draws
         )
 
 
 @dataclass
 class _Attack:
-    question: Question
+    planned: PlannedRelease
     n_records: int
     clock: Clock
     thorough: bool
@@ -194,15 +194,15 @@ class _Attack:
     missed: list[str] = field(default_factory=list)
 
     def run(self, directory: Path, draws: int | None) -> Audit:
-        guarantee = self.question.plan.guarantee
+        guarantee = self.planned.plan.guarantee
         self.clock.before(1.0, "reading made-up records")
         most = _DATA_SETS_THOROUGH if self.thorough else _DATA_SETS
-        sets = DataSets(self.question, self.n_records, directory, most)
+        sets = DataSets(self.planned, self.n_records, directory, most)
         first = sets.star(sets.bases()[0])
         if sets.n_kinds < 2 and first.removed is None:
             raise SpecError("all records count alike: there are no neighbors to attack with", where="domain")
         (_, evidence), seconds = first.sets[0], _REPEATED * self.clock.seconds
-        fresh = fresh_processes(self.question.spec, self.n_records, evidence, seconds, self.processes)
+        fresh = fresh_processes(self.planned.spec, self.n_records, evidence, seconds, self.processes)
         with fresh as waiting:
             exact, done = self._exact(sets)
             checks = [*_all_read(sets), *exact.checks(), *self._repeated(evidence, seconds, waiting)]
@@ -225,11 +225,11 @@ class _Attack:
 
     def _exact(self, sets: DataSets) -> tuple[Exact | Coupled, int]:
         """Compare the laws of all neighbors, or of as many as there is time for."""
-        question, done = self.question, 0
-        known = can_be_dictated(question)
-        bounds = isinstance(question.plan.steps[0].law, PrivateBounds)
+        planned, done = self.planned, 0
+        known = can_be_dictated(planned)
+        bounds = isinstance(planned.plan.steps[0].law, PrivateBounds)
         paths = 4 if self.thorough else 1 if bounds else 2
-        exact = Exact(question, paths) if known else Coupled(question)
+        exact = Exact(planned, paths) if known else Coupled(planned)
         if isinstance(exact, Exact):
             exact.look_at_statistics(sets.alone)
         for base in sets.bases():
@@ -251,8 +251,8 @@ class _Attack:
 
     def _repeated(self, evidence: Statistics, seconds: float, waiting: list[Any]) -> Iterator[Check]:
         self.clock.before(1.0, "drawing again and again")
-        known = streams(self.question, evidence)
-        samples = [draw_again(self.question, evidence, seconds / (1 + self.processes))]
+        known = streams(self.planned, evidence)
+        samples = [draw_again(self.planned, evidence, seconds / (1 + self.processes))]
         try:
             samples += [each.get(_PATIENCE * seconds) for each in waiting]
         except TimeoutError:
@@ -264,7 +264,7 @@ class _Attack:
         yield from compared(known, samples)
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[Claim]:
-        answer = self.question.plan.answer
+        answer = self.planned.plan.answer
         wide = max(1, len(answer.statistic.names) + answer.n_states) * max(1, answer.draws)
         most = min(_DRAWS_THOROUGH if self.thorough else _DRAWS, _MOST_NUMBERS // wide) if draws is None else draws
         for i, pair in enumerate(pairs):
@@ -280,12 +280,12 @@ class _Attack:
         import numpy as np
 
         found: tuple[list[Floats], list[Floats]] = ([], [])
-        n, size = 0, drawn_at_once(self.question)
+        n, size = 0, drawn_at_once(self.planned)
         while n < most and (self.clock.before(share, "releasing neighbors from outside") or not n):
             size = min(size, most - n)
             start = time.monotonic()
             for rows, evidence in zip(found, (pair.one, pair.other), strict=True):
-                rows.append(answers(self.question, evidence, size))
+                rows.append(answers(self.planned, evidence, size))
             n += size
             if time.monotonic() - start < 1.0:
                 size *= 2
@@ -293,7 +293,7 @@ class _Attack:
 
     def _claims(self, pair: Pair, one: Floats, other: Floats, n_pairs: int) -> Iterator[Claim]:
         one, other = scores_of(one, other)
-        guarantee, half = self.question.plan.guarantee, len(one) // 2
+        guarantee, half = self.planned.plan.guarantee, len(one) // 2
         stated = [(delta, guarantee.statement(max(Decimal(delta), guarantee.delta))) for delta in _DELTAS]
         known = [statement for _, statement in stated if statement.epsilon.is_finite()]
         claims = list({float(statement.delta): statement for statement in known}.values())

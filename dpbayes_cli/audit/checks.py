@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.audit.datasets import Pair, Star
     from dpbayes_cli.core.statistic import Statistic, Statistics
     from dpbayes_cli.privacy.guarantee import Guarantee
-    from dpbayes_cli.workflow.question import Question
+    from dpbayes_cli.workflow.pricing import PlannedRelease
 
 _ROUNDING = 1.0 + 1e-9
 _ORDER_ROUNDING = 1e-11
@@ -78,14 +78,14 @@ class Exact:
     """The laws of all draws of every two neighbors, compared with the guarantee; see ``forced``.
 
     Attributes:
-        question: what is asked.
+        planned: what is attacked.
         paths: how many sequences of dictated outcomes.
         n_pairs: how many pairs were compared so far.
         missed: what could not be looked at.
         pairs: those that move the most, and those that move a component of the statistic that the others do not.
     """
 
-    question: Question
+    planned: PlannedRelease
     paths: int = 1
     n_pairs: int = 0
     missed: set[str] = field(default_factory=set)
@@ -99,7 +99,7 @@ class Exact:
     _first: Pair | None = None
 
     def __post_init__(self) -> None:
-        guarantee = self.question.plan.guarantee
+        guarantee = self.planned.plan.guarantee
         pure = guarantee.delta == 0
         self._epsilon = float(guarantee.epsilon) * _ROUNDING if pure else math.inf
         self._spread = _of_choices(guarantee) * _ROUNDING
@@ -110,7 +110,7 @@ class Exact:
 
     def look(self, star: Star) -> Iterator[None]:
         """Compare all pairs of a star; yields after each data set that was compared with those before it."""
-        statistic = self.question.plan.steps[0].statistic
+        statistic = self.planned.plan.steps[0].statistic
         for last, (_, evidence) in enumerate(star.sets):
             self._run(evidence)
             for pair in star.pairs(last):
@@ -125,14 +125,14 @@ class Exact:
         """Compare the statistics alone of a star's data sets with their sensitivities."""
         for last in range(len(star.sets)):
             for pair in star.pairs(last):
-                self._sensitivity(self.question.plan.steps[0].statistic, pair)
+                self._sensitivity(self.planned.plan.steps[0].statistic, pair)
 
     def _run(self, evidence: Statistics) -> tuple[Run, ...]:
         key = identity(evidence)
         if key not in self._runs:
             try:
-                found = tuple(run(self.question, evidence, path, self._memory) for path in range(self.paths))
-                if not self._runs and run(self.question, evidence, 0, self._memory).released != found[0].released:
+                found = tuple(run(self.planned, evidence, path, self._memory) for path in range(self.paths))
+                if not self._runs and run(self.planned, evidence, 0, self._memory).released != found[0].released:
                     raise UnknownDrawError("what is released differs from run to run")
             except UnknownDrawError as unknown:
                 self.missed.add(f"the exact law of a release: {unknown}")

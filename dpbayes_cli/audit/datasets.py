@@ -13,7 +13,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpbayes_cli.base.errors import SourceError
@@ -24,8 +24,9 @@ from dpbayes_cli.core.statistic import Cells, Statistics
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.question import Question, opened_source
+from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import read_evidence
+from dpbayes_cli.workflow.release_data import ReleaseData
 
 _OF_ONE_COLUMN = ("x", "value")
 _MOST_KINDS = 64
@@ -79,16 +80,16 @@ class Star:
 
 @dataclass
 class DataSets:
-    """The data sets that a question is attacked with.
+    """The data sets that a planned release is attacked with.
 
     Attributes:
-        question: what is asked; its spec names the layout.
+        planned: what is attacked; its spec names the layout.
         n_records: how many records each has; under add-remove the larger one.
         directory: where the files are written; they hold no person.
         most: how many data sets at most, where all would be more.
     """
 
-    question: Question
+    planned: PlannedRelease
     n_records: int
     directory: Path
     most: int = _MOST_DATA_SETS
@@ -100,7 +101,7 @@ class DataSets:
         """Read every kind of record alone; those that count alike are one kind from here on."""
         alike: dict[object, list[Cells]] = {}
         single: dict[object, Statistics] = {}
-        for cells in _kinds(self.question):
+        for cells in _kinds(self.planned):
             try:
                 evidence = self._read([cells])
             except SourceError:
@@ -110,7 +111,7 @@ class DataSets:
             single.setdefault(identity(evidence), evidence)
         self.kinds = list(alike.values())
         named = zip((_named(kind[0]) for kind in self.kinds), single.values(), strict=True)
-        removal = self.question.spec.policy.neighbors is Neighbors.ADD_REMOVE
+        removal = self.planned.spec.policy.neighbors is Neighbors.ADD_REMOVE
         self.alone = Star("no others", tuple(named), self._read([]) if removal else None)
 
     @property
@@ -142,12 +143,12 @@ class DataSets:
     def star(self, base: Key) -> Star:
         """Read the data sets of a star, each once."""
         sets = [(_named(self.kinds[kind][0]), self._evidence((*base, kind))) for kind in range(self.n_kinds)]
-        removal = self.question.spec.policy.neighbors is Neighbors.ADD_REMOVE
+        removal = self.planned.spec.policy.neighbors is Neighbors.ADD_REMOVE
         shared = " + ".join(f"{count} x {_named(self.kinds[kind][0])}" for kind, count in sorted(Counter(base).items()))
         return Star(shared, tuple(sets), self._evidence(base) if removal else None)
 
     def _evidence(self, key: Key) -> Statistics:
-        if self.question.plan.steps[0].rows is None:  # sums over records do not know their order
+        if self.planned.plan.steps[0].rows is None:  # sums over records do not know their order
             key = tuple(sorted(key))
         if key not in self._read_before:  # records that count alike take turns
             self._read_before[key] = self._read(
@@ -156,9 +157,8 @@ class DataSets:
         return self._read_before[key]
 
     def _read(self, records: Sequence[Cells]) -> Statistics:
-        """Write records to a file, and read it as the question reads any other."""
-        question = self.question
-        model, spec = question.model, _plain(question.spec)
+        """Write records to a file, and read it as the release reads any other."""
+        model, spec = self.planned.model, _plain(self.planned)
         names = [str(name) for name in model.column_names or (spec.column,)]
         unit = spec.privacy.unit
         owned = unit is not None and unit.column not in names
@@ -170,9 +170,8 @@ class DataSets:
                 writer.writerows(
                     [[*cells, *([str(i)] if owned else [])]] * (1 if unit is None else unit.max_contributions)
                 )
-        location = locate(str(path))
-        with closing(opened_source(spec, location, model)) as source:
-            return read_evidence(replace(question, spec=spec, location=location), source)
+        with closing(ReleaseData(spec, locate(str(path)), model)) as data:
+            return read_evidence(self.planned, data.opened())
 
 
 def _named(cells: Cells) -> str:
@@ -180,7 +179,7 @@ def _named(cells: Cells) -> str:
 
 
 def identity(evidence: Statistics) -> object:
-    """Return what tells evidence from other evidence of the same question."""
+    """Return what tells evidence from other evidence of the same release."""
     design = evidence.design
     if isinstance(design, DesignMatrix):
         blocks = ((x.toarray() if hasattr(x, "toarray") else x, y) for x, y in design.blocks)
@@ -190,9 +189,9 @@ def identity(evidence: Statistics) -> object:
     return evidence.values, tuple(sorted(evidence.histogram.items()))
 
 
-def _kinds(question: Question) -> Iterator[Cells]:
+def _kinds(planned: PlannedRelease) -> Iterator[Cells]:
     """Yield records of every kind, those that attain a sensitivity first; of many columns a part of all records."""
-    statistic, columns = question.plan.steps[0].statistic, question.model.columns
+    statistic, columns = planned.plan.steps[0].statistic, planned.model.columns
     cells = [_cells(column) for column in columns]
     named = [w for w in (statistic.witness, statistic.witness_l2) if w is not None]
     witnesses = [found for w in named for found in (w.record, w.neighbor) if found is not None]
@@ -221,12 +220,12 @@ def _cells(column: AnyColumn) -> list[str]:
     return [*inside, *near, *_FAR, "", "no number"]
 
 
-def _plain(spec: ReleaseSpec) -> ReleaseSpec:
-    """Return a spec that reads a comma-separated file with a header, by the embedded engine."""
+def _plain(planned: PlannedRelease) -> ReleaseSpec:
+    """Return the spec of a release that reads a comma-separated file with a header, by the embedded engine."""
     import msgspec
 
-    column = spec.column
-    if column is None and not spec.build_model().column_names:
+    spec, column = planned.spec, planned.spec.column
+    if column is None and not planned.model.column_names:
         unit = spec.privacy.unit
         column = next(name for name in _OF_ONE_COLUMN if unit is None or name != unit.column)
     return msgspec.structs.replace(spec, source=type(spec.source)(), records=None, column=column)

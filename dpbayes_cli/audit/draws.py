@@ -1,4 +1,4 @@
-"""Many independent answers to one question, through the mechanism that answers it for users."""
+"""Many independent draws of one planned release, through the mechanism that draws it for users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpbayes_cli.audit.forced import numbers
 from dpbayes_cli.core.contracts import Chain, Draws, Payload, Sampler
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.workflow.question import Question
+from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatized
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _AT_ONCE = 25_000
 
 
-def drawn_at_once(question: Question) -> int:
+def drawn_at_once(planned: PlannedRelease) -> int:
     """Return how many releases are asked for first: of samplers many, for one call computes their law once."""
-    return 2000 if _batched(question) else 16
+    return 2000 if _batched(planned) else 16
 
 
-def _batched(question: Question) -> bool:
-    law = question.plan.answer.law
+def _batched(planned: PlannedRelease) -> bool:
+    law = planned.plan.answer.law
     return isinstance(law, Sampler | Langevin) and not isinstance(law, Chain)
 
 
-def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
+def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:
     """Return what so many releases of the same evidence let out, shape (n_draws, n_numbers).
 
     A release of k draws is one row of all of them. Draws of a sampler, and chains that are independent of each other,
@@ -36,16 +36,16 @@ def answers(question: Question, evidence: Statistics, n_draws: int) -> Floats:
     """
     import numpy as np
 
-    answer = question.plan.answer
-    if _batched(question):
+    answer = planned.plan.answer
+    if _batched(planned):
         found: list[list[float]] = []
         while len(found) < n_draws:
             size = min(_AT_ONCE, n_draws - len(found)) * answer.draws
-            many = replace(question.plan, steps=(*question.plan.steps[:-1], replace(answer, draws=size)))
-            drawn = np.asarray(_numbers(privatized(replace(question, plan=many), evidence)), dtype=np.float64)
+            many = replace(planned.plan, steps=(*planned.plan.steps[:-1], replace(answer, draws=size)))
+            drawn = np.asarray(_numbers(privatized(replace(planned, plan=many), evidence)), dtype=np.float64)
             found += drawn.reshape(size // answer.draws, -1).tolist()
         return np.asarray(found)
-    return np.asarray([numbers(privatized(question, evidence)) for _ in range(n_draws)], dtype=np.float64)
+    return np.asarray([numbers(privatized(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
 
 
 def _numbers(released: Payload | Draws) -> list[tuple[float, ...]]:

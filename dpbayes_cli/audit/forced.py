@@ -30,7 +30,7 @@ from dpbayes_cli.privacy.grid import FLOOR, CellWeights
 from dpbayes_cli.privacy.lattice import SimplexLattice, chosen
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, permute_and_flip
-from dpbayes_cli.workflow.question import Question
+from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatized
 
 if TYPE_CHECKING:
@@ -135,11 +135,11 @@ class Dictated:
         return [self._path] * len(values)
 
 
-def run(question: Question, evidence: Statistics, path: int, memory: dict[Any, Any]) -> Run:
+def run(planned: PlannedRelease, evidence: Statistics, path: int, memory: dict[Any, Any]) -> Run:
     """Release once with dictated outcomes.
 
     Args:
-        question: what is asked.
+        planned: what is run.
         evidence: of made-up data.
         path: which outcomes; see ``Dictated``.
         memory: weights that were computed before, for any data.
@@ -148,7 +148,7 @@ def run(question: Question, evidence: Statistics, path: int, memory: dict[Any, A
         UnknownDrawError: the release draws in a way that is not known here.
     """
     with dictated(path, memory) as found:
-        released = privatized(question, evidence)
+        released = privatized(planned, evidence)
     return Run(tuple(found.elements), tuple(numbers(released)))
 
 
@@ -204,18 +204,18 @@ def numbers(released: Payload | Draws) -> list[float]:
     return [*(float(value) for row in rows for value in row), *weight]
 
 
-def can_be_dictated(question: Question) -> bool:
-    """Return whether all randomness of a question's answer is that of known laws; a Langevin chain has its own."""
-    return not isinstance(question.plan.answer.law, Langevin)
+def can_be_dictated(planned: PlannedRelease) -> bool:
+    """Return whether all randomness of a release is that of known laws; a Langevin chain has its own."""
+    return not isinstance(planned.plan.answer.law, Langevin)
 
 
-def on_smaller_covers(question: Question) -> Question:
-    """Return the question whose draws are from covers of few points, at the same price and temperature."""
-    answer = question.plan.answer
+def on_smaller_covers(planned: PlannedRelease) -> PlannedRelease:
+    """Return the release whose draws are from covers of few points, at the same price and temperature."""
+    answer = planned.plan.answer
     if not isinstance(answer.law, Sampler) or answer.law.coarser() == answer.law:
-        return question
-    steps = (*question.plan.steps[:-1], replace(answer, law=answer.law.coarser()))
-    return replace(question, plan=replace(question.plan, steps=steps))
+        return planned
+    steps = (*planned.plan.steps[:-1], replace(answer, law=answer.law.coarser()))
+    return replace(planned, plan=replace(planned.plan, steps=steps))
 
 
 def _log_masses(weights: CellWeights) -> Floats:

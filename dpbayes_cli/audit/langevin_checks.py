@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.audit.datasets import Pair, Star
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.core.statistic import Statistics
-    from dpbayes_cli.workflow.question import Question
+    from dpbayes_cli.workflow.pricing import PlannedRelease
 
 _POINTS = 64
 _COUPLED = 4
@@ -35,11 +35,11 @@ class Coupled:
     """What neighbors' gradients and chains differ by at most, over all pairs so far.
 
     Attributes:
-        question: what is asked.
+        planned: what is attacked.
         n_pairs: how many pairs were compared so far.
     """
 
-    question: Question
+    planned: PlannedRelease
     n_pairs: int = 0
     _gradient: float = 0.0
     _curvature: float = 0.0
@@ -49,7 +49,7 @@ class Coupled:
     @property
     def law(self) -> Langevin:
         """The chain."""
-        return expect(self.question.plan.answer.law, Langevin)
+        return expect(self.planned.plan.answer.law, Langevin)
 
     def look(self, star: Star) -> Iterator[None]:
         """Compare all pairs of a star; yields after each data set that was compared with those before it."""
@@ -86,8 +86,8 @@ class Coupled:
 
     def checks(self) -> Iterator[Check]:
         """Yield what was found."""
-        planned, law, answer = self.question.plan.parameters, self.law, self.question.plan.answer
-        claimed, smoothness = float(planned["sensitivity"]), float(planned["smoothness"])
+        stated, law, answer = self.planned.plan.parameters, self.law, self.planned.plan.answer
+        claimed, smoothness = float(stated["sensitivity"]), float(stated["smoothness"])
         yield at_most("difference of neighbors' gradients", self._gradient, claimed * _ROUNDING)
         yield at_most("largest curvature", self._curvature, smoothness * _ROUNDING)
         gap = contraction_gap(law.step, law.tau, smoothness)
@@ -96,13 +96,13 @@ class Coupled:
         allowed = law.step * claimed * reached / gap * _ROUNDING + rounded
         yield at_most("distance of neighbors' chains with the same noise", self._apart, allowed)
         mu = descent_mu(self._gradient, law.step, law.steps, law.tau, smoothness) * math.sqrt(answer.draws)
-        guarantee = self.question.plan.guarantee
+        guarantee = self.planned.plan.guarantee
         for epsilon in _EPSILONS:
             delta = gaussian_delta(mu, float(epsilon))
             allowed = float(guarantee.delta_at(Decimal(epsilon)))
             if delta > allowed * _ROUNDING + 1e-15:
                 yield at_most(f"delta at epsilon {epsilon} of the chain at that difference", delta, allowed)
-        yield at_most("mu of the chain at that difference", mu, float(planned["mu"]) * _ROUNDING)
+        yield at_most("mu of the chain at that difference", mu, float(stated["mu"]) * _ROUNDING)
 
     def to_attack(self, most: int) -> list[Pair]:
         """Return the pair whose gradients differ most."""

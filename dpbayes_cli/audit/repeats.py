@@ -21,10 +21,8 @@ from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.sources.location import Location
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from dpbayes_cli.workflow.pricing import price
-from dpbayes_cli.workflow.question import Question
+from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release import privatized
 
 if TYPE_CHECKING:
@@ -46,22 +44,21 @@ class Sample:
     releases: tuple[tuple[float, ...], ...]
 
 
-def priced_question(spec: ReleaseSpec, n_records: int) -> Question:
-    """Return the question that is audited, with covers of few points.
+def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
+    """Return the release that is audited, with covers of few points.
 
     Raises:
         SpecError: it has no price.
     """
-    model, mechanism, plan = price(spec, n_records)
-    return on_smaller_covers(Question(spec, Location("-", ()), "audit", model, mechanism, plan, n_records))
+    return on_smaller_covers(price(spec, n_records))
 
 
-def streams(question: Question, evidence: Statistics) -> list[Stream]:
+def streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
     """Return what a release draws, one stream for every kind of draw."""
-    if not can_be_dictated(question):
-        return noise_streams(expect(question.plan.answer.law, Langevin), evidence)
+    if not can_be_dictated(planned):
+        return noise_streams(expect(planned.plan.answer.law, Langevin), evidence)
     try:
-        elements = run(question, evidence, 0, {}).elements
+        elements = run(planned, evidence, 0, {}).elements
     except UnknownDrawError:
         return []
     kinds = {element.shape: element for element in reversed(elements)}
@@ -69,14 +66,14 @@ def streams(question: Question, evidence: Statistics) -> list[Stream]:
     return [stream for stream in found if stream is not None][:_MOST_STREAMS]
 
 
-def draw_again(question: Question, evidence: Statistics, seconds: float) -> Sample:
+def draw_again(planned: PlannedRelease, evidence: Statistics, seconds: float) -> Sample:
     """Draw from every stream one row after the other, and release as a whole, in about so many seconds."""
     import numpy as np
 
-    known = streams(question, evidence)
+    known = streams(planned, evidence)
     each = seconds / (len(known) + 1)
     rows = tuple(np.array(_repeated(stream.again, _MOST_ROWS, each), dtype=np.float64) for stream in known)
-    releases = _repeated(lambda: tuple(numbers(privatized(question, evidence))), _MOST_ROWS // 10, each)
+    releases = _repeated(lambda: tuple(numbers(privatized(planned, evidence))), _MOST_ROWS // 10, each)
     return Sample(rows, tuple(releases))
 
 
@@ -109,7 +106,7 @@ def _begin() -> None:
 
 def _in_fresh_process(document: dict[str, Any], n_records: int, evidence: Statistics, seconds: float) -> Sample:
     filled = {key: value for key, value in document.items() if value is not None}
-    return draw_again(priced_question(build_spec(filled), n_records), evidence, seconds)
+    return draw_again(planned_release(build_spec(filled), n_records), evidence, seconds)
 
 
 def compared(known: Sequence[Stream], samples: Sequence[Sample]) -> Iterator[Check]:

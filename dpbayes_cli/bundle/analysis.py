@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.core.contracts import Model, NoisyStatistics, Payload, expect
+from dpbayes_cli.core.contracts import Mechanism, Model, NoisyStatistics, Payload, expect
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 from dpbayes_cli.core.problems import NoisyTables, Problem
-from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -22,6 +21,7 @@ class Analysis:
     """A posterior in the model's own terms.
 
     Attributes:
+        model: the model, between the bounds that were released.
         parameters: the names of the parameters.
         marginals: one summary a parameter.
         samples: shape (n_samples, n_parameters).
@@ -38,6 +38,7 @@ class Analysis:
             n_steps, n_states); None otherwise.
     """
 
+    model: Model
     parameters: tuple[str, ...]
     marginals: tuple[Marginal, ...]
     samples: Floats
@@ -51,11 +52,15 @@ class Analysis:
     states: Floats | None = None
 
 
-def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: int) -> Analysis:
+def analyse(
+    spec: ReleaseSpec, model: Model, mechanism: Mechanism, released: Payload, n_records: int | None, seed: int
+) -> Analysis:
     """Infer the posterior of a model's parameters.
 
     Args:
-        spec: the question: model, prior, policy, method and number of samples.
+        spec: what is asked: policy, method and number of samples.
+        model: with its prior, between the bounds that were released.
+        mechanism: what privatized its statistic.
         released: the privatized statistics with the law of their noise.
         n_records: the public number of records; None where it is private.
         seed: of the sampling; equal seeds give equal results.
@@ -64,9 +69,8 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
 
     from dpbayes_cli.inference.solve import infer
 
-    model = expect(spec.build_model(released.bounds), NoisyStatistics)
+    model = expect(model, NoisyStatistics)
     spec.check_samples(model)
-    mechanism = mechanism_type(spec.mechanism)()
     problem = mechanism.problem(model, spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
     asked = spec.inference
@@ -79,6 +83,7 @@ def analyse(spec: ReleaseSpec, released: Payload, n_records: int | None, seed: i
     chains = None if posterior.chains is None else posterior.chains[:, :, components]
     counts, counted = _counts(problem)
     return Analysis(
+        model,
         model.parameters,
         marginals,
         samples,
@@ -116,21 +121,22 @@ def _counts(problem: Problem) -> tuple[Floats | None, str]:
     return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]
 
 
-def describe_draws(spec: ReleaseSpec, draws: list[list[float]], states: Sequence[Sequence[int]] = ()) -> Analysis:
+def describe_draws(
+    model: Model, draws: list[list[float]], states: Sequence[Sequence[int]] = (), *, estimates: bool = False
+) -> Analysis:
     """Summarize posterior draws or point estimates that were released; nothing is inferred.
 
     Estimates have a mean, and neither width nor predictive law: how far they lie apart is the price of privacy alone.
 
     Args:
-        spec: the question.
+        model: whose parameters were drawn.
         draws: one list of parameters a draw, at least one.
         states: the hidden states of each draw, none of models without.
+        estimates: whether they are point estimates.
     """
     import numpy as np
 
-    model = spec.build_model()
     samples = np.asarray(draws, dtype=np.float64)
-    estimates = mechanism_type(spec.mechanism).estimates
     several = len(samples) > 1 and not estimates
     means = samples.mean(axis=0)
     sds = samples.std(axis=0, ddof=1) if several else np.full_like(means, np.nan)
@@ -149,6 +155,7 @@ def describe_draws(spec: ReleaseSpec, draws: list[list[float]], states: Sequence
     posterior = Posterior(marginals, samples, how, exact=True)
     predictive = {} if estimates else model.predictive(means.tolist())
     return Analysis(
+        model,
         model.parameters,
         marginals,
         samples,

@@ -52,13 +52,17 @@ class Parts:
     account: str
     draw: SealedDraw
     spec: ReleaseSpec
-    model: Model
-    mechanism: type[Mechanism]
+    mechanism: Mechanism
     plan: Plan
     analysis: Analysis
     account_delta: Decimal
     ledger_sequence: int
     ledger_hash: str
+
+    @property
+    def model(self) -> Model:
+        """The model that was released, between its bounds."""
+        return self.analysis.model
 
 
 def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payload: Payload | Draws) -> SealedDraw:

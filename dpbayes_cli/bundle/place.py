@@ -19,8 +19,6 @@ from dpbayes_cli.bundle.files import (
     STATES,
     STATISTICS,
     TABLES,
-    analysis_of,
-    sections_of,
     statistics_csv,
     tables_csv,
 )
@@ -51,7 +49,7 @@ def check_place(target: Path, *, sealed: bool) -> None:
 
 def place_bundle(
     document: ReleaseDocument,
-    analysis: Analysis | None,
+    analyse: Callable[[], Analysis],
     target: Path,
     published: Mapping[str, str] | None,
     say: Callable[[str], None],
@@ -60,7 +58,7 @@ def place_bundle(
 
     Args:
         document: the sealed release.
-        analysis: its posterior where it was just computed; None: it is computed again.
+        analyse: gives its posterior, where files are to be written.
         target: the directory to be.
         published: the digests of its files where it was published before.
         say: where to tell the user what happens.
@@ -74,7 +72,7 @@ def place_bundle(
     if not os.path.lexists(target):
         try:
             with new_directory(target, datetime.fromisoformat(document.created)) as directory:
-                digests = render(document, analysis, directory)
+                digests = render(document, analyse(), directory)
             if published is not None and digests != published:
                 say("rebuilt by another version of the software: samples or report may differ in detail")
             return digests
@@ -85,23 +83,22 @@ def place_bundle(
         _verify(target, published, document)
         return dict(published)
     with scratch_directory(target) as directory:
-        digests = render(document, analysis, directory)
+        digests = render(document, analyse(), directory)
     _verify(target, digests, document)
     return digests
 
 
-def render(document: ReleaseDocument, analysis: Analysis | None, directory: Path) -> dict[str, str]:
+def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> dict[str, str]:
     """Write the files of a bundle into an empty directory of ours; return their digests."""
     write_new(directory / RELEASE, document.pretty())
     write_new(directory / STATISTICS, statistics_csv(document))
     form = document.inference.samples_format
     labels = sample_labels(document, document.inference)
-    found = analysis or analysis_of(document)
-    write_samples(directory / document.inference.samples_file, found, form, labels)
-    tables = tables_csv(document, found)
+    write_samples(directory / document.inference.samples_file, analysis, form, labels)
+    tables = tables_csv(document, analysis)
     if tables is not None:
         write_new(directory / TABLES, tables)
-    over_time = section_of(sections_of(document), StatesOverTime)
+    over_time = section_of(analysis.model.sections(), StatesOverTime)
     if over_time is not None and not isinstance(document.states, UnsetType):
         write_new(directory / STATES, states_csv(over_time, document.states))
     write_new(directory / REPORT, report_markdown(document))

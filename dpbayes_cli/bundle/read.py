@@ -1,23 +1,166 @@
-"""Read a bundle back."""
+"""Read a bundle back: its document, and the spec, model and mechanism that it states, each made once and checked."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from dpbayes_cli.base.canonical import digest_of_blocks
-from dpbayes_cli.base.errors import OutputError, VerificationError
+import msgspec
+
+from dpbayes_cli.base.canonical import canonical_json, digest_of_blocks
+from dpbayes_cli.base.errors import DpbayesError, OutputError, VerificationError
 from dpbayes_cli.base.grammar import STEERING
+from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
-from dpbayes_cli.bundle.files import RELEASE
+from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, bounds_of
+from dpbayes_cli.bundle.states_file import fits
+from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.core.model_sections import StatesOverTime, section_of
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 
 LARGEST_TEXT = 256 << 20
 """Bytes of any file of a bundle but its samples."""
 _BLOCK = 1 << 20
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
 """What ``STEERING`` finds, as JSON may write it; a line feed and a tab are harmless."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A release as it is kept, with what its document states; whoever has one parses and builds nothing again.
+
+    Attributes:
+        document: the release.
+        spec: what was asked.
+        model: the model of the spec, between the bounds that were released where these were found privately.
+        mechanism: what was released through.
+    """
+
+    document: ReleaseDocument
+    spec: ReleaseSpec
+    model: Model
+    mechanism: Mechanism
+
+
+def read_bundle(bundle: Path) -> Bundle:
+    """Read a bundle.
+
+    Raises:
+        OutputError: there is no bundle at this path.
+        VerificationError: it holds no valid release document, or no valid spec, or not what its spec asks for.
+    """
+    return bundle_of(read_document(bundle))
+
+
+def bundle_of(document: ReleaseDocument) -> Bundle:
+    """Return what a document states.
+
+    Raises:
+        VerificationError: it holds no valid spec, or other statistics or parameters than the spec asks for.
+    """
+    try:
+        spec = build_spec(document.spec)
+        model, mechanism = spec.build_model(bounds_of(document)), mechanism_type(spec.mechanism)()
+    except (DpbayesError, TypeError, ValueError) as error:
+        raise _no_spec(error) from None
+    return checked_bundle(document, spec, model, mechanism)
+
+
+def checked_bundle(document: ReleaseDocument, spec: ReleaseSpec, model: Model, mechanism: Mechanism) -> Bundle:
+    """Return a document with its parts, once it holds what the spec asks for; see ``bundle_of``.
+
+    Args:
+        document: the release.
+        spec: what was asked.
+        model: between the bounds that the document states.
+        mechanism: what was released through.
+
+    Raises:
+        VerificationError: it does not.
+    """
+    try:
+        asked = mechanism.statistic(model, spec.policy).names
+    except (DpbayesError, TypeError, ValueError) as error:
+        raise _no_spec(error) from None
+    names = [statistic.name for statistic in document.statistics]
+    public = document.n_records is not None
+    if spec.policy.contributions == 1 or spec.policy.neighbors is Neighbors.ADD_REMOVE:
+        public = spec.policy.neighbors is Neighbors.REPLACE_ONE
+    if (spec.bounds is None) != (bounds_of(document) is None):
+        raise VerificationError("release.json does not hold the bounds that its spec asks for")
+    if canonical_json(_stated(spec.stated_in_full)) != canonical_json(_stated(_with_later(document.spec))):
+        raise VerificationError("release.json does not hold its spec in full")
+    drawn = bool(document.draws) and document.noise is None and not names
+    if not (drawn or (names and names == list(asked))) or public != (document.n_records is not None):
+        raise VerificationError("release.json does not hold the statistics of its spec")
+    parameters = list(model.parameters)
+    if list(document.posterior) != parameters or (document.width and list(document.width) != parameters):
+        raise VerificationError("release.json does not hold the posterior of its spec's parameters")
+    if any(len(draw) != len(parameters) for draw in document.draws):
+        raise VerificationError("release.json does not hold draws of its spec's parameters")
+    if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model.sections()):
+        raise VerificationError("release.json does not hold the states of its spec's sequences")
+    if not _has_states(document, model):
+        raise VerificationError("release.json does not hold the states of its draws")
+    weighed = not isinstance(document.log_weight, msgspec.UnsetType)
+    if weighed != (bool(document.draws) and spec.sampling.log_weight_epsilon is not None):
+        raise VerificationError("release.json does not hold the log weight that its spec asks for, or one unasked")
+    return Bundle(document, spec, model, mechanism)
+
+
+def analysis_of(bundle: Bundle) -> Analysis:
+    """Repeat the analysis of a release, sample for sample."""
+    document = bundle.document
+    return analysis_of_draw(bundle.spec, bundle.model, bundle.mechanism, document.release_id, document)
+
+
+def _no_spec(error: Exception) -> VerificationError:
+    return VerificationError("release.json holds no valid spec", findings=[str(error)])
+
+
+def _has_states(document: ReleaseDocument, model: Model) -> bool:
+    """Return whether a document holds the states of its draws, one a site, where the model has any, else none."""
+    states, over_time = document.released_states, section_of(model.sections(), StatesOverTime)
+    if over_time is None or not document.draws:
+        return not states
+    return len(states) == len(document.draws) and all(
+        len(each) == over_time.n_sites and set(each) <= set(range(over_time.states)) for each in states
+    )
+
+
+_LATER = {
+    ("sampling", "selection"): "exponential",
+    ("sampling", "calibration"): "gdp",
+    ("sampling", "sampler"): "langevin",
+    ("sampling", "gamma"): 0.01,
+    ("sampling", "kernel"): "gibbs",
+    ("inference", "sweeps"): 120,
+    ("inference", "sampler"): "blocked",
+}
+"""Options that bundles of earlier versions do not hold, with what was meant before they existed."""
+
+
+def _with_later(stated: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored spec with the options that its time did not know."""
+    whole = {key: dict(part) if isinstance(part, dict) else part for key, part in stated.items()}
+    for (section, key), value in _LATER.items():
+        if isinstance(whole.get(section), dict):
+            whole[section].setdefault(key, value)
+    return whole
+
+
+def _stated(whole: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec without what it leaves open, of which earlier versions had less."""
+    return {
+        key: {name: value for name, value in part.items() if value is not None} if isinstance(part, dict) else part
+        for key, part in whole.items()
+    }
 
 
 def read_document(bundle: Path) -> ReleaseDocument:

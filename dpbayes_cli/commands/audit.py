@@ -136,7 +136,7 @@ def _of_bundle(bundle: Path) -> ReleaseSpec:
     found = verify_bundle(bundle, None)
     if found.findings:
         raise VerificationError("the bundle is not what it says", findings=found.findings)
-    return found.spec
+    return found.bundle.spec
 
 
 def _described(spec: ReleaseSpec, found: Audit) -> dict[str, Any]:

@@ -34,19 +34,20 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
     """
     import numpy as np
 
-    from dpbayes_cli.bundle.read import read_document
+    from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.commands.evaluation import evaluation_of, held_out_evaluation, show
     from dpbayes_cli.prediction.from_bundle import held_out, predictor
     from dpbayes_cli.prediction.records import read_labelled
 
     layout = stated(flags).get("source", {})
-    document = read_document(bundle)
-    likely = held_out(document, data, layout)
+    kept = read_bundle(bundle)
+    release_id = kept.document.release_id
+    likely = held_out(kept, data, layout)
     if likely is not None:
-        whole = held_out_evaluation(document.release_id, likely)
+        whole = held_out_evaluation(release_id, likely)
         emit_json(whole.document) if as_json else show(whole)
         return
-    found = predictor(document, target)
+    found = predictor(kept, target)
     nobody, nothing = np.empty((0, len(found.columns)), dtype=np.int64), np.empty(0)
     predicted, targets = [], [nothing]
     first = found.log_densities(nobody, nothing)
@@ -59,9 +60,9 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
         if densities is not None and density is not None:
             densities.append(density)
 
-    read_labelled(document, found, data, layout, take=score)
+    read_labelled(kept, found, data, layout, take=score)
     evaluation = evaluation_of(
-        document.release_id,
+        release_id,
         found,
         found.predict(nobody).joined(predicted),
         np.concatenate(targets),

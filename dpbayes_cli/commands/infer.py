@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpbayes_cli.commands.options import INFERENCE_KEYS, merged, question_options, stated
 from dpbayes_cli.commands.output import emit, emit_json, output_options, say
+
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.read import Bundle
+    from dpbayes_cli.core.contracts import Model
+    from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 
 @click.command("infer")
@@ -37,24 +42,22 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
 
     from dpbayes_cli.bundle.analysis import analyse
     from dpbayes_cli.bundle.assemble import inference_report, summary
-    from dpbayes_cli.bundle.files import STATES, inferred_states_csv, released_of, sampling_seed, spec_of
-    from dpbayes_cli.bundle.read import read_document
+    from dpbayes_cli.bundle.files import STATES, inferred_states_csv, released_of, sampling_seed
+    from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
     from dpbayes_cli.commands.posterior_table import posterior_lines
-    from dpbayes_cli.spec.release_spec import build_spec
 
-    document = read_document(bundle)
+    kept = read_bundle(bundle)
+    document = kept.document
     if out is not None:
         check_target(out)
-    overrides = stated(flags)
-    spec_of(document)
-    spec = build_spec({**merged(document.spec, overrides), "prior": overrides.get("prior", document.spec["prior"])})
+    spec, model = _asked_again(kept, stated(flags))
     if out is not None:
         check_format(spec.inference.format)
     released = released_of(document)
     used_seed = sampling_seed(document.release_id, released) if seed is None else seed
-    analysis = analyse(spec, released, document.n_records, used_seed)
+    analysis = analyse(spec, model, kept.mechanism, released, document.n_records, used_seed)
     named = zip(analysis.parameters, analysis.marginals, strict=True)
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)
@@ -76,7 +79,7 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
             write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
             form = spec.inference.format
             write_samples(directory / report.samples_file, analysis, form, sample_labels(document, report))
-            states = inferred_states_csv(spec, analysis)
+            states = inferred_states_csv(analysis)
             if states is not None:
                 write_new(directory / STATES, states)
         say(f"wrote {report.samples} samples to {out}")
@@ -86,3 +89,19 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     for line in posterior_lines(posterior, report.warnings):
         emit(line)
     say(f"{report.method}: {report.how}; no charge")
+
+
+def _asked_again(kept: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Model]:
+    """Return spec and model of a release with another prior, or another way to infer; a prior replaces the whole one.
+
+    Raises:
+        SpecError: the changes do not fit.
+    """
+    from dpbayes_cli.bundle.files import bounds_of
+    from dpbayes_cli.spec.release_spec import build_spec
+
+    if not changes:
+        return kept.spec, kept.model
+    before = kept.document.spec
+    spec = build_spec({**merged(before, changes), "prior": changes.get("prior", before["prior"])})
+    return spec, spec.build_model(bounds_of(kept.document)) if "prior" in changes else kept.model

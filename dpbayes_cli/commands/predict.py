@@ -45,15 +45,15 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     """
     import numpy as np
 
-    from dpbayes_cli.bundle.read import read_document
+    from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
     from dpbayes_cli.prediction.from_bundle import predictor
     from dpbayes_cli.prediction.records import read_codes
 
     if out is not None:
         check_target(out)
-    document = read_document(bundle)
-    found = predictor(document, target)
+    kept = read_bundle(bundle)
+    found = predictor(kept, target)
     layout = stated(flags).get("source", {})
     say(_CONFIDENTIAL)
     if found.note:
@@ -68,18 +68,18 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
             waiting.clear()
             count[0] += len(codes)
 
-        read_codes(document, found, data, layout, take=print_block)
+        read_codes(kept, found, data, layout, take=print_block)
         if waiting:
             emit(_lines(waiting), nl=False)
         return
     blocks: list[Prediction] = []
-    read_codes(document, found, data, layout, take=lambda codes: blocks.append(found.predict(codes)))
+    read_codes(kept, found, data, layout, take=lambda codes: blocks.append(found.predict(codes)))
     predicted = empty.joined(blocks)
     if out is not None:
         publish_file(out, _lines([header, *_rows(predicted, 0)]).encode("utf-8"))
         say(f"wrote {len(predicted)} predictions to {out}")
     if as_json:
-        emit_json(_document(document.release_id, found, predicted, out))
+        emit_json(_document(kept.document.release_id, found, predicted, out))
 
 
 def _document(release_id: str, found: Predictor, predicted: Prediction, out: Path | None) -> dict[str, Any]:

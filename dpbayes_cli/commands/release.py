@@ -16,7 +16,9 @@ from dpbayes_cli.commands.progress import reading_shown
 if TYPE_CHECKING:
     from dpbayes_cli.core.contracts import Step
     from dpbayes_cli.ledger.ledger import Ledger
-    from dpbayes_cli.workflow.question import Question, Wish
+    from dpbayes_cli.sources.location import Location
+    from dpbayes_cli.spec.release_spec import ReleaseSpec
+    from dpbayes_cli.workflow.prepare import PreparedRelease
     from dpbayes_cli.workflow.release import Outcome
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
@@ -69,7 +71,7 @@ def command(
 
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
     from dpbayes_cli.base.process_hardening import no_core_dumps
-    from dpbayes_cli.workflow.question import Wish, prepare
+    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
     from dpbayes_cli.workflow.release import release
 
     if release_id is not None and not _LABEL.fullmatch(release_id):
@@ -79,29 +81,31 @@ def command(
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
     no_core_dumps()
-    spec, location = _question(data, spec_path, stated(flags))
-    wish = Wish(release_id, fresh, same_data, not no_open_account, purpose, out, analyst)
+    spec, location = _stated_release(data, spec_path, stated(flags))
+    options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst)
     ledger = open_ledger(ledger_place)
-    question = prepare(spec, location, wish, ledger)
-    detail(f"ledger: {ledger.location}")
-    if dry_run:
-        _price(question, wish, ledger, as_json=as_json)
-        return
-    say(f"assumed: {', '.join(_assumed(question))}")
-    with reading_shown():
-        outcome = release(question, wish, ledger, say)
+    with prepare(spec, location, options, ledger) as prepared:
+        detail(f"ledger: {ledger.location}")
+        if dry_run:
+            _price(prepared, ledger, as_json=as_json)
+            return
+        say(f"assumed: {', '.join(_assumed(prepared))}")
+        with reading_shown():
+            outcome = release(prepared, ledger, say)
     if as_json:
         emit_json(_document(outcome))
     else:
         _show(outcome)
 
 
-def _question(data: tuple[str, ...], spec_path: Path | None, flags: dict[str, Any]) -> Any:
+def _stated_release(
+    data: tuple[str, ...], spec_path: Path | None, flags: dict[str, Any]
+) -> tuple[ReleaseSpec, Location]:
     """Read the spec and find the data; flags override the file, and a path in the file is relative to it."""
     from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.sources.location import is_remote
     from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.workflow.question import located
+    from dpbayes_cli.workflow.release_data import located
 
     document: dict[str, Any] = {}
     if spec_path is not None:
@@ -118,20 +122,20 @@ def _question(data: tuple[str, ...], spec_path: Path | None, flags: dict[str, An
     return spec, located(spec, *data)
 
 
-def _assumed(question: Question) -> list[str]:
+def _assumed(prepared: PreparedRelease) -> list[str]:
     """Return what was not stated but matters."""
-    spec, private = question.spec, question.spec.private_bounds
+    spec, private = prepared.spec, prepared.spec.private_bounds
     return [
-        f"account {question.account}",
+        f"account {prepared.charge.account}",
         f"{spec.privacy.neighbors} neighbours",
         *([] if spec.privacy.unit is None else [f"privacy unit {spec.privacy.unit.column!r}"]),
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
         *([] if private is None else [f"bounds near the {private.described()} of the data"]),
         *(
-            f"{name} {question.plan.parameters[name]}"
+            f"{name} {prepared.plan.parameters[name]}"
             for name in ("support", "temper")
-            if name in question.plan.parameters
+            if name in prepared.plan.parameters
         ),
     ]
 
@@ -144,31 +148,30 @@ def _noise_scales(step: Step) -> list[tuple[str, float]]:
     return list(zip(names, scales_of(step.noise, len(names)), strict=True))
 
 
-def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> None:
+def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
     """Print what a release would cost; nothing is opened, charged or read but the header."""
     import msgspec
 
     from dpbayes_cli.bundle.assemble import guarantee_part
     from dpbayes_cli.ledger.budgets import texts
     from dpbayes_cli.ledger.charging import price_text
-    from dpbayes_cli.workflow.question import check_source
 
-    preview = ledger.preview(wish.charge_of(question))
+    preview = ledger.preview(prepared.charge)
     if preview.known is None:
-        check_source(question).close()
-    step, private = question.plan.answer, question.spec.private_bounds
+        prepared.data.opened()
+    step, private = prepared.plan.answer, prepared.spec.private_bounds
     document = {
         "release_id": preview.release_id,
-        "account": question.account,
-        "model": question.model.name,
-        "mechanism": question.mechanism.name,
+        "account": prepared.charge.account,
+        "model": prepared.model.name,
+        "mechanism": prepared.mechanism.name,
         "statistics": [
             {"name": name, "noise_scale": scale} for name, scale in ([] if step.draws else _noise_scales(step))
         ],
-        "parameters": dict(question.plan.parameters),
+        "parameters": dict(prepared.plan.parameters),
         "sensitivity_l1": None if step.rows else step.statistic.sensitivity_l1,
         "guarantee": msgspec.to_builtins(
-            guarantee_part(question.plan.guarantee, question.spec.privacy.neighbors, Decimal(0))
+            guarantee_part(prepared.plan.guarantee, prepared.spec.privacy.neighbors, Decimal(0))
         ),
         "already_charged": preview.known is not None,
         "remaining": texts(preview.remaining),
@@ -176,13 +179,13 @@ def _price(question: Question, wish: Wish, ledger: Ledger, *, as_json: bool) -> 
     if as_json:
         emit_json(document)
         return
-    price = "nothing: it is charged already" if preview.known else price_text(question.plan.guarantee)
-    emit(f"would cost {price}, from account {question.account}{' (to be opened)' if preview.opened else ''}")
+    price = "nothing: it is charged already" if preview.known else price_text(prepared.plan.guarantee)
+    emit(f"would cost {price}, from account {prepared.charge.account}{' (to be opened)' if preview.opened else ''}")
     if private is not None and preview.known is None:
         emit(f"of which the bounds {price_text(private.guarantee)}; noise scales are those of the widest bounds")
     if step.draws:
-        what = "estimates of the posterior's mode" if question.mechanism.estimates else "posterior draws"
-        emit(f"{step.draws} {what}: {_components(question.plan.parameters)}")
+        what = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
+        emit(f"{step.draws} {what}: {_components(prepared.plan.parameters)}")
     else:
         emit(f"noise scale {step.noise.scale:.6g} counts on {len(step.statistic.names)} statistics")
     emit(f"would remain: {_components(document['remaining'])}")

@@ -12,6 +12,7 @@ from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.read import Bundle
     from dpbayes_cli.bundle.report.report_context import BudgetAround
 
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "registry"}
@@ -69,8 +70,7 @@ def command(
     page tells what the account held before and after it; whoever is not to read that gets a page made with --no-ledger.
     Nothing is written into the bundle.
     """
-    from dpbayes_cli.bundle.files import spec_of
-    from dpbayes_cli.bundle.read import read_document
+    from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
 
     form = form or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
@@ -80,7 +80,8 @@ def command(
         raise click.UsageError("--no-ledger and --ledger exclude each other")
     if statements and form != "registry":
         raise click.UsageError("--state belongs to --format registry")
-    document = read_document(bundle)
+    kept = read_bundle(bundle)
+    document = kept.document
     if out is not None:
         check_target(out)
     result = {
@@ -90,27 +91,25 @@ def command(
         "out": None if out is None else str(out),
     }
     if form == "svg" and out is not None:
-        figures = _write_figures(document, out)
+        figures = _write_figures(kept, out)
         say(f"wrote {len(figures)} figure{'s' * (len(figures) != 1)} to {out}")
         if as_json:
             emit_json({**result, "report": None, "figures": figures})
         return
     if form == "html":
-        from dpbayes_cli.bundle.files import analysis_of
+        from dpbayes_cli.bundle.read import analysis_of
         from dpbayes_cli.bundle.report.page import report_html
         from dpbayes_cli.workflow.reporting import beside
 
         budget = None if no_ledger else _budget(document, ledger_place)
-        content = report_html(document, analysis_of(document), beside(document, budget=budget, records=records))
+        content = report_html(document, analysis_of(kept), beside(kept, budget=budget, records=records))
     elif form == "registry":
         from dpbayes_cli.bundle.registry_entry import registry_yaml
 
-        spec_of(document)
         content = registry_yaml(document, _stated(statements))
     else:
         from dpbayes_cli.bundle.report.markdown import report_markdown
 
-        spec_of(document)
         content = report_markdown(document)
     if out is not None:
         publish_file(out, content)
@@ -159,19 +158,19 @@ def _stated(statements: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _write_figures(document: ReleaseDocument, out: Path) -> list[str]:
+def _write_figures(bundle: Bundle, out: Path) -> list[str]:
     """Write the figures of the page into a new directory; return the names of the files.
 
     Raises:
         OutputError: there is no figure, or the directory cannot be written.
     """
     from dpbayes_cli.base.errors import OutputError
-    from dpbayes_cli.bundle.files import analysis_of
+    from dpbayes_cli.bundle.read import analysis_of
     from dpbayes_cli.bundle.report.svg_files import pictures_of, svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
     from dpbayes_cli.workflow.reporting import beside
 
-    pictures = pictures_of(document, analysis_of(document), beside(document))
+    pictures = pictures_of(bundle.document, analysis_of(bundle), beside(bundle))
     if not pictures:
         raise OutputError("the page of this release has no figures", hint="choose --format html or markdown")
     files = {f"{picture.name}.svg": svg_file(picture) for picture in pictures}

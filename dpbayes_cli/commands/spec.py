@@ -46,7 +46,7 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
     price(spec, spec.records or _NOMINAL)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     if against is not None:
-        from dpbayes_cli.workflow.question import located
+        from dpbayes_cli.workflow.release_data import located
 
         result["NOT PRIVATE"] = count_valid(spec, located(spec, against))
     if as_json:

@@ -15,8 +15,8 @@ from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
-from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.workflow.question import source_of
+from dpbayes_cli.spec.release_spec import SourceSection
+from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
@@ -57,7 +57,7 @@ def read_codes(path: str, columns: Sequence[AnyColumn], policy: RecordPolicy) ->
         SourceError: it cannot be read, or lacks a column.
     """
     blocks: list[Integers] = []
-    with closing(source_of(build_spec({"model": "beta-bernoulli"}), locate(path))) as source:
+    with closing(source_of(SourceSection(), locate(path))) as source:
         source.check(columns, [column.role for column in columns])
         source.read(CodeReader(columns, policy, blocks.append))
     return np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *blocks])

@@ -7,23 +7,21 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from dpbayes_cli.bundle.files import spec_of
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
-from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from dpbayes_cli.workflow.question import source_of
+from dpbayes_cli.spec.release_spec import convert_layout
+from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.read import Bundle
     from dpbayes_cli.core.predictor import Predictor
+    from dpbayes_cli.spec.release_spec import SourceSection
 
 
 def read_codes(
-    document: ReleaseDocument, found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]
+    bundle: Bundle, found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]
 ) -> int:
     """Read new records as codes, in the order of the predictor's columns; return how many there were.
 
@@ -31,7 +29,7 @@ def read_codes(
     the code -1. The target's column is not read: its codes are -1.
 
     Args:
-        document: the release.
+        bundle: the release.
         found: its predictor.
         data: the file, a pattern, or ``-``.
         layout: what is stated about the file's layout, in place of what the spec of the release says.
@@ -42,7 +40,7 @@ def read_codes(
     """
     import numpy as np
 
-    spec = _laid_out(spec_of(document), layout)
+    policy = bundle.spec.policy
     chosen = [i for i in range(len(found.columns)) if i != found.target]
 
     def place(codes: Integers) -> None:
@@ -50,12 +48,13 @@ def read_codes(
         whole[:, chosen] = codes
         take(whole)
 
-    columns = [_as_released(found.columns[i], spec.policy) for i in chosen]
-    return _read(spec, data, [found.names[i] for i in chosen], CodeReader(columns, _dropping(spec), place))
+    columns = [_as_released(found.columns[i], policy) for i in chosen]
+    reader = CodeReader(columns, _dropping(policy), place)
+    return _read(_layout(bundle, layout), data, [found.names[i] for i in chosen], reader)
 
 
 def read_labelled(
-    document: ReleaseDocument,
+    bundle: Bundle,
     found: Predictor,
     data: str,
     layout: dict[str, Any],
@@ -68,7 +67,7 @@ def read_labelled(
     number is neither clamped to its bounds nor rounded.
 
     Args:
-        document: the release.
+        bundle: the release.
         found: its predictor.
         data: the file, a pattern, or ``-``.
         layout: what is stated about the file's layout, in place of what the spec of the release says.
@@ -78,19 +77,19 @@ def read_labelled(
     Raises:
         SourceError: the data cannot be read.
     """
-    spec = _laid_out(spec_of(document), layout)
-    columns = [_as_released(column, spec.policy) for column in found.columns]
+    policy = bundle.spec.policy
+    columns = [_as_released(column, policy) for column in found.columns]
     columns[found.target] = target = replace(columns[found.target], impute=None)
     reader: CodeReader
     if isinstance(target, NumericColumn):
-        reader = NumberReader(columns, _dropping(spec), found.target, take)
+        reader = NumberReader(columns, _dropping(policy), found.target, take)
     else:
-        reader = CodeReader(columns, _dropping(spec), lambda codes: take(codes, codes[:, found.target]))
-    return _read(spec, data, found.names, reader)
+        reader = CodeReader(columns, _dropping(policy), lambda codes: take(codes, codes[:, found.target]))
+    return _read(_layout(bundle, layout), data, found.names, reader)
 
 
 def read_columns(
-    document: ReleaseDocument,
+    bundle: Bundle,
     columns: Sequence[AnyColumn],
     names: Sequence[str],
     data: str,
@@ -101,7 +100,7 @@ def read_columns(
     """Read new records of some columns as codes; return how many there were.
 
     Args:
-        document: the release whose spec says how files are laid out.
+        bundle: the release whose spec says how files are laid out.
         columns: what is read; no public value stands for an invalid cell.
         names: the columns' names in the file.
         data, layout: see ``read_codes``.
@@ -110,22 +109,21 @@ def read_columns(
     Raises:
         SourceError: the data cannot be read.
     """
-    spec = _laid_out(spec_of(document), layout)
     plain = [replace(column, impute=None) for column in columns]
-    return _read(spec, data, list(names), CodeReader(plain, _dropping(spec), take))
+    reader = CodeReader(plain, _dropping(bundle.spec.policy), take)
+    return _read(_layout(bundle, layout), data, list(names), reader)
 
 
-def _read(spec: ReleaseSpec, data: str, names: list[str] | tuple[str, ...], reader: CodeReader) -> int:
-    single = msgspec.structs.replace(spec.privacy, unit=None)  # whose new records are is no matter: all are read
-    with closing(source_of(msgspec.structs.replace(spec, privacy=single), locate(data))) as source:
+def _read(layout: SourceSection, data: str, names: list[str] | tuple[str, ...], reader: CodeReader) -> int:
+    with closing(source_of(layout, locate(data))) as source:  # whose new records are is no matter: all are read
         source.check(reader.columns, names)
         source.read(reader)
     return reader.records
 
 
-def _dropping(spec: ReleaseSpec) -> RecordPolicy:
+def _dropping(policy: RecordPolicy) -> RecordPolicy:
     """Return the policy of the release without its value for invalid cells, which the columns have already."""
-    return RecordPolicy(spec.policy.neighbors)
+    return RecordPolicy(policy.neighbors)
 
 
 def _as_released(column: AnyColumn, policy: RecordPolicy) -> AnyColumn:
@@ -133,12 +131,6 @@ def _as_released(column: AnyColumn, policy: RecordPolicy) -> AnyColumn:
     return replace(column, impute=column.impute or policy.impute)
 
 
-def _laid_out(spec: ReleaseSpec, layout: dict[str, Any]) -> ReleaseSpec:
-    """Return the spec with the layout that is stated; where one is, nothing of the spec's own is kept."""
-    import msgspec
-
-    if not layout:
-        return spec
-    document = msgspec.to_builtins(spec)
-    stated = {key: value for key, value in document.items() if value is not None}
-    return build_spec({**stated, "source": layout})
+def _layout(bundle: Bundle, stated: dict[str, Any]) -> SourceSection:
+    """Return the layout that is stated; where one is, nothing of the release's own is kept."""
+    return convert_layout(stated) if stated else bundle.spec.source

@@ -280,6 +280,12 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
     return convert_section(document, kind, how_to_state=partial(_how_to_state, None if private else model_type(model)))
 
 
+def convert_layout(stated: dict[str, Any]) -> SourceSection:
+    """Check the layout of a file, as flags state it apart from any spec; see ``build_spec``."""
+    _check_texts(stated, "source")
+    return convert_section(stated, SourceSection, "source")
+
+
 def _check_texts(document: Any, where: str = "") -> None:
     """Refuse a key or a text that holds a control character: names and levels are printed and written into files.
 

@@ -16,7 +16,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.question import opened_source, source_of
+from dpbayes_cli.workflow.release_data import ReleaseData, source_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
@@ -36,8 +36,8 @@ def _count_statistic(spec: ReleaseSpec, location: Location, model: Model) -> dic
     """Count the records that the model's statistic counts, and the others."""
     dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
     statistic = expect(model, BoundedStatistics).statistic(dropping)
-    with closing(opened_source(spec, location, model)) as source:
-        evidence = source.statistics(statistic, dropping)
+    with closing(ReleaseData(spec, location, model)) as data:
+        evidence = data.opened().statistics(statistic, dropping)
     counted = dict(zip(statistic.names, evidence.values, strict=True))
     weights = [e.weight for e in statistic.expressions if isinstance(e, ProductOf) and not e.roles]
     if weights:
@@ -51,7 +51,7 @@ def _count_levels(spec: ReleaseSpec, location: Location, model: Model) -> dict[s
     columns = [replace(column, impute=None) for column in model.columns if not isinstance(column, NumericColumn)]
     tables = tuple(TableCounts((column.role,), (len(column.levels),)) for column in columns)
     counting = Statistic((), tables, 0, Witness(None, None), 0)
-    with closing(source_of(spec, location)) as source:
+    with closing(source_of(spec.source, location, spec.privacy.unit)) as source:
         source.check(columns, model.column_names)
         evidence = source.statistics(counting, RecordPolicy(Neighbors.ADD_REMOVE))
     counted, first = {}, 0
@@ -75,7 +75,7 @@ def _count_cells(spec: ReleaseSpec, location: Location, model: Model) -> dict[st
         valid[0] += int((codes >= 0).all(axis=1).sum())
 
     reader = CodeReader(columns, RecordPolicy(Neighbors.ADD_REMOVE), take)
-    with closing(source_of(spec, location)) as source:
+    with closing(source_of(spec.source, location, spec.privacy.unit)) as source:
         source.check(columns, model.column_names)
         source.read(reader)
     return {**counted, "valid": valid[0], "records": reader.records}

@@ -11,7 +11,7 @@ import msgspec
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.core.contracts import Chain, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, serves
@@ -21,7 +21,7 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,27 +93,29 @@ def offer(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> Offer:
     Raises:
         SpecError: no guarantee can be given.
     """
-    model, _, plan = price(spec, n_records)
-    expected = simulated(spec, model, plan, n_records, trials, seed) if trials else None
-    return Offer(spec.mechanism, plan, expected)
+    return _offered(price(spec, n_records), n_records, trials, seed)
+
+
+def _offered(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Offer:
+    expected = simulated(planned, n_records, trials, seed) if trials else None
+    return Offer(planned.spec.mechanism, planned.plan, expected)
 
 
 def offers(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> list[Offer]:
     """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last."""
-    found = []
+    found, model = [], spec.build_model()
     for name in mechanism_names():
-        if not serves(mechanism_type(name), type(spec.build_model())):
+        if not serves(mechanism_type(name), type(model)):
             continue
         try:
-            found.append(offer(msgspec.structs.replace(spec, mechanism=name), n_records, trials, seed))
+            planned = price(msgspec.structs.replace(spec, mechanism=name), n_records, model)
+            found.append(_offered(planned, n_records, trials, seed))
         except SpecError as error:
             found.append(Offer(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else "")))
     return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))
 
 
-def simulated(
-    spec: ReleaseSpec, model: Model, plan: Plan, n_records: int, trials: int, seed: int
-) -> Expectation | None:
+def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Expectation | None:
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
 
     Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
@@ -121,21 +123,22 @@ def simulated(
     """
     import numpy as np
 
-    step = plan.answer
+    model, step = planned.model, planned.plan.answer
     if model.not_simulated or isinstance(step.law, Chain):
         return None
     simulating = expect(model, NoisyStatistics)
     truth, own = np.random.default_rng(seed).spawn(2)
     trials = model.simulation_trials(trials)
     if not isinstance(step.law, Sampler):
-        return _noisy(spec, simulating, plan, n_records, trials, truth, own)
+        return _noisy(planned, n_records, trials, truth, own)
+    policy = planned.spec.policy
     if isinstance(step.law, LinePosterior):
-        return _of_lines(step.law, simulating, spec, n_records, trials, truth)
-    data = [simulating.simulated(spec.policy, n_records, truth) for _ in range(trials)]
+        return _of_lines(step.law, simulating, planned.spec, n_records, trials, truth)
+    data = [simulating.simulated(policy, n_records, truth) for _ in range(trials)]
     plain = [sd for _, values in data for _, sd in model.exact_moments(values, n_records)]
     if not plain:
         return None
-    estimates = mechanism_type(spec.mechanism).estimates
+    estimates = planned.mechanism.estimates
     spreads = []
     for theta, values in data:
         found = zip(model.compared, step.law.moments_by_row(values), strict=True)
@@ -157,13 +160,7 @@ def _of_lines(
 
 
 def _noisy(
-    spec: ReleaseSpec,
-    model: NoisyStatistics,
-    plan: Plan,
-    n_records: int,
-    trials: int,
-    truth: np.random.Generator,
-    own: np.random.Generator,
+    planned: PlannedRelease, n_records: int, trials: int, truth: np.random.Generator, own: np.random.Generator
 ) -> Expectation:
     """Simulate noisy releases: posterior sds, without privacy too, and how often 90 % intervals hold the parameter.
 
@@ -172,7 +169,8 @@ def _noisy(
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
-    law, mechanism = plan.steps[0].law, mechanism_type(spec.mechanism)()
+    spec, plan, law = planned.spec, planned.plan, planned.plan.steps[0].law
+    model = expect(planned.model, NoisyStatistics)
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
     heads = model.compared
     private: list[float] = []
@@ -180,11 +178,11 @@ def _noisy(
     held = {"noise-aware": 0, "naive": 0}
     for _ in range(trials):
         if isinstance(law, PrivateBounds):
-            theta, problem = simulated_between(spec, law, n_records, truth)
+            theta, problem = simulated_between(planned, law, n_records, truth)
         else:
             theta, values = model.simulated_statistic(plan.answer.statistic, spec.policy, n_records, truth)
             released = _noised(values, plan, own)
-            problem = mechanism.problem(model, spec.policy, released, plan.answer.noise, public)
+            problem = planned.mechanism.problem(model, spec.policy, released, plan.answer.noise, public)
         for method in _METHODS:
             found = infer(problem, method, 1, own, Effort(_SUMMARY_DRAWS, _ESS)).marginals
             marginals = [found[model.components[k]] for k in heads]
@@ -199,14 +197,15 @@ def _noisy(
 
 
 def simulated_between(
-    spec: ReleaseSpec, law: PrivateBounds, n_records: int, rng: np.random.Generator
+    planned: PlannedRelease, law: PrivateBounds, n_records: int, rng: np.random.Generator
 ) -> tuple[tuple[float, ...], Problem]:
     """Simulate one release between private bounds: return the reported parameters, and the inference problem."""
     whole = law.grid.column("value", law.outside)
-    theta, histogram = spec.build_model().simulated_histogram(whole, n_records, rng)
+    theta, histogram = planned.model.simulated_histogram(whole, n_records, rng)
     lower, upper = law.simulate(histogram, rng)
-    model, _, plan = price(spec, n_records, (law.grid.value(lower), law.grid.value(upper)))
-    bounded, column = expect(model, NoisyStatistics), expect(model.columns[0], NumericColumn)
+    narrowed = planned.at((law.grid.value(lower), law.grid.value(upper)))
+    spec, plan, bounded = planned.spec, narrowed.plan, expect(narrowed.model, NoisyStatistics)
+    column = expect(bounded.columns[0], NumericColumn)
     values = evaluate_codes(plan.answer.statistic, column, law.codes(histogram, lower, upper, column))
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
     return theta, bounded.problem(spec.policy, _noised(values, plan, rng), plan.answer.noise, public)

@@ -1,9 +1,10 @@
-"""What a question costs: model, mechanism and calibrated plan, from the spec alone."""
+"""What a release costs: model, mechanism and calibrated plan, from the spec alone."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from typing import Self
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.core.contracts import Mechanism, Model, Plan, Step
@@ -19,49 +20,79 @@ _MOST_DRAWN = 4_000_000
 depends on a draw may refuse it before it is sealed."""
 
 
-def planned_between(
-    spec: ReleaseSpec, mechanism: Mechanism, whole: Plan, n_records: int | None, bounds: tuple[float, float]
-) -> tuple[Model, Plan]:
-    """Return model and plan as they stand once the bounds are found; see ``Question.at``.
+@dataclass(frozen=True)
+class PlannedRelease:
+    """A priced release: what is asked and what answers it, each made once; no data, no account.
 
-    Args:
-        spec: the question.
-        mechanism: what answers it.
-        whole: the plan for the whole range.
+    Attributes:
+        spec: what is asked.
+        model: the model that the spec states; before private bounds are found, over the whole range.
+        mechanism: what privatizes its statistic.
+        plan: the calibrated and priced steps.
         n_records: the public number of records that the plan rests on, or None.
-        bounds: what was found.
     """
-    model = spec.build_model(bounds)
-    try:
-        _, _, plan = price(spec, n_records, bounds)
-    except DpbayesError:
-        plan = None
-    if plan is None or plan.guarantee != whole.guarantee:
-        statistic = mechanism.statistic(model, spec.policy)
-        steps = (*whole.steps[:-1], replace(whole.answer, statistic=statistic))
-        plan = replace(whole, steps=steps)
-    return model, plan
+
+    spec: ReleaseSpec
+    model: Model
+    mechanism: Mechanism
+    plan: Plan
+    n_records: int | None = None
+    _last: dict[tuple[float, float], Self] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def at(self, bounds: tuple[float, float] | None) -> Self:
+        """Return the release as it stands once its bounds are found, at the same price; None: it asks for none.
+
+        Asked for the same bounds twice in a row, it gives the same object: what was drawn between them is described by
+        it.
+
+        Raises:
+            SpecError: the bounds are none that the law can choose.
+        """
+        if bounds is None:
+            return self
+        if bounds not in self._last:
+            narrowed = self.narrowed(self.spec.build_model(bounds))
+            self._last.clear()
+            self._last[bounds] = narrowed
+        return self._last[bounds]
+
+    def narrowed(self, model: Model) -> Self:
+        """Return the release with its model between bounds that were found, at the same price.
+
+        Privacy: nothing is refused any more, for a refusal would tell about bounds that were drawn and not sealed, and
+            the next attempt would draw again. Where the noise between these bounds cannot be calibrated, that of the
+            whole range serves: it was planned before the charge, and no bounds inside have a larger sensitivity.
+        Source: mechanisms, integer statistics on a public grid.
+        """
+        choice, whole = self.plan.steps[0], self.plan
+        try:
+            plan = self.mechanism.plan(model, request_of(self.spec, self.n_records))
+        except DpbayesError:
+            plan = None
+        if plan is None or compose([choice.guarantee, plan.guarantee]) != whole.guarantee:
+            statistic = self.mechanism.statistic(model, self.spec.policy)
+            steps = (*whole.steps[:-1], replace(whole.answer, statistic=statistic))
+            return replace(self, model=model, plan=replace(whole, steps=steps))
+        return replace(self, model=model, plan=Plan((choice, *plan.steps), whole.guarantee, plan.parameters))
 
 
-def price(
-    spec: ReleaseSpec, n_records: int | None = None, bounds: tuple[float, float] | None = None
-) -> tuple[Model, Mechanism, Plan]:
-    """Build and price what a spec asks for, without any data.
+def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None = None) -> PlannedRelease:
+    """Plan and price what a spec asks for, without any data.
 
     Args:
-        spec: the question.
+        spec: what is asked.
         n_records: the public number of records, where the mechanism needs it and the spec does not state it.
-        bounds: the bounds that were found privately; None: they are stated, or not found yet.
+        model: the model of the spec, where it is built already; private bounds are still to be found.
 
     Raises:
-        SpecError: the question is wrong, or no guarantee can be given for it.
+        SpecError: the spec is wrong, or no guarantee can be given for it.
     """
-    model = spec.build_model(bounds)
+    model = model or spec.build_model()
     if model.column_names and spec.column is not None:
         raise SpecError("the domain names the columns", where="column", hint="leave it out: see domain.columns")
     kind = mechanism_type(spec.mechanism)
     check_serves(kind, type(model))
-    for column in spec.build_model().columns:
+    for column in model.columns:
         impute_code(column, spec.policy)
     mechanism, law = kind(), spec.private_bounds
     if law is not None and not kind.post_processing:
@@ -86,7 +117,7 @@ def price(
             hint=f"at most {_MOST_DRAWN:,} numbers together",
         )
     if law is None:
-        return model, mechanism, plan
+        return PlannedRelease(spec, model, mechanism, plan, n_records)
     last = law.grid.last
     lowest = {0} if law.lower is None else {0, last - 1}
     for lower in lowest:  # with the widest, the narrowest at both ends, before a charge
@@ -95,7 +126,8 @@ def price(
             raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
     (column,) = model.columns
     first = Step(law.statistic(column.role, spec.policy), law, law.guarantee)
-    return model, mechanism, Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)
+    whole = Plan((first, *plan.steps), compose([law.guarantee, plan.guarantee]), plan.parameters)
+    return PlannedRelease(spec, model, mechanism, whole, n_records)
 
 
 def request_of(spec: ReleaseSpec, n_records: int | None) -> Request:

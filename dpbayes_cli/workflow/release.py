@@ -20,11 +20,12 @@ from dpbayes_cli.bundle.assemble import Parts, assemble, sealed_draw
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document, parse_draw
 from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
+from dpbayes_cli.bundle.read import analysis_of, checked_bundle
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.contracts import Draws, Payload, Plan, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.statistic import Statistics, evaluate_codes
-from dpbayes_cli.ledger.charging import price_text
+from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import notices
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -32,7 +33,9 @@ from dpbayes_cli.privacy.measurements import no_randomness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.source import Source
-from dpbayes_cli.workflow.question import Question, Wish, check_count, check_source
+from dpbayes_cli.workflow.prepare import PreparedRelease
+from dpbayes_cli.workflow.pricing import PlannedRelease
+from dpbayes_cli.workflow.release_data import check_count
 
 Say = Callable[[str], None]
 
@@ -57,12 +60,11 @@ class Outcome:
     head: str
 
 
-def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome:
+def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
     """Release a posterior, or find it released already.
 
     Args:
-        question: what is asked, priced.
-        wish: how it is named, paid and placed.
+        prepared: what is asked, of which data, at what price.
         ledger: the account book.
         say: where to tell the user what happens.
 
@@ -75,111 +77,106 @@ def release(question: Question, wish: Wish, ledger: Ledger, say: Say) -> Outcome
     Source: architecture, the ledger's protocol.
     """
     check_address_space()
-    charge = wish.charge_of(question)
+    charge = prepared.charge
     preview = ledger.preview(charge)
     answered = preview.known is not None and preview.known.stage != "reserved"
-    check_place(wish.out or _default_target(preview.release_id), sealed=answered)
-    source = None if answered else check_source(question)
-    try:
+    check_place(prepared.out or _default_target(preview.release_id), sealed=answered)
+    with closing(prepared.data):
+        if not answered:
+            prepared.data.opened()
         reservation = ledger.reserve(charge)
         record = reservation.release
         if reservation.opened:
             say(
-                f"opened account {question.account!r} with the default total of epsilon 3 under "
-                f"{question.spec.privacy.neighbors} neighbours; to state another: dpbayes budget open or amend"
+                f"opened account {charge.account!r} with the default total of epsilon 3 under "
+                f"{charge.neighbors} neighbours; to state another: dpbayes budget open or amend"
             )
         sealed = reservation.payload
         replayed = sealed is not None
         if reservation.document is None:
-            _check_price(question, record)
+            _check_price(prepared, record)
         if sealed is None:
-            source = source or check_source(question)
-            say(f"charged {price_text(record.guarantee)} to account {question.account!r}")
-            drawn = _draw(question, source)
-            sealed = ledger.seal(record, question.account, drawn)  # another process may have been first
+            source = prepared.data.opened()
+            say(f"charged {price_text(record.guarantee)} to account {charge.account!r}")
+            drawn = _draw(prepared, source)
+            sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
         else:
             say(f"release {record.release_id} was drawn on {record.time}: shown again, the data were not opened")
-    finally:
-        if source is not None:
-            source.close()
-    if reservation.document is not None:
-        document, analysis = parse_document(reservation.document), None
-    else:
-        document, analysis = _described(question, record, sealed, reservation.delta)
-    target = wish.out or _default_target(record.release_id)
-    digests = place_bundle(document, analysis, target, record.published, say)
-    record, state = ledger.publish(record, question.account, digests, document.payload())
+    document, analyse = _described(prepared, reservation, sealed)
+    target = prepared.out or _default_target(record.release_id)
+    digests = place_bundle(document, analyse, target, record.published, say)
+    record, state = ledger.publish(record, charge.account, digests, document.payload())
     last = state.last
     if last is None:
         raise LedgerError("the ledger is empty after a release")
-    account = state.accounts[question.account]
+    account = state.accounts[charge.account]
     if not replayed:
-        for notice in notices(account, wish.analyst):
+        for notice in notices(account, charge.analyst):
             say(notice)
     remaining = account.remaining
     return Outcome(document, target, remaining, replayed, last.sequence, last.hash)
 
 
-def _check_price(question: Question, record: ReleaseRecord) -> None:
+def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
     """Refuse to draw at another price than the one that was charged, as for another number of records.
 
     Raises:
         BudgetError: the plan's guarantee is not that of the reservation.
     """
-    if question.plan.guarantee != record.guarantee:
+    if prepared.plan.guarantee != record.guarantee:
         raise BudgetError(
             f"release {record.release_id} was begun and charged at another price: "
-            f"{price_text(record.guarantee)}, and not {price_text(question.plan.guarantee)}; nothing is drawn",
+            f"{price_text(record.guarantee)}, and not {price_text(prepared.plan.guarantee)}; nothing is drawn",
             hint="is the number of records another? give the original command, or pay for a new draw: --fresh, or "
             "another --release-id",
         )
 
 
-def _draw(question: Question, source: Source) -> bytes:
+def _draw(prepared: PreparedRelease, source: Source) -> bytes:
     """Read the data and privatize; return what is to be sealed. Exact statistics do not outlive this call."""
-    spec, opened = question.spec, datetime.now(UTC)  # the clock is read before anything depends on the data
+    spec, opened = prepared.spec, datetime.now(UTC)  # the clock is read before anything depends on the data
     with closing(source):
-        evidence = read_evidence(question, source)
+        evidence = read_evidence(prepared, source)
     n_records = evidence.n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
     if spec.policy.contributions > 1:  # the number of their records is private; that of units is known where stated
         n_records = spec.records
     elif spec.records is not None:
         check_count(spec.records, n_records, "; the charge stands")
-    needed = question.n_records
+    needed = prepared.n_records
     if needed is not None and evidence.n_records != needed:
         raise SourceError("the number of records changed after it was counted; nothing is released, the charge stands")
-    return sealed_draw(opened, source.record_unit, n_records, privatized(question, evidence)).payload()
+    return sealed_draw(opened, source.record_unit, n_records, privatized(prepared, evidence)).payload()
 
 
-def privatized(question: Question, evidence: Statistics) -> Payload | Draws:
-    """Draw what a question asks from exact evidence.
+def privatized(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws:
+    """Draw what a release lets out from exact evidence.
 
-    Privacy: the guarantee of the question's plan, once: an audit draws again and again, from data that it made up.
+    Privacy: the guarantee of the plan, once: an audit draws again and again, from data that it made up.
     Source: see the mechanism.
 
     Raises:
         DpbayesError: the operating system gives no randomness.
     """
-    law = question.plan.steps[0].law
+    law = planned.plan.steps[0].law
     try:
         if isinstance(law, PrivateBounds):
-            return _between_private_bounds(question, law, evidence)
-        return question.mechanism.release(question.plan, evidence)
+            return _between_private_bounds(planned, law, evidence)
+        return planned.mechanism.release(planned.plan, evidence)
     except OSError:  # a mechanism asks the operating system for nothing but randomness
         raise no_randomness() from None
 
 
-def read_evidence(question: Question, source: Source) -> Statistics:
+def read_evidence(planned: PlannedRelease, source: Source) -> Statistics:
     """Read what the plan's first step asks for: the exact statistic, the rows of a design, or the codes of records."""
-    step, policy = question.plan.steps[0], question.spec.policy
+    step, policy = planned.plan.steps[0], planned.spec.policy
     if step.rows is None:
         return source.statistics(step.statistic, policy)
-    held = step.rows.hold(question.n_records or 0)
+    held = step.rows.hold(planned.n_records or 0)
     source.read(CodeReader(step.rows.columns, policy, held.take))
     return Statistics((), held.n_records, design=held)
 
 
-def _between_private_bounds(question: Question, law: PrivateBounds, evidence: Statistics) -> Payload:
+def _between_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: Statistics) -> Payload:
     """Draw the bounds from a histogram, then privatize the statistic between them, computed from the same histogram.
 
     Privacy: the guarantee of the plan, which is that of both steps together: the second knows the first, and has its
@@ -188,7 +185,7 @@ def _between_private_bounds(question: Question, law: PrivateBounds, evidence: St
     """
     lower, upper = law.choose(evidence.histogram)
     bounds = law.grid.value(lower), law.grid.value(upper)
-    narrowed = question.at(bounds)
+    narrowed = planned.at(bounds)
     column, step = expect(narrowed.model.columns[0], NumericColumn), narrowed.plan.answer
     codes = law.codes(evidence.histogram, lower, upper, column)
     exact = Statistics(evaluate_codes(step.statistic, column, codes), evidence.n_records)
@@ -197,31 +194,46 @@ def _between_private_bounds(question: Question, law: PrivateBounds, evidence: St
 
 
 def _described(
-    question: Question, record: ReleaseRecord, sealed: bytes, delta: Decimal
-) -> tuple[ReleaseDocument, Analysis]:
-    """Analyse a sealed draw; a function of it and of what is public."""
-    draw = parse_draw(sealed)
-    question = question.at(bounds_of(draw))
-    names = question.plan.answer.statistic.names
+    prepared: PreparedRelease, reservation: Reservation, sealed: bytes
+) -> tuple[ReleaseDocument, Callable[[], Analysis]]:
+    """Return the document of a sealed draw, and what gives its posterior: functions of the draw and of what is public.
+
+    A document that was published stands as it is; its posterior is computed only where its files are written again.
+    """
+    if reservation.document is not None:
+        document = parse_document(reservation.document)
+        return document, lambda: _analysed_again(prepared, document)
+    draw, record = parse_draw(sealed), reservation.release
+    narrowed = prepared.at(bounds_of(draw))
+    names = narrowed.plan.answer.statistic.names
     if draw.statistics and tuple(item.name for item in draw.statistics) != names:
         raise DpbayesError("the sealed statistics are not those of the question; nothing is written")
-    analysis = analysis_of_draw(question.spec, record.release_id, draw)
+    analysis = analysis_of_draw(narrowed.spec, narrowed.model, narrowed.mechanism, record.release_id, draw)
     document = assemble(
         Parts(
             release_id=record.release_id,
-            account=question.account,
+            account=prepared.charge.account,
             draw=draw,
-            spec=question.spec,
-            model=question.model,
-            mechanism=type(question.mechanism),
-            plan=question.plan,
+            spec=narrowed.spec,
+            mechanism=narrowed.mechanism,
+            plan=narrowed.plan,
             analysis=analysis,
-            account_delta=delta,
+            account_delta=reservation.delta,
             ledger_sequence=record.sequence,
             ledger_hash=record.hash,
         )
     )
-    return document, analysis
+    return document, lambda: analysis
+
+
+def _analysed_again(prepared: PreparedRelease, document: ReleaseDocument) -> Analysis:
+    """Repeat the analysis of a document that the ledger keeps.
+
+    Raises:
+        VerificationError: it is not one of this request.
+    """
+    narrowed = prepared.at(bounds_of(document))
+    return analysis_of(checked_bundle(document, narrowed.spec, narrowed.model, narrowed.mechanism))
 
 
 def _default_target(release_id: str) -> Path:

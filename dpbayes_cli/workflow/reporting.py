@@ -12,14 +12,14 @@ from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.bundle.assemble import guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.files import spec_of
+from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.bundle.report.report_context import Beside, BudgetAround, Expected, ExpectedWidth
 from dpbayes_cli.core.contracts import Chain, Model, NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import LinePosterior
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _TRIALS, _PARAMETERS, _RECORDS = 50, 4000, 2_000_000
 """Data sets are simulated so often, or until so many parameters or records were drawn, but three times at least."""
@@ -28,39 +28,34 @@ _LARGEST = 20_000
 _MOST_RECORDS = 10**6
 
 
-def beside(
-    document: ReleaseDocument, *, budget: BudgetAround | str | None = None, records: int | None = None
-) -> Beside:
+def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None) -> Beside:
     """Return what a page tells beside what is in the bundle.
 
     Args:
-        document: the release.
+        bundle: the release.
         budget: what a ledger says, or why none does; None: none was asked.
         records: how many records to plan for, where their number is private.
-
-    Raises:
-        VerificationError: the document holds no valid question.
     """
-    spec = spec_of(document)
+    document, spec = bundle.document, bundle.spec
+    model = bundle.model if spec.bounds is None else None
     try:
-        _, _, plan = price(spec, document.n_records)
+        planned = price(spec, document.n_records, model)
     except DpbayesError:
         return Beside(None, Expected(absent="The question has no price in this version of dpbayes."), budget)
-    stated = guarantee_part(plan.guarantee, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
-    guarantee = plan.guarantee if stated == document.guarantee else None
+    stated = guarantee_part(planned.plan.guarantee, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
+    guarantee = planned.plan.guarantee if stated == document.guarantee else None
     n_records = records if document.n_records is None else document.n_records
-    return Beside(guarantee, expected(spec, plan, n_records), budget)
+    return Beside(guarantee, expected(planned, n_records), budget)
 
 
-def expected(spec: ReleaseSpec, plan: Plan, n_records: int | None) -> Expected:
+def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
     """Simulate what the posterior could be expected to be without privacy: from the prior and the model alone.
 
     Args:
-        spec: the question.
-        plan: its plan.
+        planned: what is asked, between the bounds that it states.
         n_records: the public number of records, or one to plan for; None: it is private.
     """
-    model = spec.build_model()
+    spec, model, plan = planned.spec, planned.model, planned.plan
     absent = _not_simulated(spec, model, plan, n_records)
     if absent or n_records is None:
         return Expected(absent=absent)
@@ -72,7 +67,7 @@ def expected(spec: ReleaseSpec, plan: Plan, n_records: int | None) -> Expected:
         from dpbayes_cli.workflow.planning import simulated
 
         with suppress(SpecError):
-            drawn = simulated(spec, model, plan, n_records, trials, _seed(spec, n_records, "draws"))
+            drawn = simulated(planned, n_records, trials, _seed(spec, n_records, "draws"))
     if drawn is None or drawn.sd_of != "posterior":
         return Expected(widths, n_records, trials)
     return Expected(widths, n_records, trials, "", drawn.posterior_sd, drawn.nonprivate_sd)

@@ -22,11 +22,11 @@ from dpbayes_cli.base.errors import DpbayesError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import Parts, about_chains, assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
-from dpbayes_cli.bundle.files import REPORT, analysis_of, bounds_of, spec_of
+from dpbayes_cli.bundle.files import REPORT
 from dpbayes_cli.bundle.place import largest_of, render
-from dpbayes_cli.bundle.read import file_digest, read_document
+from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
-from dpbayes_cli.core.contracts import Chain, Mechanism, Model, Plan, Sampler
+from dpbayes_cli.core.contracts import Chain, Model, Plan, Sampler
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts
 from dpbayes_cli.ledger.charging import price_text
@@ -36,7 +36,7 @@ from dpbayes_cli.ledger.state import State
 from dpbayes_cli.privacy.noise import DiscreteGaussian, DiscreteLaplace, NoiseLaw
 from dpbayes_cli.privacy.part_noise import scales_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.workflow.pricing import planned_between, price
+from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _UNLIKELY = 80.0
 """Noise that is e^-80 as likely as none is not a draw: the chance over a million statistics is below 1e-27."""
@@ -60,27 +60,30 @@ class Verification:
     """What a check of a bundle found.
 
     Attributes:
-        document: the release.
-        spec: its question.
+        bundle: the release, with its question.
         checked: what was checked, one phrase each.
         unchecked: what could not be, and why.
         findings: what is wrong, one sentence each; none: the bundle is what it says.
         uncertain: files that another version of the software writes otherwise.
     """
 
-    document: ReleaseDocument
-    spec: ReleaseSpec
+    bundle: Bundle
     checked: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     uncertain: set[str] = field(default_factory=set)
 
+    @property
+    def document(self) -> ReleaseDocument:
+        """The release document."""
+        return self.bundle.document
 
-def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
+
+def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     """Check a bundle: its schema, its files, its promise, its statistics, and that the ledger charged it.
 
     Args:
-        bundle: the directory.
+        directory: of the bundle.
         ledger: where it was charged; None: whoever has the bundle has no ledger.
 
     Raises:
@@ -88,12 +91,12 @@ def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
         VerificationError: its release document cannot be understood at all.
         LedgerError: the ledger cannot be read.
     """
-    document = read_document(bundle)
-    spec = spec_of(document)
-    found = Verification(document, spec, ["the release document is one of this schema, and holds its question in full"])
-    model, mechanism, plan = _planned(spec, document)
+    bundle = read_bundle(directory)
+    document, spec = bundle.document, bundle.spec
+    found = Verification(bundle, ["the release document is one of this schema, and holds its question in full"])
+    plan = _planned(bundle).plan
     _check_draw(document, plan)
-    analysis = analysis_of(document)
+    analysis = analysis_of(bundle)
     _check_derived(
         found,
         Parts(
@@ -101,8 +104,7 @@ def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
             account=document.account,
             draw=_draw_of(document),
             spec=spec,
-            model=model,
-            mechanism=type(mechanism),
+            mechanism=bundle.mechanism,
             plan=plan,
             analysis=analysis,
             account_delta=Decimal(repr(document.guarantee.delta)),
@@ -110,8 +112,8 @@ def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
             ledger_hash=document.ledger.hash,
         ),
     )
-    _check_values(found, spec, model, plan)
-    files = _check_files(found, bundle, analysis)
+    _check_values(found, plan)
+    files = _check_files(found, directory, analysis)
     if ledger is None:
         found.unchecked.append("whether the ledger charged it, and published these files: no ledger was asked")
     else:
@@ -119,22 +121,21 @@ def verify_bundle(bundle: Path, ledger: Ledger | None) -> Verification:
     return found
 
 
-def _planned(spec: ReleaseSpec, document: ReleaseDocument) -> tuple[Model, Mechanism, Plan]:
+def _planned(bundle: Bundle) -> PlannedRelease:
     """Price the question again, at the number of records that the bundle states.
 
     Raises:
         VerificationError: the question has no price.
     """
+    n_records = bundle.document.n_records
     try:
-        model, mechanism, plan = price(spec, document.n_records)
-        bounds = bounds_of(document)
-        if bounds is not None:
-            model, plan = planned_between(spec, mechanism, plan, document.n_records, bounds)
+        if bundle.spec.bounds is None:
+            return price(bundle.spec, n_records, bundle.model)
+        return price(bundle.spec, n_records).narrowed(bundle.model)
     except DpbayesError as error:
         raise VerificationError(
             "the question of the bundle cannot be priced, so that it has no guarantee", findings=[str(error)]
         ) from None
-    return model, mechanism, plan
 
 
 def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
@@ -219,7 +220,7 @@ def _as_stated(found: Verification, plan: Plan, derived: ReleaseDocument) -> Rel
     return msgspec.structs.replace(derived, assumptions=words)
 
 
-def _check_values(found: Verification, spec: ReleaseSpec, model: Model, plan: Plan) -> None:
+def _check_values(found: Verification, plan: Plan) -> None:
     """Check that what was released is a possible outcome."""
     document = found.document
     if document.draws:
@@ -232,7 +233,7 @@ def _check_values(found: Verification, spec: ReleaseSpec, model: Model, plan: Pl
             found.checked.append("the draws are such as their law can give")
         return
     statistic, law = plan.answer.statistic, plan.answer.noise
-    limits = _limits(statistic, model, _most_records(spec, document.n_records))
+    limits = _limits(statistic, found.bundle.model, _most_records(found.bundle.spec, document.n_records))
     scales = scales_of(law, len(document.statistics))
     radii = {scale: _law_of(law.kind, scale).radius(_UNLIKELY) for scale in set(scales)}
     for released, scale, (low, high) in zip(document.statistics, scales, limits, strict=True):

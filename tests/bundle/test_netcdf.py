@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.files import analysis_of
 from dpbayes_cli.bundle.netcdf import by_chain, gathered
-from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.read import analysis_of, read_bundle
 from tests.conftest import SAMPLE_DATA, Cli
 
 LEVELS = ["--model", "dirichlet-categorical", "--eps", "1", "--categories", "0,1,two [2],<é>"]
@@ -42,14 +41,15 @@ def only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:
     assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, *NETCDF).code == 0
-    document = read_document(Path("out"))
+    bundle = read_bundle(Path("out"))
+    document = bundle.document
     posterior = opened("out/samples.nc").posterior
     assert list(posterior.data_vars) == ["theta"]
     assert posterior["theta"].dims == ("chain", "draw", "theta_label")
     assert posterior["theta"].shape == (4, 1000, 4)
     assert list(posterior["theta_label"].values) == ["0", "1", "two [2]", "<é>"]
     flat = posterior["theta"].values.reshape(-1, 4)
-    assert np.array_equal(flat, analysis_of(document).samples)
+    assert np.array_equal(flat, analysis_of(bundle).samples)
     assert posterior.attrs["release_id"] == document.release_id
     assert posterior.attrs["model"] == "dirichlet-categorical"
     assert posterior.attrs["mechanism"] == "laplace"
@@ -62,13 +62,14 @@ def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:
 def test_chains_are_chains(dpbayes: Cli, only_chains: None) -> None:
     easy = ["--samples", "600", "--prior", "concentration=20", "--on-invalid", "impute:0"]
     assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, *NETCDF, *easy).code == 0
-    document = read_document(Path("out"))
+    bundle = read_bundle(Path("out"))
+    document = bundle.document
     assert "Markov chains" in document.inference.how
     table = summary(opened("out/samples.nc"))
     assert list(table.index) == ["theta[0]", "theta[1]", "theta[two [2]]", "theta[<é>]"]
     assert (table["r_hat"] < 1.05).all()
     assert (table["ess_bulk"] > 100).all()
-    analysis = analysis_of(document)
+    analysis = analysis_of(bundle)
     assert analysis.chains is not None
     assert analysis.chains.shape == (4, 250, 4)
     for place, name in enumerate(document.posterior):
@@ -84,7 +85,7 @@ def test_independent_samples_are_four_chains_where_they_can_be(samples: int, dpb
     theta = opened("out/samples.nc").posterior["theta"]
     assert theta.dims == ("chain", "draw")
     assert theta.shape == ((4, 4) if samples == 16 else (1, samples))
-    assert by_chain(analysis_of(read_document(Path("out")))).shape == (*theta.shape, 1)
+    assert by_chain(analysis_of(read_bundle(Path("out")))).shape == (*theta.shape, 1)
 
 
 def test_the_same_release_has_the_same_bytes(dpbayes: Cli) -> None:

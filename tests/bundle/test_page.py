@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from dpbayes_cli.bundle.files import analysis_of
-from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.read import analysis_of, read_bundle, read_document
 from dpbayes_cli.bundle.report.markup import identifier_of, prose, share_bar, table
 from dpbayes_cli.bundle.report.page import SECTIONS, report_html
 from dpbayes_cli.bundle.report.plots import density
@@ -70,8 +69,8 @@ class Page(HTMLParser):
 
 
 def page_of(bundle: str = "out") -> tuple[str, Page]:
-    document = read_document(Path(bundle))
-    content = report_html(document, analysis_of(document), beside(document)).decode("utf-8")
+    kept = read_bundle(Path(bundle))
+    content = report_html(kept.document, analysis_of(kept), beside(kept)).decode("utf-8")
     return content, Page(content)
 
 
@@ -171,8 +170,8 @@ def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: py
         assert f"Trace of {name}, 4 chains" in labels
         assert f"Ranks of {name} by chain, among all draws" in labels
     assert len([label for label in labels if label.startswith("Trace")]) == 4
-    document = read_document(Path("out"))
-    pictures = pictures_of(document, analysis_of(document), beside(document))
+    kept = read_bundle(Path("out"))
+    pictures = pictures_of(kept.document, analysis_of(kept), beside(kept))
     assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in pictures]
     assert f"{read_document(Path('out')).inference.diagnostics['r_hat']:.4g}" in page.text()
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
-from dpbayes_cli.bundle.files import analysis_of
-from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.read import analysis_of, read_bundle
 from dpbayes_cli.bundle.report.emissions_plot import MOST_STATES, MOST_VALUES, drawn_values, emissions_plot
 from dpbayes_cli.bundle.report.model_sections import DRAWINGS, section_pictures
 from dpbayes_cli.bundle.report.page import report_html
@@ -21,6 +20,7 @@ from dpbayes_cli.bundle.report.states_section import MOST_FEATURES
 from dpbayes_cli.bundle.report.svg_files import pictures_of
 from dpbayes_cli.bundle.report.transitions_plot import MOST, transitions_plot
 from dpbayes_cli.bundle.states_file import stated_states
+from dpbayes_cli.core.contracts import Model
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts
 from tests.bundle.test_page import EVIL, Page
@@ -36,8 +36,8 @@ SMALL = hmm_spec(
 )
 
 
-def the_states(document: ReleaseDocument) -> str:
-    return "".join(drawing.section(document) for drawing in DRAWINGS)
+def the_states(document: ReleaseDocument, model: Model) -> str:
+    return "".join(drawing.section(document, model) for drawing in DRAWINGS)
 
 
 def files(bundle: str) -> dict[str, bytes]:
@@ -107,15 +107,15 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release_made_up(dpbayes, monkeypatch, SMALL)
-    document = read_document(Path("out"))
-    analysis = analysis_of(document)
+    bundle = read_bundle(Path("out"))
+    document, model, analysis = bundle.document, bundle.model, analysis_of(bundle)
     content = report_html(document, analysis).decode("utf-8")
     page = Page(content)
     check_page(content, page)
     assert "the-states" in page.sections()
     assert "<b>" not in content
     assert "<script" not in content
-    pictures = section_pictures(document)
+    pictures = section_pictures(document, model)
     assert [picture.name for picture in pictures] == ["states", "emissions-0", "emissions-1", "transitions"]
     for picture in pictures:
         check(picture, labelled=True)
@@ -123,18 +123,20 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     every = pictures_of(document, analysis)
     assert [picture.name for picture in every] == [picture.name for picture in pictures]
     assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in every]
-    assert the_states(document).count("<figure>") == 4
+    assert the_states(document, model).count("<figure>") == 4
     without = parse_document(
         json.dumps({k: v for k, v in json.loads(document.payload()).items() if k != "states"}).encode()
     )
-    assert [picture.name for picture in section_pictures(without)] == ["emissions-0", "emissions-1", "transitions"]
-    assert "states.csv" not in the_states(without)
+    names = [picture.name for picture in section_pictures(without, model)]
+    assert names == ["emissions-0", "emissions-1", "transitions"]
+    assert "states.csv" not in the_states(without, model)
 
 
 def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MOST_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
-    section = the_states(read_document(Path("out")))
+    bundle = read_bundle(Path("out"))
+    section = the_states(bundle.document, bundle.model)
     assert "The emissions of the first 1 of 2 features are drawn." in section
     assert section.count("<figure>") == 3
     assert MOST_FEATURES > 1

@@ -11,7 +11,7 @@ import pytest
 
 from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.bundle.document import parse_document
-from dpbayes_cli.bundle.files import analysis_of, spec_of
+from dpbayes_cli.bundle.read import analysis_of, bundle_of, read_bundle
 from dpbayes_cli.core.contracts import Draws, Plan
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.ledger.ledger import Ledger
@@ -89,7 +89,7 @@ def test_the_ledger_holds_what_was_planned(
     assert float(spent["epsilon"]) <= 2
     (reserved,) = [entry for entry in Ledger(SqliteStorage(ledger_path)).entries() if "guarantee" in entry.fields]
     charged = parse_guarantee(reserved.fields["guarantee"])
-    assert charged == price(build_spec(read_spec_file(Path("spec.yaml"))), N)[2].guarantee
+    assert charged == price(build_spec(read_spec_file(Path("spec.yaml"))), N).plan.guarantee
     assert float(charged.rho) == planned["guarantee"]["rho"]
     before = {path.name: path.read_bytes() for path in Path(out).iterdir()}
     again = release(dpbayes, file, spec, out="again")
@@ -101,10 +101,11 @@ def test_the_ledger_holds_what_was_planned(
 
 def test_states_are_sealed_released_and_described(dpbayes: Cli, data: dict[str, Path]) -> None:
     assert release(dpbayes, data["hmm"], HMM).code == 0
-    document = parse_document(Path("out", "release.json").read_bytes())
+    bundle = read_bundle(Path("out"))
+    document = bundle.document
     states = np.array(document.drawn_states)
     assert states.shape == (4, SEQUENCES * STEPS)
-    found = analysis_of(document).states
+    found = analysis_of(bundle).states
     assert found is not None
     assert found.shape == (SEQUENCES, STEPS, 2)
     np.testing.assert_allclose(found[..., 1].ravel(), (states == 1).mean(axis=0))
@@ -112,7 +113,7 @@ def test_states_are_sealed_released_and_described(dpbayes: Cli, data: dict[str, 
     content = json.loads(Path("out", "release.json").read_text())
     for wrong in (states[:, 1:].tolist(), states[1:].tolist(), (states + 2).tolist()):
         with pytest.raises(VerificationError, match="states"):
-            spec_of(parse_document(json.dumps({**content, "drawn_states": wrong}).encode()))
+            bundle_of(parse_document(json.dumps({**content, "drawn_states": wrong}).encode()))
 
 
 def test_a_mixture_releases_no_class_of_a_record(dpbayes: Cli, data: dict[str, Path]) -> None:

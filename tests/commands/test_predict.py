@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.read import read_bundle
 from dpbayes_cli.inference.predictive import classify
 from dpbayes_cli.prediction.from_bundle import MOST_DRAWS, predictor
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
@@ -181,7 +181,7 @@ def test_probabilities_are_averages_over_the_released_draws(
     """Of 40 records at epsilon 0.2 little is known: what is predicted is less extreme than at the posterior's mean."""
     data = people(place / "people.csv", 40)
     assert release(dpbayes, data, naive_bayes(privacy={"epsilon": 0.2})).code == 0
-    draws = predictor(read_document(Path("out")), None).draws
+    draws = predictor(read_bundle(Path("out")), None).draws
     assert 0 < len(draws) <= MOST_DRAWS
     exact = brute_force(draws, data)
 

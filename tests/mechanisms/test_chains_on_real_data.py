@@ -21,7 +21,7 @@ from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.workflow.pricing import request_of
-from dpbayes_cli.workflow.question import source_of
+from dpbayes_cli.workflow.release_data import source_of
 from tests.conftest import ROOT, SAMPLE_DATA
 
 pytestmark = pytest.mark.slow
@@ -48,7 +48,7 @@ ABALONE: dict[str, Any] = {
 def read(spec: ReleaseSpec, path: Path, n_records: int) -> DesignMatrix:
     model = expect(spec.build_model(), ConvexLossModel)
     matrix = DesignMatrix(Rows(model.design, model.target), n_records)
-    with closing(source_of(spec, locate(str(path)))) as source:
+    with closing(source_of(spec.source, locate(str(path)))) as source:
         source.check(matrix.rows.columns, list(model.column_names))
         source.read(CodeReader(matrix.rows.columns, spec.policy, matrix.take))
     return matrix

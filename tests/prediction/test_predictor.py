@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.read import read_bundle
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.predictor import IntervalPredictor
 from dpbayes_cli.models.huber_regression import HuberRegression
@@ -151,4 +151,4 @@ def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_t
 
 def test_the_draws_of_a_bundle_are_those_that_predict(bundle: Path) -> None:
     draws = json.loads((bundle / "release.json").read_text())["draws"]
-    np.testing.assert_array_equal(predictor(read_document(bundle), None).draws, draws)
+    np.testing.assert_array_equal(predictor(read_bundle(bundle), None).draws, draws)

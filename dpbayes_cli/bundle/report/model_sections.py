@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.bundle.files import sections_of
 from dpbayes_cli.bundle.report.markup import identifier_of
 from dpbayes_cli.bundle.report.network_section import network_pictures, network_section
 from dpbayes_cli.bundle.report.states_section import states_pictures, states_section
@@ -15,6 +14,7 @@ from dpbayes_cli.core.model_sections import ModelSection, NetworkTables, StatesO
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
     from dpbayes_cli.bundle.report.inline_svg import Picture
+    from dpbayes_cli.core.contracts import Model
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Drawing:
     markup: Callable[[str, ReleaseDocument, Any], str]
     pictures: Callable[[ReleaseDocument, Any], list[Picture]]
 
-    def section(self, document: ReleaseDocument) -> str:
+    def section(self, document: ReleaseDocument, model: Model) -> str:
         """Return the section of a release's page; nothing where its model does not name it."""
-        found = section_of(sections_of(document), self.kind)
+        found = section_of(model.sections(), self.kind)
         return "" if found is None else self.markup(identifier_of(self.title), document, found)
 
 
@@ -46,8 +46,7 @@ DRAWINGS = (
 """In the order of the page."""
 
 
-def section_pictures(document: ReleaseDocument) -> list[Picture]:
+def section_pictures(document: ReleaseDocument, model: Model) -> list[Picture]:
     """Return the pictures of all sections that a release's model names."""
-    sections = sections_of(document)
-    found = ((drawing, section_of(sections, drawing.kind)) for drawing in DRAWINGS)
+    found = ((drawing, section_of(model.sections(), drawing.kind)) for drawing in DRAWINGS)
     return [picture for drawing, part in found if part is not None for picture in drawing.pictures(document, part)]

@@ -45,7 +45,6 @@ from dpbayes_cli.bundle.report.wording import (
     reuse_texts,
     table_meanings,
 )
-from dpbayes_cli.core.registry import model_type
 
 _MANY = 40
 """Longer tables are cut; the files hold the rest."""
@@ -108,7 +107,7 @@ def question(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
         terms(
             [
                 ("Data set (account)", code(document.account)),
-                ("Model", f"{code(document.model)}: {text(model_type(document.model).summary)}"),
+                ("Model", f"{code(document.model)}: {text(analysis.model.summary)}"),
                 ("Mechanism", code(document.mechanism)),
                 *((key.capitalize(), value) for key, value in stated.items() if value),
                 *([("Bounds", text(bounds_text(document)))] if bounds_text(document) else []),
@@ -201,7 +200,7 @@ def going_on(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
 
 
 def _drawn(drawing: Drawing) -> Part:
-    return lambda document, _, __: drawing.section(document)
+    return lambda document, analysis, _: drawing.section(document, analysis.model)
 
 
 SECTIONS: dict[str, Part] = {

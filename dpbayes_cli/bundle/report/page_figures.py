@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.files import sections_of
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.markup import figure
 from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_plot, trace_plot
@@ -40,7 +39,7 @@ def posterior_pictures(
 
     Nothing of models whose sections have pictures of their own.
     """
-    if sections_of(document):
+    if analysis.model.sections():
         return []
     if are_estimates(document):
         return density_pictures(document, analysis) if len(document.draws) > 1 else []

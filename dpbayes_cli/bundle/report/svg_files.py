@@ -36,7 +36,7 @@ def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: Beside = 
     return [
         *promise_pictures(document, beside),
         *posterior_pictures(document, analysis, beside.expected),
-        *section_pictures(document),
+        *section_pictures(document, analysis.model),
         *(picture for _, pictures in chains for picture in pictures),
     ]
 

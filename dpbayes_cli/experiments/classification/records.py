@@ -21,8 +21,8 @@ from dpbayes_cli.experiments.classification.study import network_of
 from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.workflow.question import source_of
+from dpbayes_cli.spec.release_spec import SourceSection
+from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
@@ -103,9 +103,8 @@ def unlabelled(codes: Integers, target: int) -> tuple[Integers, Integers]:
 @lru_cache(maxsize=4)
 def _read_files(train: str, test: str, model: DiscreteNetwork) -> tuple[int, Integers, Integers, Integers]:
     """Return the number of records to learn from, their counts, the records to predict and their classes."""
-    spec, names = build_spec({"model": "beta-bernoulli"}), model.column_names
-    with closing(source_of(spec, locate(train))) as source:
-        source.check(model.columns, names)
+    with closing(source_of(SourceSection(), locate(train))) as source:
+        source.check(model.columns, model.column_names)
         evidence = source.statistics(model.statistic(POLICY), POLICY)
     target = target_of(model)
     columns = [replace(c, impute=None) if i == target else c for i, c in enumerate(model.variables)]
