@@ -137,6 +137,24 @@ MUTANTS = {
         "guarantee = planned.plan.guarantee",
         "tests/test_reporting.py::test_the_guarantee_is_priced_again_and_not_believed",
     ),
+    "a page that asks which model it shows": (
+        "bundle/report/page_figures.py",
+        "    if analysis.model.sections():",
+        "    if isinstance(analysis.model, DiscreteNetwork):",
+        "tests/test_model_type_tests.py::test_nothing_outside_models_asks_which_model_it_has",
+    ),
+    "a check that takes the cells of tables for records": (
+        "models/hmm.py",
+        'data_check: ClassVar[DataCheck] = "levels"',
+        'data_check: ClassVar[DataCheck] = "statistic"',
+        "tests/spec/test_network_spec.py::test_a_check_of_hidden_states_counts_every_value",
+    ),
+    "states that a page leaves out": (
+        "models/hmm.py",
+        "return (self.over_time,)",
+        "return ()",
+        "tests/bundle/test_states_section.py::test_states_are_in_the_document_and_in_a_table",
+    ),
     "a curve of delta that promises too much": (
         "privacy/tradeoff.py",
         "found.append(beside + (1.0 - beside) * response)",

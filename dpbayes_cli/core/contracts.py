@@ -17,6 +17,7 @@ from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.design import Rows
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.model_uses import DataCheck, ModelUses
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.request import Request
@@ -68,7 +69,7 @@ class Card:
     prefer_when: str
 
 
-class Model(ABC):
+class Model(ModelUses):
     """A statistical model with a public domain and prior; its powers are the capabilities that it also inherits."""
 
     name: ClassVar[str]
@@ -121,6 +122,8 @@ class Model(ABC):
 class BoundedStatistics(Model):
     """The capability of models with an exact integer statistic of bounded sensitivity."""
 
+    data_check: ClassVar[DataCheck] = "statistic"
+
     @abstractmethod
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the minimal sufficient integer statistic under a policy, with its sensitivity and a witness."""
@@ -128,6 +131,8 @@ class BoundedStatistics(Model):
 
 class NoisyStatistics(BoundedStatistics):
     """The capability of models whose posterior can be inferred from their privatized statistic."""
+
+    not_simulated: ClassVar[str] = ""
 
     @abstractmethod
     def problem(self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None) -> Problem:
@@ -145,6 +150,12 @@ class NoisyStatistics(BoundedStatistics):
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the reported parameters from the prior and the exact statistic of that many valid records."""
+
+    def simulated_statistic(
+        self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameters and what a mechanism reads in place of the model's own statistic; see ``simulated``."""
+        return self.simulated(policy, n_records, rng)
 
     @property
     def components(self) -> tuple[int, ...]:

@@ -14,7 +14,6 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import WRITTEN_FREELY, Model, Section
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.registry import mechanism_type, model_names, model_type
-from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.bounds_section import (
     BoundsSection,
@@ -316,14 +315,14 @@ def _how_to_state(public: type[Model] | None, where: str) -> str:
         "bounds.private.high": "--bounds-high 100",
     }
     found = ""
-    if where in {"domain", "domain.lower", "domain.upper"} and public and issubclass(public, BoundedNumber):
+    if where in {"domain", "domain.lower", "domain.upper"} and public and public.bound_keys:
         found = "; or have the bounds found privately, at their own price: --bounds-epsilon 0.1 --bounds-high 100"
     return (f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec") + found
 
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file, one alternative a model."""
-    private = [name for name in model_names() if issubclass(model_type(name), BoundedNumber)]
+    private = [name for name in model_names() if model_type(name).bound_keys]
     kinds = [spec_type(name) for name in model_names()] + [spec_type(name, private_bounds=True) for name in private]
     references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     return {

@@ -27,6 +27,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
 MECHANISMS = {
     "laplace": "laplace",

@@ -30,6 +30,7 @@ from dpbayes_cli.models.hmm import Hmm
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.models.hmm import Hmm
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, sweeps=80)

@@ -11,6 +11,8 @@ from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.contracts import Model, Section, expect
 from dpbayes_cli.core.design import Design, Rows
 from dpbayes_cli.core.losses import Loss
+from dpbayes_cli.core.predictor import only_target
+from dpbayes_cli.models.families.coefficient_predictor import CoefficientPredictor
 from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
 from dpbayes_cli.privacy.noisy_descent import Curvature
 
@@ -34,6 +36,8 @@ class ConvexLossModel(Model):
     prior_type: ClassVar[type[Section]] = CoefficientPrior
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log likelihood, or stands for one, so that a class has a probability."""
+    counts_incomplete_records: ClassVar[bool] = True
+    not_simulated: ClassVar[str] = "A convex loss is no law of records, so that none can be simulated."
 
     design: Design
     target: Column | NumericColumn
@@ -70,6 +74,14 @@ class ConvexLossModel(Model):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return nothing: what is predicted depends on the features; see ``dpbayes predict``."""
         return {}
+
+    def predicted_column(self, asked: str | None) -> int:
+        """Return the index of the target, which is the last column."""
+        return only_target(self, len(self.columns) - 1, asked)
+
+    def predictor(self, column: int, draws: Floats) -> CoefficientPredictor:
+        """Return what predicts the target from the features; see ``Model``."""
+        return CoefficientPredictor(self, column, draws)
 
     def curvature(self, n_records: int, touched: int) -> Curvature:
         """Return what loss and rows promise about the potential of so many records.

@@ -1,23 +1,19 @@
-"""What predicts a column of new records: the posterior of a release, whatever its model.
-
-A new kind of model gets a subclass of ``Predictor``, in a file of its own, and a line in ``KINDS`` of ``kinds.py``.
-"""
+"""What predicts a column of new records: draws from the posterior of a release, whatever its model."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
 from dpbayes_cli.core.contracts import Model
-from dpbayes_cli.prediction.forms import LEVELS, Prediction, PredictiveLaws
+from dpbayes_cli.core.predicted import LEVELS, Prediction, PredictiveLaws
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.bundle.read import Bundle
 
 
 @dataclass(frozen=True)
@@ -25,31 +21,14 @@ class Predictor(ABC):
     """The posterior of a release, as it predicts one of its columns.
 
     Attributes:
-        bundle: the release.
-        model: its model, of the kind ``serves``.
+        model: the model.
         target: the index of the column that is predicted, among those of the model.
         draws: draws from the posterior of all parameters, shape (n_draws, n_parameters).
     """
 
-    serves: ClassVar[type]
-
-    bundle: Bundle
     model: Model
     target: int
     draws: Floats
-
-    @classmethod
-    @abstractmethod
-    def place(cls, model: Model, asked: str | None) -> int:
-        """Return the index of the column to predict.
-
-        Args:
-            model: of the kind ``serves``.
-            asked: the name that ``--target`` gives, or None.
-
-        Raises:
-            SpecError: there is no such column, or none is named.
-        """
 
     @abstractmethod
     def predict(self, codes: Integers) -> Prediction:
@@ -96,7 +75,7 @@ class Predictor(ABC):
 
 @dataclass(frozen=True)
 class IntervalPredictor(Predictor):
-    """A posterior with a law for the number that is predicted; a subclass states ``place`` and the two methods below.
+    """A posterior with a law for the number that is predicted; a subclass states the two methods below.
 
     Features are numbers in units of the file, clamped and rounded as in the release; of a text the code of its level.
     """

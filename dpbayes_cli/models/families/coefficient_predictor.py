@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.contracts import Model, expect
 from dpbayes_cli.core.losses import QuantileLoss
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.prediction.forms import ClassProbabilities, ClassScores, Numbers, Prediction
-from dpbayes_cli.prediction.predictor import Predictor, only_target
+from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, Numbers, Prediction
+from dpbayes_cli.core.predictor import Predictor
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 _HELD = 1 << 22
 """Entries of a design, or predictions of single draws, that are held at a time."""
@@ -23,14 +22,7 @@ _HELD = 1 << 22
 class CoefficientPredictor(Predictor):
     """Released draws of coefficients, as they predict the target: by the mean of what each draw predicts."""
 
-    serves: ClassVar[type] = ConvexLossModel
-
     model: ConvexLossModel
-
-    @classmethod
-    def place(cls, model: Model, asked: str | None) -> int:
-        """Return the index of the target, which is the last column."""
-        return only_target(model, len(expect(model, ConvexLossModel).columns) - 1, asked)
 
     @property
     def note(self) -> str:
