@@ -195,7 +195,7 @@ def _interrupted(error: Interrupted) -> int:
     return 128 + error.signal
 
 
-def _tell(error: DpbayesError) -> None:
+def _tell(error: DpbayesError | Interrupted) -> None:
     """Print what went wrong and what to do next."""
     output.talk(f"Error: {_cut(error.message)}")
     if isinstance(error, BudgetError):

@@ -17,8 +17,8 @@ from dpbayes_cli.audit.attack import Audit, audit
 from dpbayes_cli.audit.checks import Check
 from dpbayes_cli.audit.datasets import DataSets
 from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pearson, scores_of
-from dpbayes_cli.audit.laws import RENYI_ORDERS, Choices, Noise, lost
-from dpbayes_cli.audit.repeats import Sample, compared, priced_question
+from dpbayes_cli.audit.laws import RENYI_ORDERS, AddedNoise, Choices, lost
+from dpbayes_cli.audit.repeats import ProcessDraws, compared, priced_question
 from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.core.contracts import Draws, Plan
 from dpbayes_cli.core.losses import LogisticLoss
@@ -177,9 +177,9 @@ def test_equal_laws_are_not_told_apart() -> None:
 
 def samples(law: DiscreteLaplace | DiscreteGaussian, *seeds: int) -> list[Check]:
     """The checks of noise on two components, 2000 times in each of some processes."""
-    stream = Noise(DiscreteLaplace(2.0), (5, 7)).stream()
+    stream = AddedNoise(DiscreteLaplace(2.0), (5, 7)).stream()
     drawn = [law.simulate(np.random.default_rng(seed), (2000, 2)).astype(float) for seed in seeds]
-    return list(compared([stream], [Sample((rows,), ()) for rows in drawn]))
+    return list(compared([stream], [ProcessDraws((rows,), ()) for rows in drawn]))
 
 
 def test_draws_follow_their_law_and_do_not_come_again() -> None:
@@ -193,10 +193,10 @@ def test_draws_follow_their_law_and_do_not_come_again() -> None:
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(1e9), DiscreteGaussian(2.0)])
 def test_noise_that_comes_again_shows_in_one_process(law: DiscreteLaplace | DiscreteGaussian) -> None:
-    stream = Noise(law, (0, 0)).stream()
+    stream = AddedNoise(law, (0, 0)).stream()
     drawn = np.array([stream.again() for _ in range(1000)])
     for rows in (drawn, np.repeat(drawn[:1], 1000, axis=0), np.repeat(drawn[::2], 2, axis=0), drawn[:, [0, 0]]):
-        (check,) = compared([stream], [Sample((rows,), ())])
+        (check,) = compared([stream], [ProcessDraws((rows,), ())])
         assert check.ok == (rows is drawn)
 
 
@@ -219,7 +219,7 @@ def test_a_loss_is_that_of_both_directions() -> None:
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(3.0), DiscreteGaussian(3.0), DiscreteGaussian(5000.0)])
 def test_the_loss_of_noise_is_that_of_its_law(law: DiscreteLaplace | DiscreteGaussian) -> None:
-    loss = Noise(law, (0, 0)).loss(Noise(law, (2, -1)))
+    loss = AddedNoise(law, (0, 0)).loss(AddedNoise(law, (2, -1)))
     if isinstance(law, DiscreteLaplace):
         assert loss.up == loss.down == pytest.approx(1.0)
     else:

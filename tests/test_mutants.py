@@ -17,6 +17,24 @@ import pytest
 from tests.conftest import ROOT
 
 MUTANTS = {
+    "a cycle of imports that only types need": (
+        "sources/reader.py",
+        "    import duckdb\n",
+        "    import duckdb\n\n    from dpbayes_cli.sources.source import Source\n",
+        "tests/test_code_rules.py::test_the_tools_have_nothing_to_say[importlinter.cli --no-cache]",
+    ),
+    "two classes of one name": (
+        "audit/laws.py",
+        "class PrivacyLoss:",
+        "class Loss:",
+        "tests/test_layout.py::test_the_package_has_the_layout_that_it_should_have",
+    ),
+    "a package that says more than what it owns": (
+        "ledger/__init__.py",
+        "The durable privacy account",
+        "The privacy account. Durable",
+        "tests/test_layout.py::test_the_package_has_the_layout_that_it_should_have",
+    ),
     "an event that is counted where it was chosen": (
         "audit/attack.py",
         "proved = bound(event, one[half:], other[half:], delta, n_bounds)",
@@ -262,19 +280,19 @@ MUTANTS = {
         "mechanisms/samplers/linear_regression_sampler.py",
         "factor = Fraction(self.temperature) / (unit * twice)",
         "factor = 2 * Fraction(self.temperature) / (unit * twice)",
-        "tests/mechanisms/test_lines.py::test_no_pair_of_neighbors_exceeds_the_charge",
+        "tests/mechanisms/test_linear_regression_sampler.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "range of a line halved": (
         "mechanisms/samplers/linear_regression_sampler.py",
         "(2 + abs(self.low + self.high)) / variance",
         "(2 + abs(self.low + self.high)) / (2 * variance)",
-        "tests/mechanisms/test_lines.py::test_the_range_is_never_exceeded_and_attained",
+        "tests/mechanisms/test_linear_regression_sampler.py::test_the_range_is_never_exceeded_and_attained",
     ),
     "a support that is not in the middle forgotten": (
         "mechanisms/samplers/linear_regression_sampler.py",
         "(2 + abs(self.low + self.high)) / variance",
         "2 / variance",
-        "tests/mechanisms/test_lines.py::test_the_range_is_never_exceeded_and_attained",
+        "tests/mechanisms/test_linear_regression_sampler.py::test_the_range_is_never_exceeded_and_attained",
     ),
     "a slope's prior left out": (
         "models/families/regression_records.py",
@@ -322,7 +340,7 @@ MUTANTS = {
         "mechanisms/samplers/renyi_posterior.py",
         "drawn = family.draw(self.model.sums(values, self.n_records), self.r, self.m, size)",
         "drawn = family.draw(self.model.sums(values, self.n_records), self.r**2, self.m, size)",
-        "tests/mechanisms/test_rdp.py::test_draws_are_of_the_tempered_posterior",
+        "tests/mechanisms/test_renyi_posterior.py::test_draws_are_of_the_tempered_posterior",
     ),
     "lambda off by one": (
         "privacy/conjugate.py",
@@ -358,7 +376,7 @@ MUTANTS = {
         "core/private_quantile.py",
         "units = 2 * self.sensitivity(quantile) * quantile.denominator",
         "units = self.sensitivity(quantile) * quantile.denominator",
-        "tests/test_private_quantile.py::test_no_pair_of_neighbors_exceeds_the_charge",
+        "tests/core/test_private_quantile.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "bounds that are not charged": (
         "workflow/pricing.py",
@@ -370,7 +388,7 @@ MUTANTS = {
         "core/private_quantile.py",
         "inside = min(max(code - start, 0), width)",
         "inside = max(code - start, 0)",
-        "tests/test_private_quantile.py::test_the_statistic_between_any_bounds_keeps_its_sensitivity",
+        "tests/core/test_private_quantile.py::test_the_statistic_between_any_bounds_keeps_its_sensitivity",
     ),
     "an analysis between other bounds than the drawn ones": (
         "bundle/analysis.py",
@@ -436,25 +454,25 @@ MUTANTS = {
         "inference/counts/count_windows.py",
         "return problem.noise.log_pmf(observed - counts)",
         "return problem.noise.log_pmf(observed - counts) * (k == 0)",
-        "tests/inference/test_count_draws.py::test_convolution_draws_follow_the_enumerated_posterior",
+        "tests/inference/test_infer_counts.py::test_convolution_draws_follow_the_enumerated_posterior",
     ),
     "the inverse-Gaussian shape halved": (
         "inference/sums/scale_mixture_gibbs.py",
         "self._rng.wald(means, 2.0)",
         "self._rng.wald(means, 1.0)",
-        "tests/inference/test_augmented.py::test_the_kernel_keeps_the_joint_law",
+        "tests/inference/test_scale_mixture_gibbs.py::test_the_kernel_keeps_the_joint_law",
     ),
     "independent proposals corrected the wrong way": (
         "inference/sums/scale_mixture_gibbs.py",
         "return proposal, here - there",
         "return proposal, there - here",
-        "tests/inference/test_augmented.py::test_the_kernel_keeps_the_joint_law",
+        "tests/inference/test_scale_mixture_gibbs.py::test_the_kernel_keeps_the_joint_law",
     ),
     "a count that was not released taken for a zero": (
         "inference/counts/lattice_chain.py",
         "np.where(self._seen[k], noise, 0.0)",
         "noise",
-        "tests/inference/test_augmented.py::test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count",
+        "tests/inference/test_scale_mixture_gibbs.py::test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count",
     ),
     "the sign of Gil-Pelaez' formula": (
         "inference/sums/sum_table.py",
@@ -611,61 +629,61 @@ MUTANTS = {
         "core/langevin.py",
         "w - self.step * drift",
         "w - 2.0 * self.step * drift",
-        "tests/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+        "tests/core/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
     ),
     "half the noise of a chain": (
         "core/langevin.py",
         "scale = self.arithmetic.noise / lattice",
         "scale = math.sqrt(0.5) * self.arithmetic.noise / lattice",
-        "tests/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+        "tests/core/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
     ),
     "a chain that starts where the data are": (
         "core/langevin.py",
         "w = np.zeros((self.width, size))",
         "w = np.zeros((self.width, size)) + matrix.blocks[0][1].mean()",
-        "tests/test_langevin.py::test_without_noise_it_is_gradient_descent_from_zero",
+        "tests/core/test_langevin.py::test_without_noise_it_is_gradient_descent_from_zero",
     ),
     "a temperature that is charged and not applied": (
         "core/langevin.py",
         "drift = self.rho * gradient(w)",
         "drift = gradient(w)",
-        "tests/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+        "tests/core/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
     ),
     "one noise for all chains": (
         "core/langevin.py",
         "noise(w.shape)",
         "noise((self.width, 1))",
-        "tests/test_langevin.py::test_several_draws_are_independent_chains",
+        "tests/core/test_langevin.py::test_several_draws_are_independent_chains",
     ),
     "rows that are not clipped": (
         "core/design.py",
         "np.minimum(1.0, inside)",
         "np.minimum(1.0, 2.0 * inside)",
-        "tests/test_design.py::test_no_row_is_longer_than_promised",
+        "tests/core/test_design.py::test_no_row_is_longer_than_promised",
     ),
     "rows that single precision makes longer": (
         "core/design.py",
         "_INSIDE = 1.0 - 1e-6",
         "_INSIDE = 1.0 - 1e-9",
-        "tests/test_design.py::test_no_row_is_longer_than_promised",
+        "tests/core/test_design.py::test_no_row_is_longer_than_promised",
     ),
     "a limit of records that is not kept": (
         "core/design.py",
         "codes = codes[: max(self.rows.n_most - self.n_records, 0)]",
         "codes = codes[: self.rows.n_most]",
-        "tests/test_design.py::test_a_record_more_changes_two_rows_at_most",
+        "tests/core/test_design.py::test_a_record_more_changes_two_rows_at_most",
     ),
     "an invalid cell that counts as the last value": (
         "core/design.py",
         "valid = codes[(codes >= 0).all(axis=1)]",
         "valid = codes",
-        "tests/test_design.py::test_a_record_with_an_invalid_cell_adds_nothing_and_is_counted",
+        "tests/core/test_design.py::test_a_record_with_an_invalid_cell_adds_nothing_and_is_counted",
     ),
     "a gradient without bound": (
         "core/losses.py",
         "np.clip((t - y) / self.scale, -self.threshold, self.threshold) / self.scale",
         "np.asarray((t - y) / self.scale) / self.scale",
-        "tests/test_losses.py::test_the_slope_is_bounded_and_the_bound_is_reached",
+        "tests/core/test_losses.py::test_the_slope_is_bounded_and_the_bound_is_reached",
     ),
     "a factor forgotten in the curvature": (
         "core/losses.py",
@@ -677,7 +695,7 @@ MUTANTS = {
         "models/families/convex_loss.py",
         "self.loss.curvature_bound * c * c * n_records",
         "self.loss.curvature_bound * c * n_records",
-        "tests/test_losses.py::test_adversarial_records_attain_the_smoothness",
+        "tests/core/test_losses.py::test_adversarial_records_attain_the_smoothness",
     ),
     "one gradient charged where two differ": (
         "privacy/noisy_descent.py",
@@ -828,19 +846,19 @@ MUTANTS = {
         "mechanisms/samplers/ais_log_weight.py",
         "DiscreteLaplace.calibrate((largest >> shift) + 1, epsilon)",
         "DiscreteLaplace.calibrate((largest >> shift) // 2 + 1, epsilon)",
-        "tests/test_log_weight.py::test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it",
+        "tests/mechanisms/test_ais_log_weight.py::test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it",
     ),
     "a log weight without noise": (
         "mechanisms/samplers/ais_log_weight.py",
         "int(self.law.release([exact >> self.shift])[0])",
         "(exact >> self.shift)",
-        "tests/test_log_weight.py::test_a_weight_is_released_with_the_noise_that_was_planned",
+        "tests/mechanisms/test_ais_log_weight.py::test_a_weight_is_released_with_the_noise_that_was_planned",
     ),
     "a rise that is weighed where it does not begin": (
         "mechanisms/samplers/private_gibbs.py",
         "return log_table(cover, after, bits) - log_table(cover, before, bits)",
         "return log_table(cover, after, bits)",
-        "tests/test_log_weight.py::test_the_mean_weight_is_the_evidence",
+        "tests/mechanisms/test_ais_log_weight.py::test_the_mean_weight_is_the_evidence",
     ),
     "an analyst's limit that nobody looks at": (
         "ledger/charging.py",
@@ -1043,8 +1061,8 @@ MUTANTS = {
     ),
     "a lost charge that no longer fits comes back": (
         "ledger/rebuild.py",
-        '"release_id": release_id_of(account, label), "lost": True}',
-        '"release_id": release_id_of(account, label)}',
+        '"release_id": again, "lost": True}',
+        '"release_id": again}',
         "tests/ledger/test_upkeep.py::test_what_allowed_a_lost_charge_may_be_lost_with_it",
     ),
     "a lost draw is drawn again for nothing": (
@@ -1135,7 +1153,7 @@ MUTANTS = {
         "base/address_space.py",
         "soft < needed()",
         "False",
-        "tests/test_address_space.py::test_a_limit_that_libraries_could_be_killed_by_charges_nothing",
+        "tests/base/test_address_space.py::test_a_limit_that_libraries_could_be_killed_by_charges_nothing",
     ),
     "a cell of a line that may be of any length": (
         "sources/delimited.py",
@@ -1147,13 +1165,13 @@ MUTANTS = {
         "base/atomic_file.py",
         "        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
-        "tests/test_atomic_file.py::test_a_living_writer_keeps_its_directory_and_a_killed_one_does_not",
+        "tests/base/test_atomic_file.py::test_a_living_writer_keeps_its_directory_and_a_killed_one_does_not",
     ),
     "a directory that went before it was locked": (
         "base/atomic_file.py",
         "            if _names(partial, descriptor):",
         "            if True:",
-        "tests/test_atomic_file.py::test_a_writer_whose_directory_went_before_it_was_locked_makes_another",
+        "tests/base/test_atomic_file.py::test_a_writer_whose_directory_went_before_it_was_locked_makes_another",
     ),
     "a second name of the ledger": (
         "ledger/ledger_file.py",
@@ -1219,7 +1237,7 @@ MUTANTS = {
         "core/langevin.py",
         "* self.grid + 0.0).T",
         "* self.grid).T",
-        "tests/test_langevin.py::test_a_zero_does_not_tell_the_sign_of_what_gave_it",
+        "tests/core/test_langevin.py::test_a_zero_does_not_tell_the_sign_of_what_gave_it",
     ),
 }
 
@@ -1239,13 +1257,19 @@ def test_the_bugs_of_the_fast_tests_exist() -> None:
 
 
 def test_every_bug_finds_its_line() -> None:
-    """Also those that the slow tests plant: a line that was changed is noticed at once."""
+    """Also those that the slow tests plant: a line that was changed, or a test that was moved, is noticed at once."""
     lost = [
         name
         for name, (file, old, _, _) in MUTANTS.items()
         if (ROOT / "dpbayes_cli" / file).read_text(encoding="utf-8").count(old) != 1
     ]
     assert lost == []
+    moved = []
+    for test in {test.split("[")[0] for _, _, _, test in MUTANTS.values()}:
+        path, _, name = test.partition("::")
+        if not (ROOT / path).exists() or (name and f"def {name}(" not in (ROOT / path).read_text(encoding="utf-8")):
+            moved.append(test)
+    assert moved == []
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
-class Claim:
+class AuditedClaim:
     """What a guarantee claims at a delta, and what an attack proves against it.
 
     Attributes:
@@ -101,7 +101,7 @@ class Audit:
     draws: int
     pair: str
     checks: tuple[Check, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[AuditedClaim, ...]
     not_attacked: tuple[str, ...]
 
     @property
@@ -263,7 +263,7 @@ class _Attack:
             self.missed.append("draws of fresh processes")
         yield from compared(known, samples)
 
-    def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[Claim]:
+    def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[AuditedClaim]:
         answer = self.question.plan.answer
         wide = max(1, len(answer.statistic.names) + answer.n_states) * max(1, answer.draws)
         most = min(_DRAWS_THOROUGH if self.thorough else _DRAWS, _MOST_NUMBERS // wide) if draws is None else draws
@@ -291,7 +291,7 @@ class _Attack:
                 size *= 2
         return np.concatenate(found[0]), np.concatenate(found[1])
 
-    def _claims(self, pair: Pair, one: Floats, other: Floats, n_pairs: int) -> Iterator[Claim]:
+    def _claims(self, pair: Pair, one: Floats, other: Floats, n_pairs: int) -> Iterator[AuditedClaim]:
         one, other = scores_of(one, other)
         guarantee, half = self.question.plan.guarantee, len(one) // 2
         stated = [(delta, guarantee.statement(max(Decimal(delta), guarantee.delta))) for delta in _DELTAS]
@@ -304,4 +304,4 @@ class _Attack:
             proved = bound(event, one[half:], other[half:], delta, n_bounds)
             event = best_event(one[:half], other[:half], epsilon=epsilon)
             least = bound(event, one[half:], other[half:], delta, n_bounds).delta_at(epsilon, n_bounds)
-            yield Claim(epsilon, proved, least, pair.described)
+            yield AuditedClaim(epsilon, proved, least, pair.described)

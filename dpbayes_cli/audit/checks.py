@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.audit.datasets import identity
 from dpbayes_cli.audit.forced import Run, UnknownDrawError, run
-from dpbayes_cli.audit.laws import RENYI_ORDERS, Loss, lost
+from dpbayes_cli.audit.laws import RENYI_ORDERS, PrivacyLoss, lost
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.kinds import BoundedRange
 
@@ -151,7 +151,7 @@ class Exact:
             self.missed.add("exact laws on lattices of more than 65,536 points: log ratios at their corners alone")
         self._take(loss, pair)
 
-    def _take(self, loss: Loss, pair: Pair) -> None:
+    def _take(self, loss: PrivacyLoss, pair: Pair) -> None:
         worst = self._worst
         worst.setdefault("largest log ratio of the exact laws", Worst()).take(
             max(loss.up, loss.down), self._epsilon, pair

@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.audit.laws import Choices, Element, Noise, normalized
+from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalized
 from dpbayes_cli.core.contracts import Draws, Payload, Sampler
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms import map as map_mechanism
-from dpbayes_cli.mechanisms.samplers import barker_kernel as barker_walk
-from dpbayes_cli.mechanisms.samplers import private_gibbs as latent_chain
+from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
 from dpbayes_cli.privacy.choices import choice_weights, choices
@@ -131,7 +130,7 @@ class Dictated:
 
     def noise(self, law: DiscreteLaplace | DiscreteGaussian, values: Sequence[int]) -> list[int]:
         """Stand in for the ``release`` of a law of noise: what it returns is dictated, and not the noise."""
-        self.elements.append(Noise(law, tuple(values)))
+        self.elements.append(AddedNoise(law, tuple(values)))
         return [self._path] * len(values)
 
 
@@ -174,8 +173,8 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
         (SimplexLattice, "draw", _method(found.points)),
         (DiscreteLaplace, "release", _method(found.noise)),
         (DiscreteGaussian, "release", _method(found.noise)),
-        (latent_chain, "choices", found.states),
-        (barker_walk, "chosen", found.step),
+        (private_gibbs, "choices", found.states),
+        (barker_kernel, "chosen", found.step),
         (map_mechanism, "permute_and_flip", found.flip),
         (Lattice, "weights", remembered(Lattice.weights)),
         (GridPosterior, "weights", remembered(GridPosterior.weights)),

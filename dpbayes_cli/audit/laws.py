@@ -23,7 +23,7 @@ RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 
 
 @dataclass(frozen=True)
-class Loss:
+class PrivacyLoss:
     """What the laws of draws lose between two data sets, all draws together.
 
     Attributes:
@@ -37,10 +37,10 @@ class Loss:
     spread: float = 0.0
     renyi: Any = 0.0
 
-    def __add__(self, other: Loss) -> Loss:
+    def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         """Return the loss of both."""
         mine = (self.up + other.up, self.down + other.down, self.spread + other.spread, self.renyi + other.renyi)
-        return Loss(*mine)
+        return PrivacyLoss(*mine)
 
 
 @dataclass(frozen=True)
@@ -83,21 +83,21 @@ class Choices:
         """What must not depend on the data."""
         return (self.name, *self.logs.shape, self.times)
 
-    def loss(self, other: Choices) -> Loss:
+    def loss(self, other: Choices) -> PrivacyLoss:
         """Return what is lost to another data set's choices."""
         import numpy as np
 
         if self.logs is other.logs or np.array_equal(self.logs, other.logs):
-            return Loss()
+            return PrivacyLoss()
         with np.errstate(invalid="ignore"):
             ratios = self.logs - other.logs
         ratios = np.where(np.isfinite(ratios), ratios, 0.0)
         high, low = ratios.max(axis=1).sum() * self.times, ratios.min(axis=1).sum() * self.times
         if not self.whole:
-            return Loss(0.0, 0.0, float(high - low), np.full((2, len(RENYI_ORDERS)), -math.inf))
+            return PrivacyLoss(0.0, 0.0, float(high - low), np.full((2, len(RENYI_ORDERS)), -math.inf))
         ways = ((self.logs, ratios), (other.logs, -ratios))
         renyi = np.array([_divergences(logs, each) for logs, each in ways]) * self.times
-        return Loss(float(high), float(-low), float(high - low), renyi)
+        return PrivacyLoss(float(high), float(-low), float(high - low), renyi)
 
     def stream(self) -> Stream | None:
         """Return the choice as something that can be drawn again."""
@@ -112,7 +112,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Noise:
+class AddedNoise:
     """Independent noise on integers.
 
     Attributes:
@@ -128,10 +128,10 @@ class Noise:
         """What must not depend on the data."""
         return self.law, len(self.values)
 
-    def loss(self, other: Noise) -> Loss:
+    def loss(self, other: AddedNoise) -> PrivacyLoss:
         """Return what is lost to another data set's numbers with the same noise."""
         away = [abs(a - b) for a, b in zip(self.values, other.values, strict=True) if a != b]
-        return sum((_shifted(self.law, distance) for distance in away), Loss())
+        return sum((_shifted(self.law, distance) for distance in away), PrivacyLoss())
 
     def stream(self) -> Stream:
         """Return the noise as something that can be drawn again."""
@@ -154,15 +154,15 @@ class Noise:
         return Stream(name, again, *(np.tile(row.astype(np.float64), (n, 1)) for row in rows))
 
 
-Element = Choices | Noise
+Element = Choices | AddedNoise
 
 
-def lost(one: Sequence[Element], other: Sequence[Element]) -> Loss | None:
+def lost(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLoss | None:
     """Return what draws lose between two data sets; None: they are not the same draws in the same order."""
     if [element.shape for element in one] != [element.shape for element in other]:
         return None
     pairs = zip(one, other, strict=True)  # of one shape, hence of one kind
-    return sum((mine.loss(theirs) for mine, theirs in pairs), Loss())  # type: ignore[arg-type]
+    return sum((mine.loss(theirs) for mine, theirs in pairs), PrivacyLoss())  # type: ignore[arg-type]
 
 
 def normalized(logs: Floats) -> Floats:
@@ -197,7 +197,7 @@ def _support(law: DiscreteLaplace | DiscreteGaussian) -> tuple[Integers, Floats,
 
 
 @lru_cache(maxsize=4096)
-def _shifted(law: DiscreteLaplace | DiscreteGaussian, distance: int) -> Loss:
+def _shifted(law: DiscreteLaplace | DiscreteGaussian, distance: int) -> PrivacyLoss:
     """Return what noise loses on one number that moves so far, from its exact probabilities."""
     import numpy as np
 
@@ -210,4 +210,4 @@ def _shifted(law: DiscreteLaplace | DiscreteGaussian, distance: int) -> Loss:
     ratios: Floats = law.log_pmf(middles) - law.log_pmf(middles - distance)
     inside = masses > 0.0
     renyi = _divergences(logs[inside][None, :], ratios[inside][None, :])
-    return Loss(largest, largest, 0.0, np.array([renyi, renyi]))  # noise is symmetric
+    return PrivacyLoss(largest, largest, 0.0, np.array([renyi, renyi]))  # noise is symmetric

@@ -39,7 +39,7 @@ WHOLE = "whole releases"
 
 
 @dataclass(frozen=True)
-class Sample:
+class ProcessDraws:
     """What one process drew: for each stream its rows, and whole releases."""
 
     rows: tuple[Any, ...]
@@ -69,7 +69,7 @@ def streams(question: Question, evidence: Statistics) -> list[Stream]:
     return [stream for stream in found if stream is not None][:_MOST_STREAMS]
 
 
-def draw_again(question: Question, evidence: Statistics, seconds: float) -> Sample:
+def draw_again(question: Question, evidence: Statistics, seconds: float) -> ProcessDraws:
     """Draw from every stream one row after the other, and release as a whole, in about so many seconds."""
     import numpy as np
 
@@ -77,7 +77,7 @@ def draw_again(question: Question, evidence: Statistics, seconds: float) -> Samp
     each = seconds / (len(known) + 1)
     rows = tuple(np.array(_repeated(stream.again, _MOST_ROWS, each), dtype=np.float64) for stream in known)
     releases = _repeated(lambda: tuple(numbers(privatized(question, evidence))), _MOST_ROWS // 10, each)
-    return Sample(rows, tuple(releases))
+    return ProcessDraws(rows, tuple(releases))
 
 
 def _repeated(draw: Any, most: int, seconds: float) -> list[Any]:
@@ -107,12 +107,12 @@ def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _in_fresh_process(document: dict[str, Any], n_records: int, evidence: Statistics, seconds: float) -> Sample:
+def _in_fresh_process(document: dict[str, Any], n_records: int, evidence: Statistics, seconds: float) -> ProcessDraws:
     filled = {key: value for key, value in document.items() if value is not None}
     return draw_again(priced_question(build_spec(filled), n_records), evidence, seconds)
 
 
-def compared(known: Sequence[Stream], samples: Sequence[Sample]) -> Iterator[Check]:
+def compared(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> Iterator[Check]:
     """Compare what processes drew with its law, and with each other's draws.
 
     Args:

@@ -108,17 +108,22 @@ class OutputError(DpbayesError):
     exit_code = 8
 
 
-class Interrupted(DpbayesError):  # noqa: N818 - the field calls it so
+class Interrupted(BaseException):
     """A signal ended the run; a release that had begun can be resumed (exit 128 + signal).
 
+    No subclass of Exception: the standard library and others swallow these where they tidy up, and a run that was told
+    to end would go on.
+
     Attributes:
+        message, hint: as of a ``DpbayesError``.
         signal: the number of the signal.
     """
 
     def __init__(
         self, signal: int, hint: str = "run the same command again to finish a release that had begun"
     ) -> None:
-        super().__init__("interrupted", hint=hint)
+        self.message, self.hint = "interrupted", hint
+        super().__init__(self.message)
         self.signal = signal
 
 

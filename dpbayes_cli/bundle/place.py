@@ -105,7 +105,13 @@ def render(document: ReleaseDocument, analysis: Analysis | None, directory: Path
     if over_time is not None and not isinstance(document.states, UnsetType):
         write_new(directory / STATES, states_csv(over_time, document.states))
     write_new(directory / REPORT, report_markdown(document))
-    return {path.name: str(file_digest(path, path.stat().st_size)) for path in sorted(directory.iterdir())}
+    digests: dict[str, str] = {}
+    for path in sorted(directory.iterdir()):
+        digest = file_digest(path, path.stat().st_size)
+        if digest is None:
+            raise OutputError(f"{path.name!r} is gone while its bundle is written")
+        digests[path.name] = digest
+    return digests
 
 
 def largest_of(document: ReleaseDocument, name: str) -> int:

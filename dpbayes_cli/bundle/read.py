@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -16,6 +17,7 @@ from dpbayes_cli.bundle.files import RELEASE
 LARGEST_TEXT = 256 << 20
 """Bytes of any file of a bundle but its samples."""
 _BLOCK = 1 << 20
+_NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
 """What ``STEERING`` finds, as JSON may write it; a line feed and a tab are harmless."""
 
@@ -37,6 +39,24 @@ def read_document(bundle: Path) -> ReleaseDocument:
     return document
 
 
+def open_regular(path: Path) -> int | None:
+    """Return the descriptor of a regular file that is open to be read, following no link; None where there is none.
+
+    Raises:
+        OutputError: something is there that cannot be opened now, which says nothing about what it is.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _NO_FILE:
+            return None
+        raise OutputError(f"cannot read {path.name!r}: {os.strerror(error.errno or 0)}") from None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
 def file_digest(path: Path, most: int) -> str | None:
     """Return the digest of a regular file, following no link; None where there is none.
 
@@ -46,19 +66,17 @@ def file_digest(path: Path, most: int) -> str | None:
 
     Raises:
         VerificationError: it is larger.
+        OutputError: it cannot be opened now.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    descriptor = open_regular(path)
+    if descriptor is None:
         return None
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        if status.st_size > most:
-            raise VerificationError(f"{path.name} has {status.st_size} bytes, and can have {most} at the most")
-        blocks = (file.read(min(_BLOCK, status.st_size - start)) for start in range(0, status.st_size, _BLOCK))
-        return digest_of_blocks("file", status.st_size, blocks)
+        size = os.fstat(descriptor).st_size
+        if size > most:
+            raise VerificationError(f"{path.name} has {size} bytes, and can have {most} at the most")
+        blocks = (file.read(min(_BLOCK, size - start)) for start in range(0, size, _BLOCK))
+        return digest_of_blocks("file", size, blocks)
 
 
 def read_file(path: Path) -> bytes | None:
@@ -66,18 +84,12 @@ def read_file(path: Path) -> bytes | None:
 
     Raises:
         VerificationError: it is larger than any file of a bundle.
+        OutputError: it cannot be opened now.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    descriptor = open_regular(path)
+    if descriptor is None:
         return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-        if status.st_size > LARGEST_TEXT:
+    with os.fdopen(descriptor, "rb") as file:
+        if os.fstat(descriptor).st_size > LARGEST_TEXT:
             raise VerificationError(f"{path.name!r} is larger than {LARGEST_TEXT >> 20} MiB")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(LARGEST_TEXT)
-    finally:
-        os.close(descriptor)
+        return file.read(LARGEST_TEXT)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.base.csv_escape import harmless
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import OutputError, SpecError
+from dpbayes_cli.bundle.read import open_regular
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.bundle.write import write_new
 
@@ -115,9 +116,8 @@ def are_samples(path: Path, form: str, parameters: Sequence[str], n_samples: int
     texts = (name.replace('"', '""') for name in names)
     finite = " AND ".join(f'coalesce(isfinite(try_cast("{text}" AS DOUBLE)), false)' for text in texts)
     damaged = OutputError("the samples could not be read")
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    descriptor = open_regular(path)
+    if descriptor is None:
         return False
     try:
         with cursor(damaged) as engine:

@@ -22,6 +22,7 @@ from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_opti
 from dpbayes_cli.commands.totals import DecimalType, stated_budget, total_options
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.errors import LedgerError
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import Account, State
 
@@ -159,9 +160,11 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
 @ledger_option
 @output_options
 def history(account: str | None, ledger_place: str | None, as_json: bool) -> None:
-    """List every entry of ACCOUNT (or of all accounts) in order."""
+    """List every entry of ACCOUNT (or of all accounts) in order; of a damaged ledger, none (exit 6)."""
     ledger = open_ledger(ledger_place)
-    verified = _looked_at(ledger)
+    verified, damaged = _looked_at(ledger)
+    if damaged:
+        raise damaged
     if account:
         _known(verified, account)
     rows = [entry.fields for entry in ledger.entries()] if verified.last else []
@@ -233,18 +236,23 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
 @ledger_option
 @output_options
 def export(ledger_place: str | None, as_json: bool) -> None:
-    """Print the whole chain: JSON lines, or with --json one document. The sealed payloads are not in it."""
+    """Print the whole chain: JSON lines, or with --json one document. The sealed payloads are not in it.
+
+    A damaged ledger is printed as it is, and ends with exit 6.
+    """
     ledger = open_ledger(ledger_place)
-    state = _looked_at(ledger)
+    state, damaged = _looked_at(ledger)
     entries = [
         {"sequence": entry.sequence, "body": entry.body, "hash": entry.hash}
         for entry in (ledger.entries() if state.last else [])
     ]
     if as_json:
         emit_json({"ledger": ledger.location, "head": head_of(state), "entries": entries})
-        return
-    for entry in entries:
-        emit(json.dumps(entry))
+    else:
+        for entry in entries:
+            emit(json.dumps(entry))
+    if damaged:
+        raise damaged
 
 
 def _amount(row: dict[str, Any]) -> str:
@@ -263,14 +271,19 @@ def _amount(row: dict[str, Any]) -> str:
     )
 
 
-def _looked_at(ledger: Ledger) -> State:
-    """Return the state for a human to look at, also where an anchor speaks against it; which is said."""
+def _looked_at(ledger: Ledger) -> tuple[State, LedgerError | None]:
+    """Return the state for a human to look at, and the error that its damage is; what an anchor disputes is said."""
+    from dpbayes_cli.base.errors import LedgerError
+
     if not ledger.storage.exists:
-        return ledger.state(compare=False)
+        return ledger.state(compare=False), None
     findings, state = ledger.findings(compare=False)
     for reason in [*findings, *ledger.disputes(state)]:
         say(f"NOT TO BE TRUSTED: {reason}")
-    return state
+    if not findings:
+        return state, None
+    hint = "dpbayes budget export prints its entries as they are, dpbayes budget recover --to FILE saves what it can"
+    return state, LedgerError(f"the ledger {ledger.location!r} does not verify", hint=hint)
 
 
 def _known(state: State, name: str) -> Account:

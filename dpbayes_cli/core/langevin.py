@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.losses import Loss
-from dpbayes_cli.privacy.chain_arithmetic import MOST_AT_ONCE, Arithmetic, chain_arithmetic
+from dpbayes_cli.privacy.chain_arithmetic import MOST_AT_ONCE, ChainArithmetic, chain_arithmetic
 from dpbayes_cli.privacy.secret_normals import RoundedNormals
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Langevin:
     row_norm: float
 
     @cached_property
-    def arithmetic(self) -> Arithmetic:
+    def arithmetic(self) -> ChainArithmetic:
         """The numbers that it runs on."""
         import numpy as np
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """What came out of a cell.
 
     Attributes:
@@ -52,14 +52,6 @@ class Cell(ABC):
     @abstractmethod
     def definition(self) -> dict[str, Any]:
         """Everything that the cell's numbers depend on, and nothing else: a change elsewhere recomputes no cell."""
-
-    @abstractmethod
-    def compute(self) -> Outcome:
-        """Run all trials; equal definitions give equal numbers, in any process.
-
-        Raises:
-            SpecError: the cell cannot be simulated; the message names it.
-        """
 
     @property
     def digest(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim, with_claims
 from dpbayes_cli.experiments.stamped import Format, figure_files
 from dpbayes_cli.experiments.study import Study
@@ -50,6 +51,14 @@ class Kind(ABC, Generic[StudyType, CellType]):
         Raises:
             SpecError: a model, a method or a price cannot be studied; the place is that in the study.
             SourceError: a file cannot be read.
+        """
+
+    @abstractmethod
+    def compute(self, cell: CellType) -> CellOutcome:
+        """Run all trials of a cell; equal definitions give equal numbers, in any process.
+
+        Raises:
+            SpecError: the cell cannot be simulated; the message names it.
         """
 
     @abstractmethod

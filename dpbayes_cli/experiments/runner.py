@@ -10,10 +10,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context, parent_process
 from pathlib import Path
+from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.cell import Cell
+from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.kinds import kind_of
 from dpbayes_cli.experiments.store import FinishedCell, finish, finished, open_directory
 from dpbayes_cli.experiments.study import Study
@@ -38,26 +40,27 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> l
         SpecError: the study cannot be simulated.
         OutputError: the directory is another's, or cannot be written.
     """
-    grid = kind_of(study).cells(study)
+    kind = kind_of(study)
+    grid = kind.cells(study)
     open_directory(directory, study)
     results = {cell.digest: found for cell in grid if (found := finished(directory, cell)) is not None}
     missing = list({cell.digest: cell for cell in grid if cell.digest not in results}.values())
     total, before = len(results) + len(missing), len(results)
-    for done, (cell, result) in enumerate(_computed(missing, jobs), start=before + 1):
+    for done, (cell, result) in enumerate(_computed(kind, missing, jobs), start=before + 1):
         finish(directory, cell, result)
         results[cell.digest] = result
         progress(cell, result.seconds, done, total)
     return [(cell, results[cell.digest]) for cell in grid]
 
 
-def compute(cell: Cell) -> FinishedCell:
-    """Compute one cell.
+def compute(kind: Kind[Any, Any], cell: Cell) -> FinishedCell:
+    """Compute one cell of a kind of study.
 
     Raises:
         SpecError: the cell cannot be simulated; the message names it.
     """
     start = time.perf_counter()
-    outcome = cell.compute()
+    outcome = kind.compute(cell)
     return FinishedCell(
         stamp=NOT_PRIVATE,
         definition=cell.definition,
@@ -67,11 +70,11 @@ def compute(cell: Cell) -> FinishedCell:
     )
 
 
-def _computed(missing: list[Cell], jobs: int) -> Iterator[tuple[Cell, FinishedCell]]:
+def _computed(kind: Kind[Any, Any], missing: list[Cell], jobs: int) -> Iterator[tuple[Cell, FinishedCell]]:
     """Return cells as they are computed: on one process in their order, on several as they come."""
     if jobs == 1 or len(missing) < 2:
         for cell in missing:
-            yield cell, compute(cell)
+            yield cell, compute(kind, cell)
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool
@@ -79,7 +82,7 @@ def _computed(missing: list[Cell], jobs: int) -> Iterator[tuple[Cell, FinishedCe
     workers = min(jobs, len(missing))
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin)
     try:
-        waiting = {pool.submit(compute, cell): cell for cell in missing}
+        waiting = {pool.submit(compute, kind, cell): cell for cell in missing}
         for future in as_completed(waiting):
             yield waiting[future], future.result()
     except BrokenProcessPool:

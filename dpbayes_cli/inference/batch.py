@@ -77,9 +77,9 @@ def _sums(problem: NoisySums, observed: Floats, n_draws: int, rng: np.random.Gen
     """Draw from the grids of scalar laws, or from chains that all problems share as one array."""
     law = problem.law
     if isinstance(law, ScalarLaw):
-        from dpbayes_cli.inference.sums.one_parameter import grid_posterior
+        from dpbayes_cli.inference.sums.one_parameter import grid_density
 
-        return grid_posterior(problem, law, observed).draw(n_draws, rng)[..., None]
+        return grid_density(problem, law, observed).draw(n_draws, rng)[..., None]
     from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler
 
     chains, found = min(_CHAINS, n_draws), []

@@ -13,9 +13,10 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
+from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.owner import is_running
-from dpbayes_cli.ledger.populations import check_population, is_same_source
+from dpbayes_cli.ledger.populations import check_population
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import record_layout
 from dpbayes_cli.ledger.state import Account, State

@@ -20,6 +20,7 @@ from dpbayes_cli.ledger.charging import (
     paying_account,
     release_id_of,
 )
+from dpbayes_cli.ledger.data_names import file_numbers
 from dpbayes_cli.ledger.limits import change_said, opening
 from dpbayes_cli.ledger.owner import this_process
 from dpbayes_cli.ledger.payloads import (
@@ -27,7 +28,6 @@ from dpbayes_cli.ledger.payloads import (
     sealed_payload,
     stored_document,
 )
-from dpbayes_cli.ledger.populations import file_numbers
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.verified_chain import VerifiedChain

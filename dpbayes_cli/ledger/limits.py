@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
+from dpbayes_cli.ledger.budgets import Budget, texts
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.records import ReleaseRecord
@@ -24,33 +23,6 @@ _TOTALS = {
 }  # fmt: skip
 """What of each kind of budget an amendment states."""
 _CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
-
-
-@dataclass(frozen=True)
-class Limit:
-    """What one analyst may spend of an account, in the account's notion of privacy.
-
-    Privacy: another filter beside the account's: what the analyst is charged together keeps the limit's promise, and
-        the account's total holds whatever the limits are.
-    Source: mechanisms, the ledger is a filter.
-
-    Attributes:
-        budget: the limit.
-        charged: the sums of the prices of the analyst's releases, in the lanes of the budget.
-    """
-
-    budget: Budget
-    charged: Lanes
-
-    @property
-    def spent(self) -> Lanes:
-        """What was spent, by component."""
-        return self.budget.spent(self.charged)
-
-    @property
-    def remaining(self) -> Lanes:
-        """What is left, by component."""
-        return self.budget.remaining(self.charged)
 
 
 def opening(account: Account, separate: str | None = None) -> dict[str, Any]:

@@ -46,7 +46,9 @@ def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
     """Return what must be kept: names and digests."""
     kept = {}
     for entry in entries:
-        with suppress(ValueError, KeyError, TypeError, RecursionError):  # an entry that was edited is found elsewhere
+        with suppress(
+            ValueError, LookupError, TypeError, AttributeError, RecursionError
+        ):  # an entry that was edited is found elsewhere
             fields = entry.fields
             if fields["kind"] == "sealed":
                 kept[fields["release_id"]] = fields["payload"]
@@ -79,6 +81,6 @@ def index_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[s
         return []
     terms = []
     for entry in entries:
-        with suppress(ValueError, KeyError, TypeError, RecursionError):
+        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
             terms += [(term, entry.sequence) for term in terms_of(entry.fields)]
     return [] if transaction.indexed() == sorted(terms) else ["the index of the entries was changed"]

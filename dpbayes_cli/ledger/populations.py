@@ -1,52 +1,20 @@
-"""One population, one account: which sources hold the same data, and which account has paid for them.
-
-What the ledger records of a source is a text. Two names of one file are found out by the file system as long as both
-lead to it: symbolic links, hard links, mounts. A copy, a view or another name of a server is not found out.
-"""
+"""One population, one account: which account has paid for the data of a source; see ``data_names``."""
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.ledger.data_names import data_names, data_term, file_behind
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.state import Account, State
 
-_TABLE = re.compile(r"postgresql://(?:[^@/]*@)?(?P<host>[^/]*?)(?::(?P<port>[0-9]+))?/(?P<table>.*)", re.DOTALL)
-_NEXT_PATH = re.compile(re.escape(os.pathsep) + r"(?=/)")
-_DESCRIPTORS = ("/dev/fd/", "/proc/")
-"""Their names say nothing about the data."""
 _LOOKED_AT = 200
 """Charges of a file's number that are looked at, the youngest: numbers are used again when their file is gone."""
-
-
-def data_names(source: str) -> set[str]:
-    """Return the names of the files or the table that a recorded source holds; none if it is a stream.
-
-    A table is the same whoever reads it, so that the user is no part of its name.
-    """
-    if match := _TABLE.fullmatch(source):
-        return {f"postgresql://{match['host'].lower()}:{match['port'] or 5432}/{match['table']}"}
-    source = source.removeprefix("file://")
-    if not source.startswith("/"):
-        return {source} - {"-"}
-    return {name for name in _NEXT_PATH.split(source) if not name.startswith(_DESCRIPTORS)}
-
-
-def is_same_source(recorded: str, source: str) -> bool:
-    """Return whether a source is the recorded one, by whatever names their files go now."""
-    if recorded == source:
-        return True
-    names = data_names(source)
-    return bool(names) and set(map(_identity, names)) == set(map(_identity, data_names(recorded)))
 
 
 def check_population(state: State, account: Account, source: str) -> None:
@@ -75,19 +43,6 @@ def check_population(state: State, account: Account, source: str) -> None:
             )
 
 
-def file_numbers(source: str) -> dict[str, int]:
-    """Return the number that the file system gives to each file of a source that is there now."""
-    identities = {name: _identity(name) for name in sorted(data_names(source))}
-    return {name: identity[1] for name, identity in identities.items() if isinstance(identity, tuple)}
-
-
-def data_terms(account: str, source: str, numbers: Mapping[str, int]) -> list[str]:
-    """Return the words by which a charge is found again from its data, or from the files that these were."""
-    names = [_data_term(name) for name in sorted(data_names(source))]
-    names += [f"inode:{number}" for number in sorted(set(numbers.values()))]
-    return [*names, *(f"paid by {account} for {name}" for name in names)]
-
-
 def _payers(state: State, name: str, account: str | None = None) -> list[str]:
     """Return which accounts have paid for the data of a name, under this name or one that leads to the same file now.
 
@@ -97,21 +52,16 @@ def _payers(state: State, name: str, account: str | None = None) -> list[str]:
         account: the only account to look at; None: all.
     """
     prefix = f"paid by {account} for " if account else ""
-    if charges := state.find(prefix + _data_term(name), last=1):
+    if charges := state.find(prefix + data_term(name), last=1):
         return [charges[0].fields["account"]]
-    here = _identity(name)
+    here = file_behind(name)
     if not isinstance(here, tuple):
         return []
     for charge in reversed(state.find(f"{prefix}inode:{here[1]}", last=_LOOKED_AT)):
         fields = charge.fields
-        if any(number == here[1] and _identity(known) == here for known, number in fields["inodes"].items()):
+        if any(number == here[1] and file_behind(known) == here for known, number in fields["inodes"].items()):
             return [fields["account"]]
     return []
-
-
-def _data_term(name: str) -> str:
-    """Return the word for a name, which may be no Unicode text."""
-    return f"data:{digest('data name', name.encode('utf-8', 'surrogatepass'))}"
 
 
 def _account_command(state: State, account: Account) -> str:
@@ -122,14 +72,3 @@ def _account_command(state: State, account: Account) -> str:
     if account.neighbors is not Neighbors.REPLACE_ONE:
         opening += f" --neighbors {account.neighbors}"
     return opening if account.unit is None else f"{opening} --unit {shlex.quote(account.unit)}"
-
-
-def _identity(name: str) -> str | tuple[int, int]:
-    """Return what is behind a name: the file that it leads to now, else the name itself."""
-    if name.startswith("/"):
-        try:
-            status = os.stat(name)  # noqa: PTH116 - for many names, and a Path for each takes longer than this
-        except (OSError, ValueError):
-            return name
-        return status.st_dev, status.st_ino
-    return name

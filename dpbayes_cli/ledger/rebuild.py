@@ -15,7 +15,7 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError, SpecError
 from dpbayes_cli.ledger.budgets import Budget, texts
 from dpbayes_cli.ledger.chain import Entry, link, next_entry
-from dpbayes_cli.ledger.charging import release_id_of
+from dpbayes_cli.ledger.charging import price_text, release_id_of
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -25,7 +25,7 @@ from dpbayes_cli.ledger.union_budget import parse_budget, tighter
 
 
 @dataclass
-class Chain:
+class RebuiltChain:
     """A chain that grows by entries that keep the protocol.
 
     Attributes:
@@ -130,8 +130,9 @@ class Chain:
         labels = (f"lost {'' if i == 1 else f'{i} '}{fields['label']}" for i in itertools.count(1))
         known = self.state.accounts[account].releases
         label = next(label for label in labels if release_id_of(account, label) not in known)
-        if self.add({**fields, "label": label, "release_id": release_id_of(account, label), "lost": True}):
-            self.charged.append(name)
+        again = release_id_of(account, label)
+        if self.add({**fields, "label": label, "release_id": again, "lost": True}):
+            self.charged.append(f"{name} at {price_text(known[again].guarantee)}, the price that can be read")
         else:
             self.lost.append(f"the charge of release {name} is not one: it is not counted")
 

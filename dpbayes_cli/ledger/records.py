@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.populations import data_terms
+from dpbayes_cli.ledger.data_names import data_terms
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.guarantee import Guarantee
 

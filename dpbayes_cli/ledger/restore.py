@@ -15,9 +15,9 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.guarded import marks_of, unsettled
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.rebuild import Chain
+from dpbayes_cli.ledger.rebuild import RebuiltChain
+from dpbayes_cli.ledger.replacement import Leftover, Replacement
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.sqlite_replacement import Leftover, Replacement
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import payloads, write_entries
 
@@ -93,7 +93,7 @@ def _replaced(
     ledger: Ledger, source: SqliteStorage, entries: list[Entry], asked: Mapping[str, object], replacement: Replacement
 ) -> Restoration:
     """Build the chain that goes on from a backup, and put it in the place of what is there."""
-    chain, left = Chain(ledger.stamp(), State(keys=ledger.keys)), replacement.left
+    chain, left = RebuiltChain(ledger.stamp(), State(keys=ledger.keys)), replacement.left
     for entry in entries:
         chain.take(entry)
     head = chain.state.mark
@@ -119,13 +119,13 @@ def _replaced(
     return Restoration(chain.state, head, carried, chain.charged, chain.lost, complete)
 
 
-def _take_over(chain: Chain, left: Leftover, location: str) -> tuple[int, list[Entry]]:
+def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int, list[Entry]]:
     """Append what follows from the backup; return how many entries, and those that do not follow.
 
     Raises:
         LedgerError: the file that is there begins otherwise.
     """
-    if left.entries and left.entries[0] != chain.entries[0] and Chain({}, State(keys={})).take(left.entries[0]):
+    if left.entries and left.entries[0] != chain.entries[0] and RebuiltChain({}, State(keys={})).take(left.entries[0]):
         raise LedgerError(
             f"the backup is of another ledger than {location!r}",
             hint="name a backup of this ledger; to use another ledger, name it with --ledger",
@@ -138,7 +138,7 @@ def _take_over(chain: Chain, left: Leftover, location: str) -> tuple[int, list[E
     return carried, rest[carried:]
 
 
-def _counted_by_salvage(chain: Chain, left: Leftover) -> bool:
+def _counted_by_salvage(chain: RebuiltChain, left: Leftover) -> bool:
     """Return whether the backup is a salvage of the very file that is there, which has counted all that can be read."""
     if not left.entries:
         return False

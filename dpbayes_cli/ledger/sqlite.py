@@ -17,9 +17,10 @@ from dpbayes_cli.base.atomic_file import new_file, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, make_directories
+from dpbayes_cli.ledger.replacement import Replacement
 from dpbayes_cli.ledger.sqlite_connection import PATIENCE, connect, damage_of, persist, refuse_damage
 from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of
-from dpbayes_cli.ledger.sqlite_replacement import Replacement, is_replaced_now, replacing, wait_for_replacement
+from dpbayes_cli.ledger.sqlite_replacement import is_replaced_now, replacing, wait_for_replacement
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import INDEX, SqliteTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction

@@ -24,6 +24,7 @@ from dpbayes_cli.base.atomic_file import held_directory, new_file, rename_withou
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity
+from dpbayes_cli.ledger.replacement import Leftover, Replacement
 from dpbayes_cli.ledger.sqlite_connection import connect
 from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of, lock_out
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
@@ -36,20 +37,15 @@ _DOUBTFUL = "/"
 
 
 @dataclass
-class Leftover:
-    """What can be read of the ledger that is to be replaced.
-
-    Attributes:
-        entries: every entry that can be read, verified or not.
-        is_the_ledger: whether nothing says that another file was put in its place: a journal that is not the file's.
-    """
+class SqliteLeftover(Leftover):
+    """What can be read of a file; see ``Leftover``."""
 
     entries: list[Entry] = field(default_factory=list)
     is_the_ledger: bool = True
     _connection: sqlite3.Connection | None = None
 
     def reads_on_from(self, sequence: int) -> bool:
-        """Return whether the entries after one can be walked to the last that anything in the file tells of."""
+        """See ``Leftover.reads_on_from``; the index of terms tells of entries, too."""
         if self._connection is None or not self.is_the_ledger:
             return False
         try:
@@ -64,7 +60,7 @@ class Leftover:
         return walked == {entry.sequence for entry in self.entries if entry.sequence > sequence}
 
     def payload(self, key: str) -> bytes | None:
-        """Return a payload that can still be read, or None."""
+        """See ``Leftover.payload``."""
         if self._connection is None:
             return None
         with suppress(sqlite3.Error, LedgerError, UnicodeDecodeError):
@@ -73,8 +69,8 @@ class Leftover:
 
 
 @dataclass
-class Replacement:
-    """A ledger that is to take the place of another.
+class SqliteReplacement(Replacement):
+    """A file whose content is to take the place of another's.
 
     Attributes:
         ledger: the place.
@@ -86,16 +82,12 @@ class Replacement:
 
     ledger: Path
     partial: Path
-    left: Leftover
+    left: SqliteLeftover
     suffix: str
     lock: int | None
 
     def place(self) -> None:
-        """Keep a copy of what is there, and write the new ledger in its place.
-
-        Raises:
-            OSError: a file cannot be written; the same replacement, made again, goes on from there.
-        """
+        """See ``Replacement.place``."""
         sync(self.partial)
         mark, journal = restoring_mark(self.ledger), journal_of(self.ledger)
         if not mark.read_text():
@@ -128,12 +120,12 @@ class Replacement:
 
 
 @contextmanager
-def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[Replacement | None]:
+def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[SqliteReplacement | None]:
     """Hold a ledger against all others while another one is made that takes its place.
 
     Args:
         ledger: the file, which may be missing or damaged.
-        suffix: see ``Replacement``.
+        suffix: see ``SqliteReplacement``.
         is_done: asked where an earlier replacement was cut off: whether all but its end had been done.
 
     Yields:
@@ -154,7 +146,7 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
                 _roll_back(real)
             partial = held.enter_context(held_directory(real)) / "file"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-            replacement = Replacement(real, partial, Leftover(), suffix, _locked(real))
+            replacement = SqliteReplacement(real, partial, SqliteLeftover(), suffix, _locked(real))
             held.callback(_close, replacement)
             replacement.left = _left(real.with_name(kept) if kept else real, held)
             replacement.left.is_the_ledger = not doubtful if kept else _has_own_journal(real)
@@ -253,20 +245,20 @@ def _roll_back(ledger: Path) -> None:
                 connection.execute("BEGIN IMMEDIATE")
 
 
-def _close(replacement: Replacement) -> None:
+def _close(replacement: SqliteReplacement) -> None:
     if replacement.lock is not None:
         os.close(replacement.lock)
 
 
-def _left(path: Path, held: ExitStack) -> Leftover:
+def _left(path: Path, held: ExitStack) -> SqliteLeftover:
     """Read a file as it lies, without playing its journal back; nobody changes it."""
     try:
         place = f"file:{quote(str(path))}?mode=ro&immutable=1"
         connection = held.enter_context(closing(sqlite3.connect(place, uri=True, isolation_level=None)))
         entries, _ = readable_entries(connection)
     except (sqlite3.Error, UnicodeDecodeError):
-        return Leftover()
-    return Leftover(entries, True, connection)
+        return SqliteLeftover()
+    return SqliteLeftover(entries, True, connection)
 
 
 def _has_own_journal(ledger: Path) -> bool:

@@ -12,10 +12,10 @@ from decimal import Decimal
 from typing import Protocol
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
+from dpbayes_cli.ledger.analyst_limit import Limit
 from dpbayes_cli.ledger.budgets import Budget, Lanes
 from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, link
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.limits import Limit
 from dpbayes_cli.ledger.records import ReleaseRecord, asked_term, record_of
 from dpbayes_cli.privacy.neighbors import Neighbors
 

@@ -7,14 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
-
-if TYPE_CHECKING:
-    from dpbayes_cli.ledger.sqlite_replacement import Replacement
+from dpbayes_cli.ledger.replacement import Replacement
 
 LARGEST_PAYLOAD = 256 << 20
 """Bytes of a payload as it is stored."""

@@ -20,7 +20,7 @@ from dpbayes_cli.ledger.checkpoint import payload_key, state_payload
 from dpbayes_cli.ledger.kept_copies import salvaged_already
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.payloads import kept_payloads
-from dpbayes_cli.ledger.rebuild import Chain
+from dpbayes_cli.ledger.rebuild import RebuiltChain
 from dpbayes_cli.ledger.replay import follow
 from dpbayes_cli.ledger.sqlite import SqliteStorage, begin_ledger
 from dpbayes_cli.ledger.state import State
@@ -73,7 +73,7 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
         LedgerError: it is undamaged, nothing verifies, the file exists, or it cannot be written.
     """
     readable, lost = ledger.storage.salvage()
-    chain = Chain(ledger.stamp(), State(keys=ledger.keys))
+    chain = RebuiltChain(ledger.stamp(), State(keys=ledger.keys))
     kept = next((number for number, entry in enumerate(readable) if not chain.take(entry)), len(readable))
     if not kept:
         raise LedgerError(
@@ -122,7 +122,7 @@ def write_entries(transaction: Transaction, entries: list[Entry]) -> None:
         transaction.append(entry)
 
 
-def payloads(chain: Chain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
+def payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
     """Yield the payloads of a chain by their names, but for those that cannot be read.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Card
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import Chain, Chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import concentrated
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiMechanism, calibrated, price, renyi_card
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
@@ -35,6 +35,6 @@ class RdpConcentrated(RenyiMechanism):
             raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
         return 1.0, calibrated(lambda m: price(family, order, 1.0, m), epsilon)
 
-    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+    def chain(self, chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 4."""
         return concentrated(chains)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Card
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import Chain, Chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import diffused
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiMechanism, calibrated, price, renyi_card
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
@@ -36,6 +36,6 @@ class RdpDiffuse(RenyiMechanism):
             raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
         return calibrated(lambda r: price(family, order, r, 1.0), epsilon), 1.0
 
-    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+    def chain(self, chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 5."""
         return diffused(chains)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import Card
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import Chain, Chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiMechanism, price, renyi_card
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
@@ -39,6 +39,6 @@ class RdpDirect(RenyiMechanism):
             )
         return 1.0, 1.0
 
-    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+    def chain(self, chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 1."""
         return untempered(chains)

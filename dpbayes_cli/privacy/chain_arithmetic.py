@@ -22,7 +22,7 @@ _SECOND_ORDER = 1.01
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class ChainArithmetic:
     """The numbers that a chain w <- f(w) + noise N(0, I) runs on.
 
     Attributes:
@@ -50,7 +50,7 @@ def chain_arithmetic(
     rho: float,
     tau: float,
     step: float,
-) -> Arithmetic:
+) -> ChainArithmetic:
     """Return the numbers on which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs without costing more.
 
     The chain that runs is X <- F(X) + noise N(0, I), of which every X is rounded to the lattice. F clips the rounded X
@@ -94,7 +94,7 @@ def chain_arithmetic(
     moves = 2.0 * _UNIT * ((1.0 + 4.0 * step * tau) * longest + 4.0 * push)
     error = _SECOND_ORDER * (sums + predictors + moves) + root * lattice / 2.0
     widening = (2.0 * error + root * lattice) / (step * 2.0 * rho * slope)
-    return Arithmetic(lattice, reach, sd * (1.0 + widening), widening)
+    return ChainArithmetic(lattice, reach, sd * (1.0 + widening), widening)
 
 
 def _sum_error(terms: int) -> float:

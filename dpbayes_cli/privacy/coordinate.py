@@ -80,7 +80,7 @@ class LogGamma(CoordinateLaw):
 
 
 @dataclass(frozen=True)
-class Normal(CoordinateLaw):
+class NormalCoordinate(CoordinateLaw):
     """y = a normal variable: -(y - mean)^2 / (2 variance)."""
 
     mean: Decimal

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, LOST, NEAREST, ConjugateFamily, exact, fall, rise, updated
-from dpbayes_cli.privacy.coordinate import TAIL, Lattice, LogGamma, Normal, log_gamma_ends, spacing_for
+from dpbayes_cli.privacy.coordinate import TAIL, Lattice, LogGamma, NormalCoordinate, log_gamma_ends, spacing_for
 from dpbayes_cli.privacy.grid import EXACT
 
 
@@ -160,7 +160,7 @@ class NormalFamily(ConjugateFamily):
             prior = 1 / (Decimal(m) * Decimal(self.prior_variance))
             variance = 1 / (prior + weight * self.n)
             mean = variance * (Decimal(self.mean) * prior + weight * exact(sums[0]))
-        return [(y,) for y in self.lattice(r, m).draw(Normal(mean, variance), size)]
+        return [(y,) for y in self.lattice(r, m).draw(NormalCoordinate(mean, variance), size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
         """Return the moments of a normal law."""

@@ -7,17 +7,17 @@ nothing else.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.duck import fetch
 from dpbayes_cli.base.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
 from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.sources.reader import Cells, Reader
 from dpbayes_cli.sources.records import literal
-from dpbayes_cli.sources.source import Cells, Reader
 from dpbayes_cli.sources.statements import any_code_expression
+from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,23 +28,6 @@ MOST_TWINS = 1 << 20
 """So many equal records of a unit draw lots, for lots take memory; more than any number of records that is kept."""
 OUT_OF_BOUNDS = -1
 """The code, before imputation, of a number that is out of bounds where such are dropped: nothing stands for it."""
-
-
-@dataclass(frozen=True)
-class UnitBound:
-    """Which column says whose a record is, and how many records of one unit count.
-
-    Records whose unit is missing, and malformed ones, belong to one unit together.
-
-    Attributes:
-        column: the name of the column.
-        most: how many records of a unit are kept.
-        key: a secret, new for every reading of the data.
-    """
-
-    column: str
-    most: int
-    key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
 
 def unit_expression(text: str) -> str:

@@ -13,11 +13,12 @@ from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import DpbayesError, SourceError
 from dpbayes_cli.base.grammar import BLANKS, LONGEST_CELL
 from dpbayes_cli.core.columns import AnyColumn, Column
-from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened
+from dpbayes_cli.sources.reader import Cells, Reader
 from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
-from dpbayes_cli.sources.source import Cells, Reader, Source, column_index, unreadable
+from dpbayes_cli.sources.source import Source, column_index, unreadable
+from dpbayes_cli.sources.unit_bound import UnitBound
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "

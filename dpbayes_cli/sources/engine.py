@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import Statistic, Statistics, released_values
-from dpbayes_cli.sources.contributions import UnitBound
-from dpbayes_cli.sources.source import Reader, Source, check_boolean, column_index
+from dpbayes_cli.sources.reader import Reader
+from dpbayes_cli.sources.source import Source, check_boolean, column_index
 from dpbayes_cli.sources.statements import Tally
+from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
     from dpbayes_cli.sources.cell_expressions import Dialect

@@ -36,9 +36,10 @@ from dpbayes_cli.sources.cell_expressions import (
     normal_text,
     sha256_text,
 )
-from dpbayes_cli.sources.contributions import MOST_TWINS, OUT_OF_BOUNDS, UnitBound
-from dpbayes_cli.sources.source import impute_code
+from dpbayes_cli.sources.contributions import MOST_TWINS, OUT_OF_BOUNDS
+from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.statements import Monomial
+from dpbayes_cli.sources.unit_bound import UnitBound
 
 Select = Callable[[Expression], Expression]
 

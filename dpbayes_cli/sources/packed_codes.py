@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.duck import stream
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
-from dpbayes_cli.sources.source import Cells, impute_code
+from dpbayes_cli.sources.imputation import impute_code
+from dpbayes_cli.sources.reader import Cells
 from dpbayes_cli.sources.statements import any_code_expression, plain_number_expression
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from dpbayes_cli.base.duck import cursor, fetch, one_thread
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.base.grammar import LONGEST_CELL, normal_cell
 from dpbayes_cli.core.columns import AnyColumn, Column
-from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.parquet_pages import TextColumn, repaged, text_column
-from dpbayes_cli.sources.source import Cells, Reader, Source, check_boolean, column_index, unreadable
+from dpbayes_cli.sources.reader import Cells, Reader
+from dpbayes_cli.sources.source import Source, check_boolean, column_index, unreadable
+from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
     import duckdb

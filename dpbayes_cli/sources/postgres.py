@@ -10,9 +10,9 @@ from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.grammar import LONGEST_CELL
 from dpbayes_cli.base.postgres_address import PostgresAddress
 from dpbayes_cli.base.postgres_driver import connect, driver
-from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.source import unreadable
+from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
     import psycopg

@@ -3,72 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SourceError, SpecError
-from dpbayes_cli.base.grammar import normal_cell, parse_number
-from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
 from dpbayes_cli.core.statistic import Statistic, Statistics
-from dpbayes_cli.sources.location import Location, TableLocation
-from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.reader import Reader
 
 if TYPE_CHECKING:
-    import duckdb
-
-    from dpbayes_cli.sources.contributions import UnitBound
+    from dpbayes_cli.sources.unit_bound import UnitBound
 
 
 def unreadable() -> SourceError:
     """Return the error for data that the engine cannot read; why is not said, for the reason might quote a cell."""
     return SourceError("the engine could not read the data", hint="is the file complete?")
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Where an engine finds the records, and in them the text of each column's cell.
-
-    Attributes:
-        relation: the FROM clause; one row a record.
-        texts: for each column the expression of its cell's text in that relation.
-        unit: the expression of the text that says whose the record is, where units are bounded.
-        first: of one column of levels, a cheaper expression that settles most records.
-        integers: for columns of integers, by their index, the expressions of these.
-        doubles: for columns of numbers in double precision, by their index, the expressions of these: their texts read
-            back as the same numbers.
-    """
-
-    relation: str
-    texts: Sequence[str]
-    unit: str | None = None
-    first: str | None = None
-    integers: Mapping[int, str] = field(default_factory=dict)
-    doubles: Mapping[int, str] = field(default_factory=dict)
-
-
-class Reader(Protocol):
-    """What records are handed to, by the engine that reads them."""
-
-    @property
-    def columns(self) -> Sequence[AnyColumn]:
-        """What is read; records with the same codes are the same to it."""
-        ...
-
-    @property
-    def records(self) -> int:
-        """The number of records so far, valid or not."""
-        ...
-
-    def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
-        """Read all records.
-
-        Args:
-            engine: an open cursor.
-            cells: where it finds them.
-            abort: what ends the query early, called where this thread is interrupted.
-        """
-        ...
 
 
 class Source(ABC):
@@ -166,35 +115,6 @@ class Source(ABC):
         """Release what is still open."""
 
 
-def source_for(
-    location: Location, dialect: Dialect, form: str | None, unit: UnitBound | None = None, master: str | None = None
-) -> Source:
-    """Return the source that reads a location.
-
-    Args:
-        location: the files.
-        dialect: the layout of text files.
-        form: ``csv`` or ``parquet``, or None: by the names of the files.
-        unit: whose records are bounded; None: each record is a unit of its own.
-        master: where the Spark is that reads them; None: the embedded engine does, or the server of a table.
-    """
-    if master is not None:
-        from dpbayes_cli.sources.spark import SparkSource
-
-        return SparkSource(location, master, unit)
-    if isinstance(location, TableLocation):
-        from dpbayes_cli.sources.postgres import PostgresSource
-
-        return PostgresSource(location.address, unit)
-    if (form or location.format) == "parquet":
-        from dpbayes_cli.sources.parquet import ParquetSource
-
-        return ParquetSource(location, unit)
-    from dpbayes_cli.sources.delimited import DelimitedSource
-
-    return DelimitedSource(location, dialect, unit)
-
-
 def column_index(names: list[str], wanted: str | None) -> int:
     """Find a column by its name among public names, which are never repeated in a message.
 
@@ -228,48 +148,3 @@ def check_boolean(column: AnyColumn) -> None:
             where="domain",
             hint="state them: --success true --failure false",
         )
-
-
-def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
-    """Return the code of the level or number that an invalid cell counts as, or None where it is dropped.
-
-    Raises:
-        SpecError: the stated value is not in the domain.
-    """
-    stated = policy.impute if column.impute is None else column.impute
-    if stated is None:
-        return None
-    if isinstance(column, CutColumn):
-        number = parse_number(stated)
-        if number is None:
-            raise SpecError(
-                f"{stated!r} is no number, as {column.role} is",
-                where=_place_of_impute(column),
-                hint="impute any number: it counts in the interval that holds it",
-            )
-        return column.code(number)
-    if isinstance(column, NumericColumn):
-        number = parse_number(stated, integers=column.integers)
-        if number is None or not column.lower <= number <= column.upper:
-            raise SpecError(
-                f"{stated!r} is not in the domain of the {column.role}",
-                where=_place_of_impute(column),
-                hint=f"impute a number from {column.lower:g} to {column.upper:g}",
-            )
-        code = column.code(number)
-        if code is None:
-            raise SpecError(f"{stated!r} is out of bounds", where=_place_of_impute(column))
-        return code
-    normal = [normal_cell(level) for level in column.levels]
-    if normal_cell(stated) not in normal:
-        raise SpecError(
-            f"{stated!r} is not in the domain of the {column.role}",
-            where=_place_of_impute(column),
-            hint=f"impute one of: {', '.join(column.levels[:20])}",
-        )
-    return normal.index(normal_cell(stated))
-
-
-def _place_of_impute(column: AnyColumn) -> str:
-    """Return where a spec states what an invalid cell counts as."""
-    return "on_invalid" if column.impute is None else f"{column.role}.impute"

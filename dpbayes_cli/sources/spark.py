@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.grammar import LONGEST_CELL
-from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.location import Location, RemoteLocation
 from dpbayes_cli.sources.source import unreadable
+from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

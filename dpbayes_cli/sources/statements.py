@@ -11,8 +11,9 @@ from dpbayes_cli.base.duck import fetch
 from dpbayes_cli.base.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, Expression, ProductOf, Statistic, Statistics
+from dpbayes_cli.sources.imputation import impute_code
+from dpbayes_cli.sources.reader import Cells
 from dpbayes_cli.sources.records import literal
-from dpbayes_cli.sources.source import Cells, impute_code
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,7 +11,7 @@ from dpbayes_cli.core.registry import check_serves, mechanism_type
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources.source import impute_code
+from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 _MOST_DRAWN = 4_000_000

@@ -18,10 +18,11 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources.contributions import UnitBound
 from dpbayes_cli.sources.location import Location, locate, locate_for_spark
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.sources.source import Source, source_for
+from dpbayes_cli.sources.source import Source
+from dpbayes_cli.sources.source_for import source_for
+from dpbayes_cli.sources.unit_bound import UnitBound
 from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
 from dpbayes_cli.workflow.pricing import planned_between, price
 

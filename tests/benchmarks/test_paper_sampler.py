@@ -20,7 +20,7 @@ from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.diagnostics import ess_bulk, ks_distance
 from dpbayes_cli.inference.posterior import Method
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.inference.sums.one_parameter import grid_posterior
+from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.privacy.noise import DiscreteLaplace
 from tests.benchmarks import paper_sampler
@@ -145,7 +145,7 @@ def test_a_calibration_cell_of_one_parameter(name: str, complete: bool) -> None:
             law = cell.problem.law
             assert isinstance(law, ScalarLaw)
             started, busy = time.perf_counter(), time.process_time()
-            grid_posterior(cell.problem, law, cell.observed)
+            grid_density(cell.problem, law, cell.observed)
             seconds, busy = time.perf_counter() - started, time.process_time() - busy
             print(f"  {name}, n = {n}, epsilon {epsilon}: {trials} trials in {seconds:.2f} s ({busy:.2f} s of CPU)")
 
@@ -198,7 +198,7 @@ def test_the_papers_exponential_sampler_is_right_where_it_mixes() -> None:
     cell = simulate(model, True, 1000, "1", 1)
     law = cell.problem.law
     assert isinstance(law, ScalarLaw)
-    exact = grid_posterior(cell.problem, law, cell.observed)
+    exact = grid_density(cell.problem, law, cell.observed)
     y = float(cell.observed[0, 0]) / law.span
     draws = paper_sampler.exponential(y, 1000, 8.0, 2.0, 1.0, 1.0, "clamp", 10_000, np.random.default_rng(3))
     assert thinned_distance(draws, lambda theta: exact.cdf_of_first(np.log(theta))) < 0.02

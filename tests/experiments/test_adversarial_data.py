@@ -14,7 +14,7 @@ from scipy import special
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.contracts import expect
-from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, local_loss
+from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, follow_adversary, local_loss
 from dpbayes_cli.experiments.adversarial_data.study import AdversaryCase
 from dpbayes_cli.experiments.kinds import build_study
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
@@ -60,7 +60,7 @@ def test_the_charge_is_the_largest_over_all_data_sets() -> None:
 
 
 def test_the_adversary_makes_the_posterior_lean_to_one_end() -> None:
-    outcome = AdversaryCell("coin", CASE, 60).compute()
+    outcome = follow_adversary(AdversaryCell("coin", CASE, 60))
     losses = outcome.trials["local_epsilon"]
     assert outcome.trials["successes"].tolist() == list(range(1, 61))
     assert losses[0] == pytest.approx(0.5 * float(str(outcome.measures["worst_case"])), rel=0.01), "symmetric: half"
@@ -83,8 +83,9 @@ def test_a_path_that_stays_short_of_the_worst_case_is_told() -> None:
     study: Any = build_study(
         {"study": "adversarial-data", "name": "x", "n": "3", "cases": {"c": {"support": ["0.2", "0.8"]}}}
     )
-    results = [(cell, compute(cell)) for cell in kind_of(study).cells(study)]
-    assert not kind_of(study).claims(study, results)[0].holds
+    kind = kind_of(study)
+    results = [(cell, compute(kind, cell)) for cell in kind.cells(study)]
+    assert not kind.claims(study, results)[0].holds
 
 
 def test_a_support_outside_of_the_range_is_refused() -> None:

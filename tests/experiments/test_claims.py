@@ -16,7 +16,7 @@ from dpbayes_cli.experiments.hmm.claims import claims as hmm_claims
 from dpbayes_cli.experiments.kinds import KINDS, build_study
 from dpbayes_cli.experiments.linear_regression.claims import claims as linear_claims
 from dpbayes_cli.experiments.logistic_regression import claims as logistic
-from dpbayes_cli.experiments.logistic_regression.comparison import Difference
+from dpbayes_cli.experiments.logistic_regression.comparison import MethodDifference
 from dpbayes_cli.experiments.stamped import figure_files, figure_formats, stamped_panels
 from dpbayes_cli.experiments.store import FinishedCell
 from tests.conftest import ROOT, Cli
@@ -155,8 +155,8 @@ def test_claims_about_hidden_markov_models_can_fail() -> None:
     assert len(missed) == 4, "behind ops, and behind counts taken for true, with two states and with one"
 
 
-def difference(error: float) -> Difference:
-    return Difference("1", False, error, 0.01, 0.0, 0.01, 1.0)
+def difference(error: float) -> MethodDifference:
+    return MethodDifference("1", False, error, 0.01, 0.0, 0.01, 1.0)
 
 
 @pytest.mark.parametrize(("error", "holds"), [(-0.1, [True, True]), (0.0, [False, True]), (0.1, [False, False])])

@@ -19,11 +19,12 @@ from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.contracts import Sampler, expect
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.comparison import CLEAR, paired
 from dpbayes_cli.experiments.classification.posteriors import posteriors
-from dpbayes_cli.experiments.classification.records import POLICY, Records, model_of, records_of
+from dpbayes_cli.experiments.classification.prediction import predict_cell
+from dpbayes_cli.experiments.classification.records import POLICY, ClassificationRecords, model_of, records_of
 from dpbayes_cli.experiments.classification.structure import structure_of
 from dpbayes_cli.experiments.classification.study import ClassificationStudy
 from dpbayes_cli.experiments.classification.summary import statement
@@ -90,7 +91,7 @@ def cell_of(case: dict[str, Any], method: str, epsilon: str = "1", **changes: An
     return expect(found, ClassificationCell)
 
 
-def mean(outcome: Outcome, measure: str) -> float:
+def mean(outcome: CellOutcome, measure: str) -> float:
     return expect(outcome.measures[measure], float)
 
 
@@ -219,7 +220,7 @@ def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path
     assert found.counts.tolist() == [[70, 30, 70, 0, 0, 30]] * 4
     assert found.labels[0].tolist() == [1] * 6 + [0] * 3 + [-1], "a label is taken as it is"
     assert (found.tests[0][:, 0] == -1).all()
-    assert cells[0].compute().measures["accuracy"] == 1.0
+    assert predict_cell(cells[0]).measures["accuracy"] == 1.0
     before = cells[0].digest
     (tmp_path / "test.csv").write_text("y,x\nyes,1\n", encoding="ascii")
     assert kind_of(study).cells(study)[0].digest != before, "another file is another cell"
@@ -279,12 +280,12 @@ CLEAR_CASE = {**FEATURES, "n_train": "400", "n_test": "200", "prior": {"concentr
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_nothing_private_predicts_better_than_what_is_not(method: str) -> None:
     """At epsilon 0.1 the noise hides 400 records; at 1,000 there is next to none."""
-    exact = cell_of(CLEAR_CASE, "non-private", trials="60").compute()
-    noisy = cell_of(CLEAR_CASE, method, "0.1", trials="60").compute()
+    exact = predict_cell(cell_of(CLEAR_CASE, "non-private", trials="60"))
+    noisy = predict_cell(cell_of(CLEAR_CASE, method, "0.1", trials="60"))
     lost = paired(exact.trials["accuracy"].tolist(), noisy.trials["accuracy"].tolist(), 1)
     assert lost.value > 4.0 * lost.error > 0.0
     assert mean(exact, "accuracy") > mean(exact, "majority") + 0.05
-    generous = cell_of(CLEAR_CASE, method, "1000", trials="60").compute()
+    generous = predict_cell(cell_of(CLEAR_CASE, method, "1000", trials="60"))
     near = paired(exact.trials["accuracy"].tolist(), generous.trials["accuracy"].tolist(), 1)
     assert abs(near.value) < 0.02 or method == "ops", "ops keeps its truncation and one draw at any price"
 
@@ -296,7 +297,7 @@ def uninformative() -> ClassificationCell:
 
 
 def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = uninformative().compute()
+    found = predict_cell(uninformative())
     assert mean(found, "accuracy") < mean(found, "majority") + 0.05
     monkeypatch.setattr(
         "dpbayes_cli.experiments.classification.records.unlabelled", lambda codes, target: (codes, codes[:, target])
@@ -304,13 +305,13 @@ def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) ->
     leaking = uninformative()
     records = records_of(leaking, model_of(leaking))
     assert (records.tests[0][:, 0] >= 0).all(), "the planted bug is in"
-    again = leaking.compute()
+    again = predict_cell(leaking)
     assert mean(again, "accuracy") == mean(found, "accuracy"), "and classify never reads the target"
     monkeypatch.setattr(
         "dpbayes_cli.experiments.classification.prediction.class_probabilities",
         lambda network, target, draws, records: np.eye(network.sizes[target])[records[:, target]],
     )
-    assert mean(uninformative().compute(), "accuracy") > mean(found, "majority") + 0.05
+    assert mean(predict_cell(uninformative()), "accuracy") > mean(found, "majority") + 0.05
 
 
 @pytest.mark.slow
@@ -324,11 +325,11 @@ def test_the_released_tables_have_the_noise_that_was_paid_for(
     assert structure.cells == cells
     scale = structure.cell_noise
     expected = scale if method == "laplace-naive" else structure.ratio * scale * 2.0 / np.pi**0.5
-    found = at.compute()
+    found = predict_cell(at)
     assert mean(found, "released_error") == pytest.approx(expected, rel=0.15)
     assert mean(found, "cell_error") < mean(found, "released_error"), "what is possible is nearer"
     monkeypatch.setattr(DiscreteLaplace, "simulate", lambda law, rng, size: np.zeros(size, dtype=np.int64))
-    silent = at.compute()
+    silent = predict_cell(at)
     assert mean(silent, "released_error") == pytest.approx(0.0, abs=1e-9)
     assert mean(silent, "cell_error") == pytest.approx(0.0, abs=1e-6)
 
@@ -339,7 +340,7 @@ def test_fourier_wins_on_overlapping_tables() -> None:
     variables = {f"v{i}": {**BINARY, "parents": [f"v{i - 1}"] if i else []} for i in range(12)}
     case = {**CHAIN, "n_train": "500", "domain": {"target": "v5", "variables": variables}}
     fourier, laplace = (
-        cell_of(case, method, "5", trials="20").compute() for method in ("fourier-naive", "laplace-naive")
+        predict_cell(cell_of(case, method, "5", trials="20")) for method in ("fourier-naive", "laplace-naive")
     )
     for measure in ("released_error", "cell_error"):
         won = paired(fourier.trials[measure].tolist(), laplace.trials[measure].tolist(), -1)
@@ -434,7 +435,7 @@ def test_the_idealized_draws_are_those_of_the_mechanism() -> None:
     counts = records_of(at, model).counts[0]
     plan = Ops().plan(model, Request(POLICY, Decimal(60), n_records=n))
     exact = np.array(expect(plan.answer.law, Sampler).draw(counts.tolist(), 400))
-    repeated = Records(n, np.tile(counts, (4000, 1)), (), ())
+    repeated = ClassificationRecords(n, np.tile(counts, (4000, 1)), (), ())
     floats = posteriors(at, model, repeated).draws[:, 0]
     assert plan.parameters["tables"]["c"]["temperature"] == pytest.approx(table_temperature(15.0, 2), rel=0.02)
     resolution = plan.parameters["tables"]["c"]["resolution"]

@@ -83,8 +83,8 @@ def results_of(n: list[str], epsilon: str = "0.1") -> Any:
     document = yaml.load(CONFIG.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     case = document["cases"]["figure-2"] | {"n": n, "epsilon": [epsilon]}
     study: Any = build_study(document | {"trials": "300", "cases": {"curve": case}})
-    results = [(each, compute(each)) for each in kind_of(study).cells(study)]
-    return study, results, kind_of(study)
+    kind = kind_of(study)
+    return study, [(each, compute(kind, each)) for each in kind.cells(study)], kind
 
 
 def test_laplace_noise_overtakes_where_the_paper_says() -> None:

@@ -23,8 +23,8 @@ from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.hmm import posteriors
 from dpbayes_cli.experiments.hmm.cell import HmmCell
-from dpbayes_cli.experiments.hmm.posteriors import Prediction, power_of, predictions
-from dpbayes_cli.experiments.hmm.records import POLICY, Trial, trials_of
+from dpbayes_cli.experiments.hmm.posteriors import HeldOutPrediction, power_of, predictions
+from dpbayes_cli.experiments.hmm.records import POLICY, HmmTrial, trials_of
 from dpbayes_cli.experiments.hmm.study import HmmStudy, model_of
 from dpbayes_cli.experiments.hmm.tempered_chain import (
     draw_at_least,
@@ -293,8 +293,8 @@ def test_the_likelihood_is_that_of_brute_force(n_states_draws: int) -> None:
             for d in range(5)
         ]
         expected += math.log(np.mean(likelihoods))
-    trial = Trial((), held, test)
-    assert log_likelihood(trial, Prediction(emissions, states)) == pytest.approx(expected / 6.0)
+    trial = HmmTrial((), held, test)
+    assert log_likelihood(trial, HeldOutPrediction(emissions, states)) == pytest.approx(expected / 6.0)
 
 
 # --- the price of a draw ---------------------------------------------------------------------------------------------

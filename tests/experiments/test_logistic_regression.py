@@ -18,7 +18,7 @@ from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
-from dpbayes_cli.experiments.logistic_regression.comparison import Difference
+from dpbayes_cli.experiments.logistic_regression.comparison import MethodDifference
 from dpbayes_cli.experiments.logistic_regression.records import UnitRows, model_of, records_of
 from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy, Method
 from dpbayes_cli.experiments.logistic_regression.summary import statement
@@ -29,6 +29,7 @@ from dpbayes_cli.experiments.logistic_regression.temperatures import (
     restricted_range,
     tempered,
 )
+from dpbayes_cli.experiments.logistic_regression.trials import run_trials
 from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_temperature, mu_of_statement
 from dpbayes_cli.privacy.renyi import bounded_range_rdp, gaussian_delta
 from tests.conftest import ROOT, Cli
@@ -258,7 +259,7 @@ def test_rows_are_those_of_the_paper(place_with_records: Path) -> None:
 def test_a_released_chain_is_near_its_posterior(place_with_records: Path) -> None:
     """With next to no step error its negative log-likelihood is that of exact draws within 5 standard errors."""
     study = study_of(place_with_records, trials="60", methods=["true-posterior", "gdp-langevin"], epsilon=["100"])
-    exact, chain = (cell.compute() for cell in grid(study)[:2])
+    exact, chain = (run_trials(cell) for cell in grid(study)[:2])
     away = chain.trials["nll"] - exact.trials["nll"]
     assert abs(away.mean()) <= 5.0 * away.std() / math.sqrt(60) + 0.01
     assert float(str(exact.measures["error"])) < float(str(exact.measures["commonest"]))
@@ -268,9 +269,11 @@ def test_a_released_chain_is_near_its_posterior(place_with_records: Path) -> Non
 
 
 def test_a_statement_follows_from_its_numbers() -> None:
-    clear = Difference("1", False, -0.1, 0.01, 0.2, 0.01, 1.3)
-    even = Difference("2", False, 0.01, 0.01, -0.01, 0.01, 1.4)
-    text = statement("gdp-langevin", "minami-langevin", [clear, even, Difference("3", True, 0.0, 0.0, 0.0, 0.0, 1.0)])
+    clear = MethodDifference("1", False, -0.1, 0.01, 0.2, 0.01, 1.3)
+    even = MethodDifference("2", False, 0.01, 0.01, -0.01, 0.01, 1.4)
+    text = statement(
+        "gdp-langevin", "minami-langevin", [clear, even, MethodDifference("3", True, 0.0, 0.0, 0.0, 0.0, 1.0)]
+    )
     assert (
         "its test error is lower by more than 2 standard errors at epsilon 1, not clearly different at epsilon 2"
         in text

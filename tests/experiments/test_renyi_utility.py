@@ -145,7 +145,7 @@ def test_algorithms_that_miss_direct_sampling_are_told() -> None:
     methods = ["rdp-direct", "rdp-diffuse", "rdp-concentrated"]
     study: Any = build_study(document | {"orders": ["2"], "epsilon": ["0.1", "1"], "methods": methods})
     kind = kind_of(study)
-    results = [(each, compute(each)) for each in kind.cells(study)]
+    results = [(each, compute(kind, each)) for each in kind.cells(study)]
     assert kind.claims(study, results)[0].holds
     for each, found in results:
         if each.method == "rdp-diffuse" and each.epsilon == "1":

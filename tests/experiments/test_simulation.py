@@ -14,7 +14,7 @@ from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import ks_band
 from dpbayes_cli.experiments.calibration.simulation import model_of, plan_of, simulate_cell
 from dpbayes_cli.experiments.calibration.study import CaseSection, Method, OpsSection
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
 from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.privacy.conjugate import DirichletFamily
@@ -32,7 +32,7 @@ def cell(case: str, n: int, epsilon: str, method: Method, trials: int = TRIALS) 
     return replace(found, n_records=n, epsilon=epsilon, method=method, trials=trials, draws=49, mmd=False)
 
 
-def number(outcome: Outcome, measure: str) -> float:
+def number(outcome: CellOutcome, measure: str) -> float:
     return expect(outcome.measures[measure], float)
 
 

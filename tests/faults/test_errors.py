@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -70,6 +71,25 @@ def limited(limit: Callable[[], None], *arguments: str) -> subprocess.CompletedP
         [sys.executable, "-W", "ignore", "-m", "dpbayes_cli", *arguments],
         capture_output=True, text=True, check=False, preexec_fn=limit,
     )  # fmt: skip
+
+
+def test_a_file_that_cannot_be_opened_for_its_digest_is_not_published_without_it(
+    coin: Path, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def failing(path: Any, flags: int, *rest: Any, **named: Any) -> int:
+        if str(path).endswith("report.md") and not flags & os.O_CREAT and flags & os.O_NONBLOCK:
+            raise OSError(errno.EMFILE, "too many")
+        return opened(path, flags, *rest, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", failing)
+        failed = dpbayes("release", coin, *COIN)
+    assert failed.code == 8
+    assert "cannot read 'report.md': Too many open files" in failed.err
+    assert dpbayes("release", coin, *COIN, "--json").json["replayed"]
+    assert dpbayes("verify", "out").code == 0
 
 
 @pytest.mark.parametrize("kibibytes", [0, 8, 18])

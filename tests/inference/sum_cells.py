@@ -13,7 +13,7 @@ from dpbayes_cli.core.contracts import NoisyStatistics, expect
 from dpbayes_cli.core.problems import NoisySums, ScalarLaw
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.inference.sums.inversion import log_likelihoods
-from dpbayes_cli.inference.sums.one_parameter import grid_posterior
+from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
@@ -138,7 +138,7 @@ def all_log_likelihoods(problem: NoisySums, law: ScalarLaw, observed: Floats, po
 def exact_ranks(cell: Cell) -> Floats:
     """Return where the true parameters fall in their exact posteriors."""
     law = expect(cell.problem.law, ScalarLaw)
-    found = grid_posterior(cell.problem, law, cell.observed)
+    found = grid_density(cell.problem, law, cell.observed)
     low, high = law.prior_range
     grid = np.linspace(low, high, 4001)
     values = law.parameters(grid[:, None])[:, 0]

@@ -51,6 +51,19 @@ def test_a_flipped_bit_of_a_hash_is_found(row: int, book: list[Entry], ledger_pa
     assert f"entry {row} does not follow" in done.err
 
 
+@pytest.mark.parametrize("body", ["", "null", "[]", '{"sequence":3}', '"source":null', '"guarantee":[]'])
+def test_a_body_of_another_shape_is_damage_and_no_crash(
+    body: str, book: list[Entry], ledger_path: Path, dpbayes: Cli
+) -> None:
+    if body.startswith('"'):  # one field of a charge is of another type
+        key, _, value = body.partition(":")
+        body = json.dumps({**book[2].fields, json.loads(key): json.loads(value)})
+    changed(ledger_path, f"UPDATE entries SET body = '{body}' WHERE sequence = 3")
+    for command in (["show"], ["history"], ["history", "--json"], ["export"], ["open", "new", "--eps", "1"]):
+        assert dpbayes("budget", *command).code == 6, command
+    assert dpbayes("budget", "verify").code == 7
+
+
 @pytest.mark.parametrize("row", ROWS)
 def test_a_deleted_row_is_found(row: int, book: list[Entry], ledger_path: Path, dpbayes: Cli) -> None:
     changed(ledger_path, f"DELETE FROM entries WHERE sequence = {row}")

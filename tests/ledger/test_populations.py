@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.base.errors import BudgetError
+from dpbayes_cli.ledger.data_names import data_names, is_same_source
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import amendment
-from dpbayes_cli.ledger.populations import data_names, is_same_source
 from tests.conftest import Cli
 from tests.ledger.books import Books, charge, walk
 

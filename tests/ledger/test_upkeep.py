@@ -26,7 +26,7 @@ from dpbayes_cli.ledger import storage
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import amendment, limitation
-from dpbayes_cli.ledger.rebuild import Chain, unfinished
+from dpbayes_cli.ledger.rebuild import RebuiltChain, unfinished
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.upkeep import back_up, salvage
 from tests.conftest import Cli
@@ -417,7 +417,7 @@ def test_pages_that_are_overwritten_cost_no_budget(
 
 
 def verified_prefix(entries: list[Entry]) -> list[Entry]:
-    chain = Chain({})
+    chain = RebuiltChain({})
     return list(itertools.takewhile(chain.take, entries))
 
 

@@ -22,10 +22,10 @@ from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import STEPS, NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.delimited import DelimitedSource
+from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.sources.source import impute_code
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
 NORMAL = NormalMean(-3.0, 7.0, 1.0, 0.0, 1.0)

@@ -17,7 +17,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import NumberReader
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.sources.source import source_for
+from dpbayes_cli.sources.source_for import source_for
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats

@@ -29,7 +29,8 @@ from dpbayes_cli.sources import tables
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.sources.source import Source, source_for
+from dpbayes_cli.sources.source import Source
+from dpbayes_cli.sources.source_for import source_for
 from dpbayes_cli.sources.tables import TableTally
 from tests.sources.reference import cells_of, codes_of, physical_lines, table
 

@@ -13,7 +13,7 @@ from dpbayes_cli import __version__
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.adversarial_data.study import AdversarialStudy, AdversaryCase
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell, CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
@@ -69,28 +69,29 @@ class AdversaryCell(Cell):
         (step,) = Ops().plan(self.case.model, Request(COMPLETE, _WHOLE, n_records=n_records, support=support)).steps
         return step
 
-    def compute(self) -> Outcome:
-        """Follow the adversary; see ``Cell.compute``."""
-        step = self.step(self.trials)
-        sampler = expect(step.law, GridPosterior)
-        successes, path = 0, []
-        for n in range(1, self.trials + 1):
-            at = replace(sampler, n_records=n)
-            options = {s: local_loss(at, s) for s in (successes, successes + 1)}
-            successes = max(options, key=lambda s: (options[s][0], s))
-            path.append((successes, *options[successes]))
-        chosen, losses, divergences = np.array(path, dtype=np.float64).T
-        return Outcome(
-            {
-                "worst_case": float(step.guarantee.epsilon),
-                "reached": float(losses[-1]),
-                "share": float(losses[-1] / float(step.guarantee.epsilon)),
-                "divergence": float(divergences[-1]),
-                "largest_divergence": float(step.guarantee.rdp(Decimal(2))),
-                "divergence_by_range": bounded_range_rdp(float(step.guarantee.epsilon), _ORDER),
-            },
-            {"successes": chosen, "local_epsilon": losses, "local_divergence": divergences},
-        )
+
+def follow_adversary(cell: AdversaryCell) -> CellOutcome:
+    """Follow the adversary of a cell: records are added one by one, each where one draw then loses the most."""
+    step = cell.step(cell.trials)
+    sampler = expect(step.law, GridPosterior)
+    successes, path = 0, []
+    for n in range(1, cell.trials + 1):
+        at = replace(sampler, n_records=n)
+        options = {s: local_loss(at, s) for s in (successes, successes + 1)}
+        successes = max(options, key=lambda s: (options[s][0], s))
+        path.append((successes, *options[successes]))
+    chosen, losses, divergences = np.array(path, dtype=np.float64).T
+    return CellOutcome(
+        {
+            "worst_case": float(step.guarantee.epsilon),
+            "reached": float(losses[-1]),
+            "share": float(losses[-1] / float(step.guarantee.epsilon)),
+            "divergence": float(divergences[-1]),
+            "largest_divergence": float(step.guarantee.rdp(Decimal(2))),
+            "divergence_by_range": bounded_range_rdp(float(step.guarantee.epsilon), _ORDER),
+        },
+        {"successes": chosen, "local_epsilon": losses, "local_divergence": divergences},
+    )
 
 
 def local_loss(sampler: GridPosterior, successes: int) -> tuple[float, float]:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, cells
+from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, cells, follow_adversary
 from dpbayes_cli.experiments.adversarial_data.study import AdversarialStudy, build_adversarial
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.tables import CASE, Results, Tables
@@ -39,6 +40,10 @@ class AdversarialData(Kind[AdversarialStudy, AdversaryCell]):
     def cells(self, study: AdversarialStudy) -> list[AdversaryCell]:
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
+
+    def compute(self, cell: AdversaryCell) -> CellOutcome:
+        """Follow the adversary; see ``Kind.compute``."""
+        return follow_adversary(cell)
 
     def figures(self, study: AdversarialStudy, results: Results[AdversaryCell]) -> dict[str, Figure]:
         """Return the figure; see ``Kind.figures``."""

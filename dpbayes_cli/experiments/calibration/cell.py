@@ -9,7 +9,7 @@ import msgspec
 
 from dpbayes_cli import __version__
 from dpbayes_cli.experiments.calibration.study import CalibrationStudy, CaseSection, Method, OpsSection, coordinates
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,6 @@ class CalibrationCell(Cell):
             "support": list(self.case.support) if of_ops and self.case.support else None,
             "ops": msgspec.to_builtins(self.ops) if of_ops else None,
         }
-
-    def compute(self) -> Outcome:
-        """Simulate the releases; see ``Cell.compute``."""
-        from dpbayes_cli.experiments.calibration.simulation import simulate_cell
-
-        return simulate_cell(self)
 
 
 def cells(study: CalibrationStudy) -> list[CalibrationCell]:

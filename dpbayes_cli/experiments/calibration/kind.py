@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell, cells
 from dpbayes_cli.experiments.calibration.study import CalibrationStudy, build_calibration, check_served, parameter_of
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns
@@ -49,6 +50,12 @@ class Calibration(Kind[CalibrationStudy, CalibrationCell]):
         grid = cells(study)
         check_plans(grid)
         return grid
+
+    def compute(self, cell: CalibrationCell) -> CellOutcome:
+        """Simulate the releases; see ``Kind.compute``."""
+        from dpbayes_cli.experiments.calibration.simulation import simulate_cell
+
+        return simulate_cell(cell)
 
     def figures(self, study: CalibrationStudy, results: Results[CalibrationCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""

@@ -17,7 +17,7 @@ from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import measure
 from dpbayes_cli.experiments.calibration.study import parameter_of
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
 from dpbayes_cli.experiments.posteriors import ranks_among, ranks_of
 from dpbayes_cli.experiments.simulated_draws import simulate_conjugate, simulate_sampler
@@ -48,7 +48,7 @@ class Simulated:
     reference: Floats | None
 
 
-def simulate_cell(cell: CalibrationCell) -> Outcome:
+def simulate_cell(cell: CalibrationCell) -> CellOutcome:
     """Run all trials of a cell; equal cells give equal numbers, in any process.
 
     Raises:
@@ -64,7 +64,7 @@ def simulate_cell(cell: CalibrationCell) -> Outcome:
     if cell.mmd and trials.reference is not None:
         distances = squared_mmds(draws, trials.reference)
     measures = measure(ranks[:, k], draws[:, :, k].std(axis=1, ddof=1), distances)
-    return Outcome(asdict(measures), {"theta": trials.thetas[:, k], "rank": ranks[:, k]})
+    return CellOutcome(asdict(measures), {"theta": trials.thetas[:, k], "rank": ranks[:, k]})
 
 
 def model_of(cell: CalibrationCell, domain: Any) -> ConjugatePosterior:

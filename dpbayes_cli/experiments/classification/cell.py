@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli import __version__
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.classification.study import ClassificationCase, ClassificationStudy, Method
 from dpbayes_cli.experiments.file_records import file_digest
 
@@ -69,12 +69,6 @@ class ClassificationCell(Cell):
             "trials": self.trials,
             "draws": 1 if self.method == "ops" else self.draws,
         }
-
-    def compute(self) -> Outcome:
-        """Release, infer and predict in every trial; see ``Cell.compute``."""
-        from dpbayes_cli.experiments.classification.prediction import predict_cell
-
-        return predict_cell(self)
 
     def noise_seed(self, mechanism: str) -> np.random.SeedSequence:
         """Return the seed of a mechanism's noise: the same for all that is made of one release."""

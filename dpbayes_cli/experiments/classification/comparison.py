@@ -22,7 +22,7 @@ PAIRS = (
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """The mean over trials of one method's measure less another's.
 
     Attributes:
@@ -42,7 +42,7 @@ class Difference:
         return "Fourier" if self.value * self.sign > 0.0 else "Laplace"
 
 
-def paired(first: Sequence[float], second: Sequence[float], sign: int) -> Difference:
+def paired(first: Sequence[float], second: Sequence[float], sign: int) -> PairedDifference:
     """Return the difference of two methods over the same trials.
 
     Args:
@@ -52,10 +52,10 @@ def paired(first: Sequence[float], second: Sequence[float], sign: int) -> Differ
     Raises:
         ValueError: there are not as many trials of both.
     """
-    return Difference(*mean_difference(first, second), sign)
+    return PairedDifference(*mean_difference(first, second), sign)
 
 
-def differences(name: str, results: Results[ClassificationCell]) -> Iterator[tuple[str, str, Difference]]:
+def differences(name: str, results: Results[ClassificationCell]) -> Iterator[tuple[str, str, PairedDifference]]:
     """Return what is compared, the price and the difference, for all pairs of a case that the study holds."""
     found = {(cell.epsilon, str(cell.method)): result for cell, result in results if cell.name == name}
     prices = list(dict.fromkeys(cell.epsilon for cell, _ in results if cell.name == name and cell.epsilon is not None))

@@ -7,6 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.classification.cell import ERRORS, SCORES, ClassificationCell, cells
 from dpbayes_cli.experiments.classification.study import ClassificationStudy, build_classification, check_predicts
@@ -46,6 +47,12 @@ class Classification(Kind[ClassificationStudy, ClassificationCell]):
         grid = cells(study)
         check_plans(grid, model_of)
         return grid
+
+    def compute(self, cell: ClassificationCell) -> CellOutcome:
+        """Release, infer and predict in every trial; see ``Kind.compute``."""
+        from dpbayes_cli.experiments.classification.prediction import predict_cell
+
+        return predict_cell(cell)
 
     def figures(self, study: ClassificationStudy, results: Results[ClassificationCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""

@@ -16,7 +16,7 @@ from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import released_values
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
-from dpbayes_cli.experiments.classification.records import POLICY, Records
+from dpbayes_cli.experiments.classification.records import POLICY, ClassificationRecords
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, least_entry, table_temperature
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
@@ -53,7 +53,7 @@ class Posteriors:
     taken: Floats | None = None
 
 
-def posteriors(cell: ClassificationCell, model: DiscreteNetwork, records: Records) -> Posteriors:
+def posteriors(cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords) -> Posteriors:
     """Draw from the posteriors of all trials of a cell."""
     return _METHODS[cell.method](cell, model, records, np.random.default_rng(cell.inference_seed()))
 
@@ -89,7 +89,7 @@ def check_plans(grid: Sequence[ClassificationCell], model_of: Callable[[Classifi
             ) from None
 
 
-def _released(cell: ClassificationCell, model: DiscreteNetwork, records: Records) -> list[NoisyTables]:
+def _released(cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords) -> list[NoisyTables]:
     """Simulate a release of each trial, and return the problems behind them."""
     mechanism, plan = plan_of(cell, model, records.n_train)
     (step,) = plan.steps
@@ -112,17 +112,23 @@ def conjugate_draws(
     return draw_rows(repeated, TableLayout(exact), rng).reshape(len(counts), n_draws, -1)
 
 
-def _known(cell: ClassificationCell, model: DiscreteNetwork, records: Records, rng: np.random.Generator) -> Posteriors:
+def _known(
+    cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords, rng: np.random.Generator
+) -> Posteriors:
     """Take the exact counts."""
     return Posteriors(conjugate_draws(model, records.counts, cell.draws, rng))
 
 
-def _aware(cell: ClassificationCell, model: DiscreteNetwork, records: Records, rng: np.random.Generator) -> Posteriors:
+def _aware(
+    cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords, rng: np.random.Generator
+) -> Posteriors:
     """Infer from what was released, knowing its noise."""
     return Posteriors(draw_many(_released(cell, model, records), "noise-aware", cell.draws, rng))
 
 
-def _naive(cell: ClassificationCell, model: DiscreteNetwork, records: Records, rng: np.random.Generator) -> Posteriors:
+def _naive(
+    cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords, rng: np.random.Generator
+) -> Posteriors:
     """Take the nearest possible counts for the truth: each table's own, or those that agree where tables can."""
     problems = _released(cell, model, records)
     released = np.array([np.concatenate([np.ravel(table.observed) for table in each.tables]) for each in problems])
@@ -130,7 +136,9 @@ def _naive(cell: ClassificationCell, model: DiscreteNetwork, records: Records, r
     return Posteriors(conjugate_draws(model, taken, cell.draws, rng), released, taken)
 
 
-def _drawn(cell: ClassificationCell, model: DiscreteNetwork, records: Records, rng: np.random.Generator) -> Posteriors:
+def _drawn(
+    cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords, rng: np.random.Generator
+) -> Posteriors:
     """Draw one set of tables a trial from the truncated, tempered posterior, the price shared equally by the tables."""
     each = float(str(cell.epsilon)) / len(model.network)
     drawn = []
@@ -141,7 +149,9 @@ def _drawn(cell: ClassificationCell, model: DiscreteNetwork, records: Records, r
     return Posteriors(np.concatenate(drawn, axis=1)[:, None, :])
 
 
-_METHODS: dict[str, Callable[[ClassificationCell, DiscreteNetwork, Records, np.random.Generator], Posteriors]] = {
+_METHODS: dict[
+    str, Callable[[ClassificationCell, DiscreteNetwork, ClassificationRecords, np.random.Generator], Posteriors]
+] = {
     "non-private": _known,
     "laplace": _aware,
     "laplace-naive": _naive,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.classification.cell import ERRORS, SCORES, ClassificationCell
 from dpbayes_cli.experiments.classification.posteriors import posteriors
-from dpbayes_cli.experiments.classification.records import Records, model_of, records_of, target_of
+from dpbayes_cli.experiments.classification.records import ClassificationRecords, model_of, records_of, target_of
 from dpbayes_cli.experiments.means import standard_error
 from dpbayes_cli.inference.predictive.classify import class_probabilities
 from dpbayes_cli.inference.scores.class_scores import scores_of
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
 
-def predict_cell(cell: ClassificationCell) -> Outcome:
+def predict_cell(cell: ClassificationCell) -> CellOutcome:
     """Run all trials of a cell; equal cells give equal numbers, in any process.
 
     Raises:
@@ -38,10 +38,10 @@ def predict_cell(cell: ClassificationCell) -> Outcome:
     )
     for name, values in trials.items():
         measures[name], measures[f"{name}_se"] = float(values.mean()), standard_error(values)
-    return Outcome(measures, trials)
+    return CellOutcome(measures, trials)
 
 
-def _scored(model: DiscreteNetwork, records: Records, draws: Floats) -> dict[str, Floats]:
+def _scored(model: DiscreteNetwork, records: ClassificationRecords, draws: Floats) -> dict[str, Floats]:
     """Return the scores of each trial, and how often the commonest class of the records learned from is right."""
     target = target_of(model)
     scores = [

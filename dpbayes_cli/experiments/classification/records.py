@@ -33,7 +33,7 @@ POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 
 
 @dataclass(frozen=True)
-class Records:
+class ClassificationRecords:
     """What is learned from and predicted.
 
     Attributes:
@@ -62,7 +62,7 @@ def target_of(model: DiscreteNetwork) -> int:
     return expect(model.target, int)
 
 
-def records_of(cell: ClassificationCell, model: DiscreteNetwork) -> Records:
+def records_of(cell: ClassificationCell, model: DiscreteNetwork) -> ClassificationRecords:
     """Return the records of all trials of a cell.
 
     Raises:
@@ -70,11 +70,13 @@ def records_of(cell: ClassificationCell, model: DiscreteNetwork) -> Records:
     """
     if cell.case.train is not None and cell.case.test is not None:
         n_train, exact, test, classes = _read_files(cell.case.train, cell.case.test, model)
-        return Records(n_train, np.tile(exact, (cell.trials, 1)), [test] * cell.trials, [classes] * cell.trials)
+        return ClassificationRecords(
+            n_train, np.tile(exact, (cell.trials, 1)), [test] * cell.trials, [classes] * cell.trials
+        )
     rng = np.random.default_rng(cell.data_seed())
     drawn = [_simulated(cell, model, rng) for _ in range(cell.trials)]
     counts, tests, labels = zip(*drawn, strict=True)
-    return Records(expect(cell.case.n_train, int), np.array(counts, dtype=np.int64), tests, labels)
+    return ClassificationRecords(expect(cell.case.n_train, int), np.array(counts, dtype=np.int64), tests, labels)
 
 
 def _simulated(

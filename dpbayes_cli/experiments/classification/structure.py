@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Structure:
+class NetworkStructure:
     """The tables of a network, as two mechanisms see them.
 
     Attributes:
@@ -60,7 +60,7 @@ class Structure:
         return " ".join(parts)
 
 
-def structure_of(model: DiscreteNetwork, policy: RecordPolicy) -> Structure:
+def structure_of(model: DiscreteNetwork, policy: RecordPolicy) -> NetworkStructure:
     """Return the structure of a network whose records are complete.
 
     A cell that is rebuilt from the 2^b - 1 parities of a table of b bits and the number of records is off by 2 / 2^b
@@ -79,4 +79,4 @@ def structure_of(model: DiscreteNetwork, policy: RecordPolicy) -> Structure:
     mean = math.fsum(s * n for s, n in zip(spread, network.n_cells, strict=True)) / cells
     families = [set(family) for family in network.families]
     shared = max((len(a & b) for a, b in itertools.combinations(families, 2)), default=0)
-    return Structure(cells, parities, shared, cell_noise, parity_noise, mean * parity_noise / cell_noise)
+    return NetworkStructure(cells, parities, shared, cell_noise, parity_noise, mean * parity_noise / cell_noise)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbayes_cli import __version__
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.estimation.study import EstimationCase, EstimationStudy, Method, coordinates
 
 
@@ -53,12 +53,6 @@ class EstimationCell(Cell):
             "epsilon": self.epsilon,
             "method": self.method,
         }
-
-    def compute(self) -> Outcome:
-        """Release and estimate in every trial; see ``Cell.compute``."""
-        from dpbayes_cli.experiments.estimation.trials import run_trials
-
-        return run_trials(self)
 
 
 def cells(study: EstimationStudy) -> list[EstimationCell]:

@@ -7,6 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.estimation.cell import EstimationCell, cells
 from dpbayes_cli.experiments.estimation.study import EstimationStudy, build_estimation
@@ -38,6 +39,12 @@ class Estimation(Kind[EstimationStudy, EstimationCell]):
     def cells(self, study: EstimationStudy) -> list[EstimationCell]:
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
+
+    def compute(self, cell: EstimationCell) -> CellOutcome:
+        """Release and estimate in every trial; see ``Kind.compute``."""
+        from dpbayes_cli.experiments.estimation.trials import run_trials
+
+        return run_trials(cell)
 
     def figures(self, study: EstimationStudy, results: Results[EstimationCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""

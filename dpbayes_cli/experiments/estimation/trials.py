@@ -13,7 +13,7 @@ from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.contracts import Sampler, expect
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.request import Request
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.means import standard_error
@@ -50,7 +50,7 @@ class Estimates:
     totals: Floats | None = None
 
 
-def run_trials(cell: EstimationCell) -> Outcome:
+def run_trials(cell: EstimationCell) -> CellOutcome:
     """Run all trials of a cell; equal cells give equal numbers, in any process.
 
     Raises:
@@ -73,7 +73,7 @@ def run_trials(cell: EstimationCell) -> Outcome:
     if found.totals is not None:
         trials["shape_total"] = found.totals
     absent: dict[str, float | None] = {"l1_mean": None, "l1_mean_se": None}
-    return Outcome({**absent, **measures, **charges(step)}, trials)
+    return CellOutcome({**absent, **measures, **charges(step)}, trials)
 
 
 def step_of(cell: EstimationCell) -> Step | None:

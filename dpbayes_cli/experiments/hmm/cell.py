@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dpbayes_cli import __version__
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.file_records import file_digest
 from dpbayes_cli.experiments.hmm.study import HmmCase, HmmStudy, Method
 
@@ -79,12 +79,6 @@ class HmmCell(Cell):
             "method": self.method,
             "trials": self.trials,
         }
-
-    def compute(self) -> Outcome:
-        """Learn and predict in every trial; see ``Cell.compute``."""
-        from dpbayes_cli.experiments.hmm.trials import run_trials
-
-        return run_trials(self)
 
     def noise_seed(self) -> np.random.SeedSequence:
         """Return the seed of a release's noise: the same for all that is made of the release."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.hmm.cell import HmmCell, cells
 from dpbayes_cli.experiments.hmm.study import HmmStudy, build_hmm, check_study
@@ -44,6 +45,12 @@ class HiddenMarkovModels(Kind[HmmStudy, HmmCell]):
         grid = cells(study)
         check_plans(study, grid)
         return grid
+
+    def compute(self, cell: HmmCell) -> CellOutcome:
+        """Learn and predict in every trial; see ``Kind.compute``."""
+        from dpbayes_cli.experiments.hmm.trials import run_trials
+
+        return run_trials(cell)
 
     def figures(self, study: HmmStudy, results: Results[HmmCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""

@@ -19,7 +19,7 @@ from dpbayes_cli.core.problems import NoisyCounts, Total
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.hmm.cell import HmmCell
-from dpbayes_cli.experiments.hmm.records import POLICY, Trial
+from dpbayes_cli.experiments.hmm.records import POLICY, HmmTrial
 from dpbayes_cli.experiments.hmm.study import HmmStudy, Method, model_of
 from dpbayes_cli.experiments.hmm.tempered_chain import chain_power, draw_power, run_chain, state_shares
 from dpbayes_cli.experiments.restricted_rows import least_entry
@@ -38,7 +38,7 @@ _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, sweeps=80)
 
 
 @dataclass(frozen=True)
-class Prediction:
+class HeldOutPrediction:
     """What held-out cells are predicted by.
 
     Attributes:
@@ -50,7 +50,7 @@ class Prediction:
     states: Floats
 
 
-def predictions(cell: HmmCell, trials: Sequence[Trial]) -> list[Prediction]:
+def predictions(cell: HmmCell, trials: Sequence[HmmTrial]) -> list[HeldOutPrediction]:
     """Return what each trial predicts by."""
     return _METHODS[cell.method](cell, model_of(cell.case, cell.states), trials)
 
@@ -97,7 +97,7 @@ def check_plans(study: HmmStudy, grid: Sequence[HmmCell]) -> None:
                 raise SpecError(f"{message} (epsilon {cell.epsilon})", where=f"cases.{cell.name}") from None
 
 
-def _inferred(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Prediction]:
+def _inferred(cell: HmmCell, model: Hmm, trials: Sequence[HmmTrial]) -> list[HeldOutPrediction]:
     """Infer from counts: exact ones, or those of a simulated release."""
     noises: list[NoiseLaw | None] = [None] * len(model.sizes) if cell.epsilon is None else [*laws_of(cell, model)]
     method: Inference = "naive" if cell.method == "laplace-naive" else "noise-aware"
@@ -114,13 +114,13 @@ def _inferred(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Predic
             posterior = infer(model.observed(counts, tuple(noises), complete=True), method, cell.draws, rng, _EFFORT)
             if posterior.states is None:
                 raise TypeError("the posterior tells nothing about states")
-            found.append(Prediction(tuple(model.split(posterior.draws)[0]), posterior.states[None]))
+            found.append(HeldOutPrediction(tuple(model.split(posterior.draws)[0]), posterior.states[None]))
         else:
             emissions = [
                 _row(each, law, model.emission, trial.n_train, method, cell.draws, rng)[:, None]
                 for each, law in zip(counts, noises, strict=True)
             ]
-            found.append(Prediction(tuple(emissions), np.ones((1, *trial.held.shape, 1))))
+            found.append(HeldOutPrediction(tuple(emissions), np.ones((1, *trial.held.shape, 1))))
     return found
 
 
@@ -141,7 +141,7 @@ def _row(
     return infer(problem, method, n_draws, rng, _EFFORT).draws
 
 
-def _drawn(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Prediction]:
+def _drawn(cell: HmmCell, model: Hmm, trials: Sequence[HmmTrial]) -> list[HeldOutPrediction]:
     """Take the last point of a chain that was given what no release has: sweeps with more of the likelihood at first.
 
     From random states on under the final power, chains stay for thousands of sweeps where all cells are in one state.
@@ -151,7 +151,7 @@ def _drawn(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Predictio
     return _walked(cell, model, trials, powers, as_released=False)
 
 
-def _released(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Prediction]:
+def _released(cell: HmmCell, model: Hmm, trials: Sequence[HmmTrial]) -> list[HeldOutPrediction]:
     """Take the last point of a chain of which every sweep is paid for.
 
     More of its points are public, but so far apart that a mean of their likelihoods is a mixture of its own, which
@@ -161,8 +161,8 @@ def _released(cell: HmmCell, model: Hmm, trials: Sequence[Trial]) -> list[Predic
 
 
 def _walked(
-    cell: HmmCell, model: Hmm, trials: Sequence[Trial], powers: Sequence[float], *, as_released: bool
-) -> list[Prediction]:
+    cell: HmmCell, model: Hmm, trials: Sequence[HmmTrial], powers: Sequence[float], *, as_released: bool
+) -> list[HeldOutPrediction]:
     """Run the chains of all trials, and predict by where they end."""
     features = zip(*(trial.train for trial in trials), strict=True)
     counts = tuple(np.stack(each) for each in features)
@@ -170,11 +170,12 @@ def _walked(
     last = run_chain(model, counts, powers, least_of(cell, model.sizes), rng, as_released=as_released)
     shares = state_shares(last.states, last.transition, last.initial)
     return [
-        Prediction(tuple(each[i : i + 1] for each in last.emissions), shares[i : i + 1]) for i in range(len(trials))
+        HeldOutPrediction(tuple(each[i : i + 1] for each in last.emissions), shares[i : i + 1])
+        for i in range(len(trials))
     ]
 
 
-_METHODS: dict[Method, Callable[[HmmCell, Hmm, Sequence[Trial]], list[Prediction]]] = {
+_METHODS: dict[Method, Callable[[HmmCell, Hmm, Sequence[HmmTrial]], list[HeldOutPrediction]]] = {
     "non-private": _inferred,
     "laplace": _inferred,
     "laplace-naive": _inferred,

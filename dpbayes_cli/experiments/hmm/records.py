@@ -28,7 +28,7 @@ POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 
 
 @dataclass(frozen=True)
-class Trial:
+class HmmTrial:
     """What one trial learns from and predicts.
 
     Attributes:
@@ -52,7 +52,7 @@ class Trial:
         return int(self.test[0].sum())
 
 
-def trials_of(cell: HmmCell) -> list[Trial]:
+def trials_of(cell: HmmCell) -> list[HmmTrial]:
     """Return the trials of a cell; more begin with the same.
 
     Raises:
@@ -67,7 +67,7 @@ def trials_of(cell: HmmCell) -> list[Trial]:
         held = np.zeros(shape, dtype=bool)
         held.ravel()[np.random.default_rng(seed).permutation(held.size)[:n]] = True
         train = tuple(np.where(held[:, :, None], 0, each) for each in counts)
-        found.append(Trial(train, held, tuple(each[held] for each in counts)))
+        found.append(HmmTrial(train, held, tuple(each[held] for each in counts)))
     if any(not trial.n_train or not trial.n_test for trial in found):
         raise SpecError("nothing to learn from, or nothing to predict", where=f"cases.{cell.name}")
     return found

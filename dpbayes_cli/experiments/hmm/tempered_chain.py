@@ -37,7 +37,7 @@ _TRIES = 20
 
 
 @dataclass(frozen=True)
-class Sample:
+class HmmDraw:
     """One draw of everything that is unknown, of each of several trials.
 
     Attributes:
@@ -81,7 +81,7 @@ def run_chain(
     rng: np.random.Generator,
     *,
     as_released: bool,
-) -> Sample:
+) -> HmmDraw:
     """Run chains, one a trial, and return their last points.
 
     Args:
@@ -111,7 +111,7 @@ def run_chain(
         )
         emissions = _emissions(model, cells, states, power, least, rng)
         transition, initial = _links(model, states, rng)
-    return Sample(emissions, transition, initial, states)
+    return HmmDraw(emissions, transition, initial, states)
 
 
 def _emissions(
@@ -167,7 +167,7 @@ def draw_in_colours(
 def state_shares(states: Integers, transition: Floats, initial: Floats) -> Floats:
     """Return how likely each state is, given the states before and after it.
 
-    It depends on the point of a chain alone, not on records; see ``Sample`` for the arguments.
+    It depends on the point of a chain alone, not on records; see ``HmmDraw`` for the arguments.
 
     Returns:
         Shape (n_trials, n_sequences, n_steps, n_states).

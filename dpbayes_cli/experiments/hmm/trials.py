@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.hmm.cell import HmmCell
-from dpbayes_cli.experiments.hmm.posteriors import Prediction, power_of, predictions
-from dpbayes_cli.experiments.hmm.records import Trial, trials_of
+from dpbayes_cli.experiments.hmm.posteriors import HeldOutPrediction, power_of, predictions
+from dpbayes_cli.experiments.hmm.records import HmmTrial, trials_of
 from dpbayes_cli.experiments.means import standard_error
 from dpbayes_cli.inference.sequences.state_paths import held_out_log_likelihood
 
 
-def run_trials(cell: HmmCell) -> Outcome:
+def run_trials(cell: HmmCell) -> CellOutcome:
     """Run all trials of a cell; equal cells give equal numbers, in any process.
 
     Raises:
@@ -26,10 +26,10 @@ def run_trials(cell: HmmCell) -> Outcome:
         "log_likelihood": float(values.mean()),
         "log_likelihood_se": standard_error(values),
     }
-    return Outcome(measures, {"log_likelihood": values, "n_test": np.array([float(t.n_test) for t in trials])})
+    return CellOutcome(measures, {"log_likelihood": values, "n_test": np.array([float(t.n_test) for t in trials])})
 
 
-def log_likelihood(trial: Trial, prediction: Prediction) -> float:
+def log_likelihood(trial: HmmTrial, prediction: HeldOutPrediction) -> float:
     """Return the log-likelihood of what is held out, a record."""
     counts = np.concatenate(trial.test, axis=1)
     emissions = np.concatenate(prediction.emissions, axis=2)

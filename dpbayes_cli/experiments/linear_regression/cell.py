@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dpbayes_cli import __version__
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.file_records import file_digest
 from dpbayes_cli.experiments.linear_regression.study import LinearCase, LinearStudy, Method
 
@@ -71,12 +71,6 @@ class LinearCell(Cell):
             "trials": self.trials,
             "draws": self.draws if self.method == "noise-aware" else 1,
         }
-
-    def compute(self) -> Outcome:
-        """Learn and predict in every trial; see ``Cell.compute``."""
-        from dpbayes_cli.experiments.linear_regression.trials import run_trials
-
-        return run_trials(self)
 
     def noise_seed(self) -> np.random.SeedSequence:
         """Return the seed of noise and draws: the same for all priors, which a release does not depend on."""

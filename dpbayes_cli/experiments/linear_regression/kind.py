@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell, cells
@@ -39,6 +40,12 @@ class LinearRegressions(Kind[LinearStudy, LinearCell]):
     def cells(self, study: LinearStudy) -> list[LinearCell]:
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
+
+    def compute(self, cell: LinearCell) -> CellOutcome:
+        """Learn and predict in every trial; see ``Kind.compute``."""
+        from dpbayes_cli.experiments.linear_regression.trials import run_trials
+
+        return run_trials(cell)
 
     def figures(self, study: LinearStudy, results: Results[LinearCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""

@@ -12,7 +12,7 @@ import numpy as np
 from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.experiments.linear_regression.ball import ball_radius, draw_in_ball, likelihood_power
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell
@@ -28,7 +28,7 @@ POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 
 
 @dataclass(frozen=True)
-class Trial:
+class LinearTrial:
     """What one trial learns from and predicts.
 
     Attributes:
@@ -44,7 +44,7 @@ class Trial:
     test_y: Floats
 
 
-def run_trials(cell: LinearCell) -> Outcome:
+def run_trials(cell: LinearCell) -> CellOutcome:
     """Run all trials of a cell; equal cells give equal numbers, in any process.
 
     Raises:
@@ -66,14 +66,14 @@ def run_trials(cell: LinearCell) -> Outcome:
     measures: dict[str, float | None] = {"power": power}
     for name, values in measured.items():
         measures[name], measures[f"{name}_se"] = float(values.mean()), standard_error(values)
-    return Outcome(measures, measured)
+    return CellOutcome(measures, measured)
 
 
 def _mse(away: Floats) -> float:
     return float(np.square(away).mean())
 
 
-def _drawn(cell: LinearCell, trials: list[Trial]) -> tuple[Floats, float]:
+def _drawn(cell: LinearCell, trials: list[LinearTrial]) -> tuple[Floats, float]:
     """Return each trial's coefficients, and the power of the likelihood: the mean of the posterior, or one draw.
 
     The mean is that of the whole posterior; a draw is from the tempered one within the ball.
@@ -91,7 +91,7 @@ def _drawn(cell: LinearCell, trials: list[Trial]) -> tuple[Floats, float]:
     return draw_in_ball(mean, precision, radius, np.random.default_rng(cell.noise_seed())), power
 
 
-def trials_of(cell: LinearCell) -> list[Trial]:
+def trials_of(cell: LinearCell) -> list[LinearTrial]:
     """Return what the trials learn from and predict; more trials begin with the same.
 
     Raises:
@@ -109,7 +109,7 @@ def trials_of(cell: LinearCell) -> list[Trial]:
     for seed in cell.data_seed().spawn(cell.trials):
         order = np.random.default_rng(seed).permutation(len(y))
         train, test = order[:n], order[n:]
-        found.append(Trial(numbers[train], rows[train], y[train], rows[test], y[test]))
+        found.append(LinearTrial(numbers[train], rows[train], y[train], rows[test], y[test]))
     return found
 
 

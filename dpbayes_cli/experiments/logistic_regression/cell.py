@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dpbayes_cli import __version__
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.file_records import file_digest
 from dpbayes_cli.experiments.logistic_regression.records import model_of, n_train_of
 from dpbayes_cli.experiments.logistic_regression.study import LogisticCase, LogisticStudy, Method
@@ -73,12 +73,6 @@ class LogisticCell(Cell):
             "metropolis_steps": self.metropolis_steps if self.law.steps is None else None,
             "trials": self.trials,
         }
-
-    def compute(self) -> Outcome:
-        """Draw and predict in every trial; see ``Cell.compute``."""
-        from dpbayes_cli.experiments.logistic_regression.trials import run_trials
-
-        return run_trials(self)
 
     def noise_seed(self) -> np.random.SeedSequence:
         """Return the seed of the draws: the same for all laws, whose differences are then those of the laws."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
-from dpbayes_cli.experiments.logistic_regression.comparison import CLEAR, Difference, differences, families
+from dpbayes_cli.experiments.logistic_regression.comparison import CLEAR, MethodDifference, differences, families
 from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy, Method
 from dpbayes_cli.experiments.tables import Results
 
@@ -48,7 +48,7 @@ def claims(study: LogisticStudy, results: Results[LogisticCell]) -> list[Claim]:
     return made
 
 
-def _claim(source: str, says: str, lower: bool, apart: list[tuple[str, Difference]], why: str) -> Claim:
+def _claim(source: str, says: str, lower: bool, apart: list[tuple[str, MethodDifference]], why: str) -> Claim:
     """Return whether the first method is clearly lower everywhere, or nowhere clearly higher."""
     signs = [each.sign("error") for _, each in apart]
     against = [

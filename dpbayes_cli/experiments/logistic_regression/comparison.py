@@ -24,7 +24,7 @@ PAIRS: tuple[tuple[Method, Method], ...] = (
 
 
 @dataclass(frozen=True)
-class Difference:
+class MethodDifference:
     """How two methods differ at one price.
 
     Attributes:
@@ -58,7 +58,7 @@ def families(own: Results[LogisticCell]) -> list[str]:
     return list(dict.fromkeys(cell.price.family for cell, _ in own if cell.price is not None))
 
 
-def differences(own: Results[LogisticCell], family: str, first: Method, second: Method) -> list[Difference]:
+def differences(own: Results[LogisticCell], family: str, first: Method, second: Method) -> list[MethodDifference]:
     """Return how two methods differ, at each price of a family that both have."""
     found = {
         (cell.price.epsilon, cell.method): (cell, result)
@@ -74,5 +74,5 @@ def differences(own: Results[LogisticCell], family: str, first: Method, second: 
         (a, of_a), (b, of_b) = pair[0], pair[1]
         error, nll = (mean_difference(of_a.trials[name], of_b.trials[name]) for name in ("error", "nll"))
         whole = a.law.rho == b.law.rho == HOTTEST and a.law.tau == b.law.tau
-        made.append(Difference(epsilon, a.law == b.law, *error, *nll, a.law.rho / b.law.rho, whole))
+        made.append(MethodDifference(epsilon, a.law == b.law, *error, *nll, a.law.rho / b.law.rho, whole))
     return made

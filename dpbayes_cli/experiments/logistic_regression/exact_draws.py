@@ -29,7 +29,7 @@ _PIECE = 1 << 12
 
 
 @dataclass(frozen=True)
-class Posterior:
+class LogisticPosterior:
     """exp(-rho sum of losses - (tau / 2) |w|^2) within a ball, for one or several sets of records.
 
     Attributes:
@@ -60,7 +60,7 @@ class Drawn:
     r_hat: float
 
 
-def draw_posterior(posterior: Posterior, n_chains: int, steps: int, rng: np.random.Generator) -> Drawn:
+def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng: np.random.Generator) -> Drawn:
     """Run chains for a number of steps and return their last states.
 
     Args:
@@ -105,7 +105,7 @@ class _Target:
     Linear predictors are taken in single precision: of a potential that is off by some 1e-4 then.
     """
 
-    def __init__(self, posterior: Posterior, mode: Floats, back: Floats) -> None:
+    def __init__(self, posterior: LogisticPosterior, mode: Floats, back: Floats) -> None:
         self._posterior, self._mode, self._back = posterior, mode[:, :, None], back
         x, y = posterior.x, posterior.y
         self._x = x.astype(np.float32)
@@ -160,7 +160,7 @@ class _Watched:
         return float(np.sqrt((within * (n - 1) / n + between) / within).max())
 
 
-def mode_of(posterior: Posterior) -> Floats:
+def mode_of(posterior: LogisticPosterior) -> Floats:
     """Return the most probable coefficients, shape (n_sets, width): Newton's method with halved steps."""
     w = np.zeros((len(posterior.x), posterior.x.shape[2], 1))
     energy, slope = _potential(posterior, w)
@@ -181,7 +181,7 @@ def mode_of(posterior: Posterior) -> Floats:
     return np.asarray(w[:, :, 0])
 
 
-def _potential(posterior: Posterior, w: Floats) -> tuple[Floats, Floats]:
+def _potential(posterior: LogisticPosterior, w: Floats) -> tuple[Floats, Floats]:
     """Return the potential, shape (n_sets, 1), and its gradient, shape (n_sets, width, 1)."""
     from scipy.special import expit
 
@@ -192,7 +192,7 @@ def _potential(posterior: Posterior, w: Floats) -> tuple[Floats, Floats]:
     return energy + 0.5 * posterior.tau * np.square(w).sum(axis=1), gradient
 
 
-def _hessian(posterior: Posterior, w: Floats) -> Floats:
+def _hessian(posterior: LogisticPosterior, w: Floats) -> Floats:
     """Return the Hessian of the potential, shape (n_sets, width, width)."""
     from scipy.special import expit
 

@@ -7,6 +7,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell, cells
@@ -49,6 +50,12 @@ class LogisticRegressions(Kind[LogisticStudy, LogisticCell]):
     def cells(self, study: LogisticStudy) -> list[LogisticCell]:
         """Find every temperature and return the cells; see ``Kind.cells``."""
         return cells(study)
+
+    def compute(self, cell: LogisticCell) -> CellOutcome:
+        """Draw and predict in every trial; see ``Kind.compute``."""
+        from dpbayes_cli.experiments.logistic_regression.trials import run_trials
+
+        return run_trials(cell)
 
     def figures(self, study: LogisticStudy, results: Results[LogisticCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""

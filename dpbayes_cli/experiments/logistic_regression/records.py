@@ -68,7 +68,7 @@ class UnitRows(Design):
 
 
 @dataclass(frozen=True)
-class Records:
+class LogisticRecords:
     """What is learned from and predicted.
 
     Attributes:
@@ -106,7 +106,7 @@ def n_train_of(case: LogisticCase) -> int:
     return case.n_train
 
 
-def records_of(case: LogisticCase, seed: np.random.SeedSequence, trials: int) -> Records:
+def records_of(case: LogisticCase, seed: np.random.SeedSequence, trials: int) -> LogisticRecords:
     """Return the records of all trials of a case.
 
     Args:
@@ -121,10 +121,10 @@ def records_of(case: LogisticCase, seed: np.random.SeedSequence, trials: int) ->
     x, y = _coded(key, case.train)
     if case.test is not None:
         test_x, test_y = _coded(key, case.test)
-        return Records(x[None], y[None], test_x[None], test_y[None])
+        return LogisticRecords(x[None], y[None], test_x[None], test_y[None])
     orders = np.array([np.random.default_rng(child).permutation(len(y)) for child in seed.spawn(trials)])
     train, test = orders[:, : case.n_train], orders[:, case.n_train :]
-    return Records(x[train], y[train], x[test], y[test])
+    return LogisticRecords(x[train], y[train], x[test], y[test])
 
 
 def _key(case: LogisticCase) -> bytes:

@@ -9,7 +9,7 @@ from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
 from dpbayes_cli.experiments.logistic_regression.comparison import (
     CLEAR,
     PAIRS,
-    Difference,
+    MethodDifference,
     differences,
     families,
 )
@@ -120,7 +120,7 @@ def _shown(result: FinishedCell, measure: str) -> str:
     return "" if value is None or error is None else f"{value:.4f} ± {error:.4f}"
 
 
-def statement(first: str, second: str, apart: Sequence[Difference]) -> str:
+def statement(first: str, second: str, apart: Sequence[MethodDifference]) -> str:
     """Return who is better at which price by each measure, in a paragraph with its numbers.
 
     Args:

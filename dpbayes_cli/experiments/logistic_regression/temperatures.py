@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.experiments.logistic_regression.study import Method
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST, UNDER, Chain, Chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST, UNDER, CalibratedChain, Chains
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
@@ -122,7 +122,7 @@ def tempered(method: Method, price: Price | None, model: ConvexLossModel, n_reco
     return Tempered(min(HOTTEST, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
 
 
-def _gdp(chains: Chains, price: Price) -> Chain:
+def _gdp(chains: Chains, price: Price) -> CalibratedChain:
     """Return the chain of the largest temperature whose divergence, or whose delta, is within the price."""
     epsilon = float(price.epsilon)
     if price.delta is not None:
@@ -130,7 +130,7 @@ def _gdp(chains: Chains, price: Price) -> Chain:
     return chains.hottest(math.sqrt(2.0 * epsilon / float(str(price.order))) * UNDER)
 
 
-def _minami(chains: Chains, price: Price) -> Chain:
+def _minami(chains: Chains, price: Price) -> CalibratedChain:
     """Return the chain at the temperature of Theorem 7."""
     if price.delta is None:
         raise ValueError("the rule of Minami et al. has a price at a delta")

@@ -9,10 +9,10 @@ import numpy as np
 from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import LogisticLoss
-from dpbayes_cli.experiments.cell import Outcome
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
-from dpbayes_cli.experiments.logistic_regression.exact_draws import Posterior, draw_posterior
-from dpbayes_cli.experiments.logistic_regression.records import Records, model_of, records_of
+from dpbayes_cli.experiments.logistic_regression.exact_draws import LogisticPosterior, draw_posterior
+from dpbayes_cli.experiments.logistic_regression.records import LogisticRecords, model_of, records_of
 from dpbayes_cli.experiments.means import standard_error
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class FromTheEnd:
         return np.asarray(self._drawn[self._left])
 
 
-def run_trials(cell: LogisticCell) -> Outcome:
+def run_trials(cell: LogisticCell) -> CellOutcome:
     """Run all trials of a cell; equal cells give equal numbers, in any process.
 
     Raises:
@@ -53,7 +53,7 @@ def run_trials(cell: LogisticCell) -> Outcome:
     records = records_of(cell.case, cell.data_seed(), cell.trials)
     measures: dict[str, float | None] = dict.fromkeys(("acceptance", "r_hat"))
     if cell.law.steps is None:
-        law = Posterior(records.x, records.y, cell.law.rho, cell.law.tau, cell.law.radius)
+        law = LogisticPosterior(records.x, records.y, cell.law.rho, cell.law.tau, cell.law.radius)
         shared = len(records.x) == 1
         rng = np.random.default_rng(cell.noise_seed())
         drawn = draw_posterior(law, cell.trials if shared else _WATCHED_CHAINS, cell.metropolis_steps, rng)
@@ -70,16 +70,16 @@ def run_trials(cell: LogisticCell) -> Outcome:
     }
     for name, values in trials.items():
         measures[name], measures[f"{name}_se"] = float(values.mean()), standard_error(values)
-    return Outcome(measures, trials)
+    return CellOutcome(measures, trials)
 
 
-def _commonest(records: Records) -> Floats:
+def _commonest(records: LogisticRecords) -> Floats:
     """Return how often the commonest class of the records learned from is wrong, one a set."""
     majority = records.y.mean(axis=1, keepdims=True) > 0.5
     return np.asarray(((records.test_y > 0.5) != majority).mean(axis=1))
 
 
-def _released(cell: LogisticCell, records: Records) -> Floats:
+def _released(cell: LogisticCell, records: LogisticRecords) -> Floats:
     """Run the chain that a release would run, with a seeded generator; shape (n_sets, width, n_draws)."""
     model, law = model_of(cell.case, cell.n_train), cell.law
     if law.step is None or law.steps is None:

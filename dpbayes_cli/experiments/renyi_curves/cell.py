@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from dpbayes_cli import __version__
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell, CellOutcome
 from dpbayes_cli.experiments.renyi_curves.study import Method, Records, RenyiCase, RenyiCurvesStudy, coordinates
 from dpbayes_cli.privacy.conjugate import fall, rise
 
@@ -96,14 +96,15 @@ class RenyiCurveCell(Cell):
         first, second = (each / m for each in family.concentration)
         return max(rise(x, order, r) + fall(y, order, r) for x, y in ((first, second), (second, first)))
 
-    def compute(self) -> Outcome:
-        """Evaluate the curve; see ``Cell.compute``."""
-        orders = self.orders
-        costs = np.array([self.divergence(order) for order in orders])
-        return Outcome(
-            {"order_max": self.order_max, "epsilon_at_2": _finite(self.divergence(2.0))},
-            {"order": np.array(orders), "epsilon": costs},
-        )
+
+def evaluate_curve(cell: RenyiCurveCell) -> CellOutcome:
+    """Evaluate the curve of a cell."""
+    orders = cell.orders
+    costs = np.array([cell.divergence(order) for order in orders])
+    return CellOutcome(
+        {"order_max": cell.order_max, "epsilon_at_2": _finite(cell.divergence(2.0))},
+        {"order": np.array(orders), "epsilon": costs},
+    )
 
 
 def cells(study: RenyiCurvesStudy) -> list[RenyiCurveCell]:

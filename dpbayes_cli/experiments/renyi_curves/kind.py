@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
-from dpbayes_cli.experiments.renyi_curves.cell import RenyiCurveCell, cells
+from dpbayes_cli.experiments.renyi_curves.cell import RenyiCurveCell, cells, evaluate_curve
 from dpbayes_cli.experiments.renyi_curves.study import RenyiCurvesStudy, build_renyi_curves
 from dpbayes_cli.experiments.tables import CASE, Results, Tables, columns
 
@@ -39,6 +40,10 @@ class RenyiCurves(Kind[RenyiCurvesStudy, RenyiCurveCell]):
     def cells(self, study: RenyiCurvesStudy) -> list[RenyiCurveCell]:
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
+
+    def compute(self, cell: RenyiCurveCell) -> CellOutcome:
+        """Evaluate the curve; see ``Kind.compute``."""
+        return evaluate_curve(cell)
 
     def figures(self, study: RenyiCurvesStudy, results: Results[RenyiCurveCell]) -> dict[str, Figure]:
         """Return the figure; see ``Kind.figures``."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli import __version__
-from dpbayes_cli.experiments.cell import Cell, Outcome
+from dpbayes_cli.experiments.cell import Cell
 from dpbayes_cli.experiments.renyi_utility.study import Method, RenyiUtilityStudy, UtilityCase, coordinates
 
 
@@ -55,12 +55,6 @@ class UtilityCell(Cell):
             "epsilon": self.epsilon,
             "method": self.method,
         }
-
-    def compute(self) -> Outcome:
-        """Compute expectations; see ``Cell.compute``."""
-        from dpbayes_cli.experiments.renyi_utility.measures import measure
-
-        return Outcome(measure(self), {})
 
 
 def cells(study: RenyiUtilityStudy) -> list[UtilityCell]:

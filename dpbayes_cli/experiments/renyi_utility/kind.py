@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.kind import Kind
 from dpbayes_cli.experiments.renyi_utility.cell import UtilityCell, cells
@@ -38,6 +39,12 @@ class RenyiUtility(Kind[RenyiUtilityStudy, UtilityCell]):
     def cells(self, study: RenyiUtilityStudy) -> list[UtilityCell]:
         """Return the cells; see ``Kind.cells``."""
         return cells(study)
+
+    def compute(self, cell: UtilityCell) -> CellOutcome:
+        """Compute expectations; see ``Kind.compute``."""
+        from dpbayes_cli.experiments.renyi_utility.measures import measure
+
+        return CellOutcome(measure(cell), {})
 
     def figures(self, study: RenyiUtilityStudy, results: Results[UtilityCell]) -> dict[str, Figure]:
         """Return the figures; see ``Kind.figures``."""

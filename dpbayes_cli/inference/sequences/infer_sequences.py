@@ -16,7 +16,8 @@ import numpy as np
 from dpbayes_cli.core.problems import NoisySequences
 from dpbayes_cli.inference.diagnostics import converged, diagnose
 from dpbayes_cli.inference.posterior import Effort, Method, Posterior, marginals_of
-from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain, SequenceData
+from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
+from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

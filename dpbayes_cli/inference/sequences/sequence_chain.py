@@ -23,17 +23,15 @@ Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, then any
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.problems import NoisySequences
-from dpbayes_cli.inference.dirichlet_rows import starts_of
-from dpbayes_cli.inference.sequences.noisy_poisson import MarginalTable, draw_counts
-from dpbayes_cli.inference.sequences.sequence_moves import LEAST_RATE, VALID_SHAPE, EmissionMove, RateMove
+from dpbayes_cli.inference.sequences.noisy_poisson import draw_counts
+from dpbayes_cli.inference.sequences.sequence_data import SequenceData
+from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
+from dpbayes_cli.inference.sequences.sequence_state import LEAST_RATE, VALID_SHAPE, SequenceState
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
-from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,106 +48,18 @@ COUNTS_EVERY = 8
 """Sweeps between draws of the counts: these are what takes the longest."""
 
 
-@dataclass(frozen=True, eq=False)
-class SequenceData:
-    """What was observed, as chains read it: one row a sequence and step, one column a feature and value.
-
-    Attributes:
-        problem: the problem.
-        shape: the numbers of sequences, steps and states.
-        observed: shape (n_sequences n_steps, n_columns).
-        feature: of each column, shape (n_columns,).
-        first: the first column of each feature.
-        emission: the concentration of each column.
-        noise: each law of noise with its columns and what it makes of them; none where counts are taken as they are.
-        spread: of each column, what its noise adds to a count's variance, for the scale of steps.
-    """
-
-    problem: NoisySequences
-    shape: tuple[int, int, int]
-    observed: Integers
-    feature: Integers
-    first: Integers
-    emission: Floats
-    noise: tuple[tuple[NoiseLaw, Integers, MarginalTable], ...]
-    spread: Floats
-
-    @classmethod
-    def of(cls, problem: NoisySequences, *, naive: bool = False) -> SequenceData:
-        """Lay a problem out; naive: noisy counts are taken for the truth, negative ones for none."""
-        n_sequences, n_steps, _ = problem.observed[0].shape
-        observed = np.concatenate([each.reshape(n_sequences * n_steps, -1) for each in problem.observed], axis=1)
-        sizes = [len(each) for each in problem.emission]
-        feature = np.repeat(np.arange(len(sizes)), sizes)
-        laws = list(dict.fromkeys(problem.noises))
-        groups = []
-        for law in laws:
-            if law is not None and not naive:
-                columns = np.flatnonzero([problem.noises[f] == law for f in feature])
-                groups.append((law, columns, MarginalTable.of(law, observed[:, columns].ravel())))
-        return cls(
-            problem,
-            (n_sequences, n_steps, len(problem.initial)),
-            observed,
-            feature,
-            starts_of(np.array(sizes)),
-            np.concatenate(problem.emission),
-            tuple(groups),
-            np.array([0.0 if law is None else law.scale**2 for law in problem.noises])[feature],
-        )
-
-    def log_marginals(self, rate: Floats) -> Floats:
-        """Return log p(observed | rate) of every cell, for positive rates, shape (n_sequences n_steps, n_columns)."""
-        value = np.empty(rate.shape)
-        for _, columns, table in self.noise:
-            some = rate[:, columns]
-            value[:, columns] = table.at(some.reshape(-1, 1)).reshape(some.shape)
-        return value
-
-    def with_slopes(self, rate: Floats) -> tuple[Floats, Floats]:
-        """Return log p(observed | rate) of every cell and its derivative by the rate; see ``log_marginals``."""
-        value, slope = np.empty(rate.shape), np.empty(rate.shape)
-        for _, columns, table in self.noise:
-            some = rate[:, columns]
-            found, by_rate = table.with_slope(some.reshape(-1, 1))
-            value[:, columns], slope[:, columns] = found.reshape(some.shape), by_rate.reshape(some.shape)
-        return value, slope
-
-
-class SequenceChain:
-    """One chain.
+class SequenceChain(SequenceState):
+    """One chain, and the state that it is in.
 
     Args:
         data: what was observed.
         rng: the generator.
         sampler: whether states are drawn together, or one after the other without the transitions.
-
-    Attributes:
-        emission: shape (n_states, n_columns).
-        typical: the emissions of recent sweeps, on average.
-        transition, initial: the law of the states.
-        counts: the latent counts, shape (n_sequences n_steps, n_columns).
-        rate: of records, shape (n_sequences n_steps,).
-        valid: the share that is valid for each feature.
-        mean_rate, rate_shape: the law of the rates.
-        states: shape (n_sequences, n_steps).
-        log_likelihood: of what was observed, given all but states and counts.
     """
 
     def __init__(self, data: SequenceData, rng: np.random.Generator, sampler: Sampler = "blocked") -> None:
-        self.data, self._rng, self._sampler = data, rng, sampler
-        n_sequences, n_steps, n_states = data.shape
-        self.emission: Floats = np.empty((n_states, len(data.feature)))
-        self.typical: Floats = self.emission
-        self.transition: Floats = np.empty((n_states, n_states))
-        self.initial: Floats = np.empty(n_states)
-        self.counts: Floats = np.maximum(data.observed, 0.0)
-        totals = np.add.reduceat(data.observed, data.first, axis=1)
-        self.rate: Floats = np.maximum(totals.mean(axis=1), 0.5)
-        self.valid: Floats = np.ones(len(data.first))
-        self.mean_rate, self.rate_shape = float(self.rate.mean()), 1.0
-        self.states: Integers = np.empty((n_sequences, n_steps), dtype=np.int64)
-        self.log_likelihood = -math.inf
+        super().__init__(data)
+        self._rng, self._sampler = rng, sampler
         self._sweeps = 0
         self._moves: tuple[EmissionMove, RateMove]
 
@@ -206,11 +116,6 @@ class SequenceChain:
         self.draw_law_of_rates()
         self.typical = self.typical + (self.emission - self.typical) / _RECENT
 
-    def rates(self) -> Floats:
-        """Return the rate of each cell in its state, shape (n_sequences n_steps, n_columns)."""
-        found = self.rate[:, None] * self.valid[self.data.feature] * self.emission[self.states.ravel()]
-        return np.asarray(np.maximum(found, LEAST_RATE))
-
     def likelihood(self) -> Floats:
         """Return the log likelihood of what was observed by state, counts summed out, shape (S, T, n_states)."""
         data = self.data
@@ -240,10 +145,6 @@ class SequenceChain:
             some = rates[:, columns]
             drawn = draw_counts(law, data.observed[:, columns].ravel(), some.ravel(), self._rng)
             self.counts[:, columns] = drawn.reshape(some.shape)
-
-    def members(self) -> Floats:
-        """Return 1 where a sequence at a step is in a state, else 0, shape (n_states, n_sequences n_steps)."""
-        return np.asarray(np.eye(self.data.shape[2])[:, self.states.ravel()])
 
     @property
     def has_counts(self) -> bool:

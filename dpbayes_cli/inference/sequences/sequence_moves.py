@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import xlogy
 
+from dpbayes_cli.inference.sequences.sequence_state import LEAST_RATE, VALID_SHAPE, SequenceState
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 
-LEAST_RATE, _MOST_RATE = 1e-12, 1e15
-VALID_SHAPE = 4.0
-"""The shares of valid records are Gamma(4, 4) a priori; 1 where records are complete."""
+_MOST_RATE = 1e15
 _LEAST_SHARE = 1e-300
 _LANGEVIN = 1.2
 """The step of the proposal in standard deviations, times the sixth root of the number of values."""
@@ -44,7 +43,7 @@ class EmissionMove:
     step: Floats
 
     @classmethod
-    def at(cls, chain: SequenceChain, rate: Floats) -> EmissionMove:
+    def at(cls, chain: SequenceState, rate: Floats) -> EmissionMove:
         """Fit the moves to where a chain is.
 
         Args:
@@ -58,7 +57,7 @@ class EmissionMove:
         sizes = np.bincount(data.feature)
         return cls(1.0 / (information + 1.0 / typical**2), np.asarray(_LANGEVIN / sizes ** (1.0 / 6.0))[data.feature])
 
-    def make(self, chain: SequenceChain, rng: np.random.Generator) -> Floats:
+    def make(self, chain: SequenceState, rng: np.random.Generator) -> Floats:
         """Move the emissions of all features in all states.
 
         Returns:
@@ -85,7 +84,7 @@ class EmissionMove:
             density, slope = np.where(taken, new_density, density), np.where(rows, new_slope, slope)
         return self._exchanged(chain, cells, rng)
 
-    def _exchanged(self, chain: SequenceChain, cells: Floats, rng: np.random.Generator) -> Floats:
+    def _exchanged(self, chain: SequenceState, cells: Floats, rng: np.random.Generator) -> Floats:
         """Let pairs of values exchange what they share, on steps of any length in its log odds: rare values need these.
 
         Returns:
@@ -113,13 +112,13 @@ class EmissionMove:
         chain.emission = np.where(rows, proposal, chain.emission)
         return np.where(rows[chain.states.ravel()], new, cells)
 
-    def _on_simplex(self, chain: SequenceChain, vector: Floats, sums: Floats) -> Floats:
+    def _on_simplex(self, chain: SequenceState, vector: Floats, sums: Floats) -> Floats:
         """Take from vectors, in proportion to the variances, what they would change the sums of shares by."""
         data = chain.data
         return vector - self.variance * np.add.reduceat(vector, data.first, axis=1)[:, data.feature] / sums
 
     @staticmethod
-    def _target(chain: SequenceChain, emission: Floats) -> tuple[Floats, Floats, Floats]:
+    def _target(chain: SequenceState, emission: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the log marginals of all cells, the log density by state and feature, and its slopes."""
         data = chain.data
         base = chain.rate[:, None] * chain.valid[data.feature]
@@ -154,7 +153,7 @@ class RateMove:
     valid: Floats
 
     @classmethod
-    def at(cls, chain: SequenceChain, rate: Floats) -> RateMove:
+    def at(cls, chain: SequenceState, rate: Floats) -> RateMove:
         """Fit the steps to where a chain is."""
         data = chain.data
         information = rate**2 / (rate + data.spread)
@@ -163,7 +162,7 @@ class RateMove:
             _WALK / np.sqrt(chain.rate_shape + information.sum(axis=1)), _WALK / np.sqrt(VALID_SHAPE + by_feature)
         )
 
-    def make(self, chain: SequenceChain, cells: Floats, rng: np.random.Generator) -> None:
+    def make(self, chain: SequenceState, cells: Floats, rng: np.random.Generator) -> None:
         """Step the rates, and where records may be invalid the shares of valid ones.
 
         Args:

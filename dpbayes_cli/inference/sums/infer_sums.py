@@ -65,9 +65,9 @@ def _chains(problem: NoisySums, n_draws: int, rng: np.random.Generator, effort: 
 def _distance(problem: NoisySums, law: ScalarLaw, points: Floats) -> float:
     """Return the Kolmogorov-Smirnov distance of draws of the coordinate from the exact posterior."""
     from dpbayes_cli.inference.diagnostics import ks_distance
-    from dpbayes_cli.inference.sums.one_parameter import grid_posterior
+    from dpbayes_cli.inference.sums.one_parameter import grid_density
 
-    exact = grid_posterior(problem, law, np.array([problem.observed], dtype=np.float64))
+    exact = grid_density(problem, law, np.array([problem.observed], dtype=np.float64))
     return ks_distance(exact.cdf_of_first(np.sort(points[:, 0])))
 
 

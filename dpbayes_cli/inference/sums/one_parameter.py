@@ -43,7 +43,7 @@ _UNEXPLAINED = "no parameter explains what was released: this is the prior; are 
 
 
 @dataclass(frozen=True)
-class GridPosterior:
+class GridDensity:
     """Posterior densities of one coordinate on fine grids, one row a problem.
 
     Attributes:
@@ -91,7 +91,7 @@ class GridPosterior:
         return edges, cumulative / cumulative[:, -1:]
 
 
-def grid_posterior(problem: NoisySums, law: ScalarLaw, observed: Floats) -> GridPosterior:
+def grid_density(problem: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
     """Solve problems that differ in their observations alone.
 
     All grids are parts of one, the range of the prior halved again and again: where problems look at the same points,
@@ -167,7 +167,7 @@ def _relevant(log_density: Floats) -> tuple[int, int]:
     return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 
 
-def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridPosterior:
+def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity:
     """Interpolate log densities to fine grids by monotone cubics, which do not overshoot at kinks."""
     fine = np.linspace(0.0, 1.0, _FINE)
     coarse = np.linspace(0.0, 1.0, log_densities.shape[1])
@@ -180,12 +180,12 @@ def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridPosteri
     weights[:, [0, -1]] /= 2.0
     weights /= weights.sum(axis=1, keepdims=True)
     points = ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * fine
-    return GridPosterior(law, points, weights, explained)
+    return GridDensity(law, points, weights, explained)
 
 
 def scalar_posterior(problem: NoisySums, law: ScalarLaw, n_draws: int, rng: np.random.Generator) -> Posterior:
     """Return the posterior of the one parameter of a problem."""
-    found = grid_posterior(problem, law, np.array([problem.observed], dtype=np.float64))
+    found = grid_density(problem, law, np.array([problem.observed], dtype=np.float64))
     weights, points = found.weights[0], found.grid[0][:, None]
     values = law.parameters(points)[:, 0]
     mean = float(weights @ values)

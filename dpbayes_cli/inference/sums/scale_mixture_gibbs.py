@@ -57,7 +57,7 @@ _TAIL_DF = 5.0
 
 
 @dataclass
-class State:
+class GibbsState:
     """Where the chains are.
 
     Attributes:
@@ -75,10 +75,10 @@ class State:
     log_prior: Floats
     log_likelihood: Floats
 
-    def taken(self, chosen: Integers) -> State:
+    def taken(self, chosen: Integers) -> GibbsState:
         """Return the state of some chains, chosen by their indices, shape (problems, n_chosen)."""
         problem = np.arange(len(chosen))[:, None]
-        return State(*(getattr(self, item.name)[problem, chosen] for item in fields(self)))
+        return GibbsState(*(getattr(self, item.name)[problem, chosen] for item in fields(self)))
 
 
 class AugmentedSampler:
@@ -155,7 +155,7 @@ class AugmentedSampler:
             result = -0.5 * (square + log_determinant)
         return np.where(np.isfinite(result), result, -np.inf)
 
-    def _start(self, chains: int) -> State:
+    def _start(self, chains: int) -> GibbsState:
         """Lead a population from the prior to the posterior, and warm the chains up from it."""
         n_problems = len(self._observed)
         size = max(4 * chains, 256 if n_problems == 1 or self._law.dimension > _FEW_DIMENSIONS else 64)
@@ -185,10 +185,10 @@ class AugmentedSampler:
             self._adapt(np.concatenate(kept, axis=1))
         return self._state
 
-    def _state_at(self, points: Floats, variances: Floats) -> State:
+    def _state_at(self, points: Floats, variances: Floats) -> GibbsState:
         residual, spread = self._residual(points)
         log_likelihood = self._log_normal(residual, spread, variances)
-        return State(points, variances, residual, spread, self._log_prior(points), log_likelihood)
+        return GibbsState(points, variances, residual, spread, self._log_prior(points), log_likelihood)
 
     def _draw_prior(self, n_problems: int, size: int) -> Floats:
         drawn = self._law.draw_prior(n_problems * size, self._rng).reshape(n_problems, size, -1)
@@ -236,7 +236,7 @@ class AugmentedSampler:
             state.variances = self._draw_variances(self._draw_noise(state))
             state.log_likelihood = self._log_normal(state.residual, state.spread, state.variances)
 
-    def _move(self, state: State, power: Floats | float, step: float = 1.0) -> None:
+    def _move(self, state: GibbsState, power: Floats | float, step: float = 1.0) -> None:
         """Move by one step and one leap, or in many dimensions along a trajectory; the likelihood counts to a power."""
         if state.points.shape[-1] >= _MANY_DIMENSIONS:
             self._accept(state, *self._trajectories(state, power, step), power)
@@ -244,7 +244,7 @@ class AugmentedSampler:
             self._accept(state, self._steps(state.points), 0.0, power)
             self._accept(state, *self._leaps(state.points), power)
 
-    def _accept(self, state: State, proposal: Floats, correction: Floats | float, power: Floats | float) -> None:
+    def _accept(self, state: GibbsState, proposal: Floats, correction: Floats | float, power: Floats | float) -> None:
         """Accept or reject proposals by the Metropolis-Hastings rule, in place."""
         new = self._state_at(proposal, state.variances)
         ratio = new.log_prior - state.log_prior + power * (new.log_likelihood - state.log_likelihood) + correction
@@ -252,7 +252,7 @@ class AugmentedSampler:
         for name in ("points", "residual", "spread", "log_prior", "log_likelihood"):
             getattr(state, name)[accept] = getattr(new, name)[accept]
 
-    def _trajectories(self, state: State, power: Floats | float, step: float) -> tuple[Floats, Floats]:
+    def _trajectories(self, state: GibbsState, power: Floats | float, step: float) -> tuple[Floats, Floats]:
         """Propose the ends of Hamiltonian trajectories in standardized coordinates, with the change of kinetic energy.
 
         The forces are those of a likelihood whose covariance stays what it is in the middle of the posterior, by
@@ -292,7 +292,7 @@ class AugmentedSampler:
             force = (log_prior - log_prior[..., :1] + np.asarray(power)[..., None] * change)[..., 1:] / _DIFFERENCE
         return np.where(np.isfinite(force), np.clip(force, -_STRONGEST, _STRONGEST), 0.0)
 
-    def _draw_noise(self, state: State) -> Floats:
+    def _draw_noise(self, state: GibbsState) -> Floats:
         """Draw the noise given parameters and variances, in units of its standard deviation.
 
         Noise and residual are jointly normal: a draw of both, moved by what the residual turned out to be.

@@ -8,7 +8,7 @@ every one at all tables and all chains at once, and each leaves the exact law of
   the factors of the rows were exponential in their totals, and all of a pair of rows are accepted or rejected together
   by what the factors really are;
 - where the total is not known, single cells, accepted or rejected together in a table likewise;
-- moves of many records at a time (see ``table_urns``), which go far where the noise says little.
+- moves of many records at a time (see ``table_block_moves``), which go far where the noise says little.
 
 A split is redrawn among a few points of a randomly placed lattice through the current one: the position of the current
 point on the lattice is uniform and the spacing depends on nothing that the move changes, so that choosing among the

@@ -45,7 +45,7 @@ _FINE = 1 << 10
 
 
 @dataclass(frozen=True)
-class Chain:
+class CalibratedChain:
     """A calibrated chain.
 
     Attributes:
@@ -77,7 +77,7 @@ class Chains:
     n_records: int
     curvature: Curvature
 
-    def chain(self, rho: float, tau: float) -> Chain:
+    def chain(self, rho: float, tau: float) -> CalibratedChain:
         """Return the chain of a temperature and a prior precision, and its price.
 
         Raises:
@@ -93,7 +93,7 @@ class Chains:
             )
         steps = self.horizon(step, tau) if self.request.steps is None else self.request.steps
         mu = descent_mu(self.curvature.gradient_sensitivity(rho), step, steps, tau, smoothness)
-        return Chain(rho, tau, step, steps, mu)
+        return CalibratedChain(rho, tau, step, steps, mu)
 
     def horizon(self, step: float, tau: float) -> int:
         """Return the default horizon: as long as contraction needs, but no longer than a bounded amount of work."""
@@ -108,7 +108,7 @@ class Chains:
         except SpecError:
             return math.inf
 
-    def hottest(self, target: float) -> Chain:
+    def hottest(self, target: float) -> CalibratedChain:
         """Return the chain of the largest temperature, up to 1, whose price stays within a target.
 
         Raises:
@@ -121,7 +121,7 @@ class Chains:
             raise SpecError("the budget is too small for any posterior draw", where="privacy")
         return self.chain(rho, tau)
 
-    def least_concentrated(self, rho: float, target: float) -> Chain:
+    def least_concentrated(self, rho: float, target: float) -> CalibratedChain:
         """Return the chain of a stated temperature with the smallest prior precision whose price stays within a target.
 
         The precision is that of the prior or more.
@@ -171,7 +171,7 @@ def chains_of(model: ConvexLossModel, request: Request) -> Chains:
     return Chains(model, request, n, model.curvature(n, 2))
 
 
-def planned(chains: Chains, found: Chain, calibration: str, more: dict[str, Any]) -> Plan:
+def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict[str, Any]) -> Plan:
     """Return the plan of a calibrated chain."""
     model, request = chains.model, chains.request
     smoothness = chains.curvature.whole(found.rho, found.tau)
@@ -229,7 +229,7 @@ def planned(chains: Chains, found: Chain, calibration: str, more: dict[str, Any]
     )
 
 
-def _certificate(chains: Chains, found: Chain, gamma: float) -> dict[str, Any]:
+def _certificate(chains: Chains, found: CalibratedChain, gamma: float) -> dict[str, Any]:
     try:
         smoothness = chains.curvature.whole(found.rho, found.tau)
         known: Certificate = certificate(chains.model.design.width, found.tau, smoothness, gamma)
@@ -243,7 +243,7 @@ def _certificate(chains: Chains, found: Chain, gamma: float) -> dict[str, Any]:
     }
 
 
-def _how(found: Chain, request: Request, described: dict[str, Any]) -> str:
+def _how(found: CalibratedChain, request: Request, described: dict[str, Any]) -> str:
     """Return how the draws were made, in a sentence."""
     chains = "a Langevin chain" if request.draws == 1 else f"{request.draws} independent Langevin chains"
     return (
@@ -255,7 +255,7 @@ def _how(found: Chain, request: Request, described: dict[str, Any]) -> str:
     )
 
 
-def _warnings(found: Chain, left: float, inflation: float) -> tuple[str, ...]:
+def _warnings(found: CalibratedChain, left: float, inflation: float) -> tuple[str, ...]:
     warnings = []
     if left > 1.0001 * math.exp(-_NEAR):
         warnings.append(

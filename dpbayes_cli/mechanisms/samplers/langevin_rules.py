@@ -7,7 +7,7 @@ from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.request import Request
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST, UNDER, Chain, Chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST, UNDER, CalibratedChain, Chains
 from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
     diffuse_temperature,
@@ -58,7 +58,7 @@ def stated_pair(request: Request) -> tuple[float, float]:
     return epsilon, float(request.delta)
 
 
-def by_gdp(chains: Chains) -> tuple[Chain, dict[str, Any]]:
+def by_gdp(chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Gaussian differential privacy: the largest temperature, or the least precision for a stated one.
 
     Privacy: the price of the chain that runs, see ``descent_mu``.
@@ -68,7 +68,7 @@ def by_gdp(chains: Chains) -> tuple[Chain, dict[str, Any]]:
     return (chains.hottest(target) if stated is None else chains.least_concentrated(stated, target)), {}
 
 
-def by_minami(chains: Chains) -> tuple[Chain, dict[str, Any]]:
+def by_minami(chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Theorem 7 of Minami et al., solved for the temperature.
 
     Raises:
@@ -93,7 +93,7 @@ def by_minami(chains: Chains) -> tuple[Chain, dict[str, Any]]:
     return found, {"corollary_8": {"rho": corollary, "confirmed_by_theorem_7": confirmed}}
 
 
-def diffused(chains: Chains) -> tuple[Chain, dict[str, Any]]:
+def diffused(chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Algorithm 5 of Geumlek et al.: the largest temperature, up to 1.
 
     Raises:
@@ -108,7 +108,7 @@ def diffused(chains: Chains) -> tuple[Chain, dict[str, Any]]:
     return _within(chains.chain(rho * UNDER, chains.model.precision), order, epsilon), {"order": order}
 
 
-def concentrated(chains: Chains) -> tuple[Chain, dict[str, Any]]:
+def concentrated(chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Algorithm 4 of Geumlek et al.: the smallest prior precision, that of the prior or more.
 
     Raises:
@@ -124,7 +124,7 @@ def concentrated(chains: Chains) -> tuple[Chain, dict[str, Any]]:
     return _within(chains.chain(rho, tau), order, epsilon), {"order": order}
 
 
-def geumlek(chains: Chains) -> tuple[Chain, dict[str, Any]]:
+def geumlek(chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by the rule of Geumlek et al. that fits: concentrated for a stated temperature, else diffused."""
     return diffused(chains) if chains.request.temperature is None else concentrated(chains)
 
@@ -152,7 +152,7 @@ def _check_no_temperature(request: Request) -> None:
         )
 
 
-def _within(found: Chain, order: float, epsilon: float) -> Chain:
+def _within(found: CalibratedChain, order: float, epsilon: float) -> CalibratedChain:
     if order * found.mu**2 / 2.0 > epsilon * (1.0 + 1e-9):
         raise SpecError(
             "the chain's divergence exceeds that of an exact draw, for its step is beyond 2 / (M + tau)",
@@ -162,7 +162,7 @@ def _within(found: Chain, order: float, epsilon: float) -> Chain:
     return found
 
 
-def untempered(chains: Chains) -> tuple[Chain, dict[str, Any]]:
+def untempered(chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
     """Return the chain on the posterior itself, whose prior decides what it costs.
 
     Raises:

@@ -14,7 +14,7 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import Chain, Chains, chains_of, planned, run_chains
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains, chains_of, planned, run_chains
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
@@ -112,7 +112,7 @@ class RenyiMechanism(Mechanism):
         """
 
     @abstractmethod
-    def chain(self, chains: Chains) -> tuple[Chain, dict[str, Any]]:
+    def chain(self, chains: Chains) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain on the posterior of a convex loss, and what a plan says about it.
 
         Raises:

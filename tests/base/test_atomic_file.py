@@ -16,6 +16,7 @@ import pytest
 
 from dpbayes_cli.base import mounts
 from dpbayes_cli.base.atomic_file import held_directory, new_file, remove_dead
+from dpbayes_cli.base.errors import Interrupted
 from tests.conftest import ROOT
 from tests.ledger.test_mounts import mounted
 
@@ -157,3 +158,15 @@ def test_what_an_earlier_version_left_stays(place: Path) -> None:
     with held_directory(place / "out"):
         pass
     assert len(names(place)) == 2
+
+
+def test_a_signal_that_arrives_while_a_directory_is_removed_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``shutil.rmtree`` passes over every Exception, and a run that was told to end would go on."""
+
+    def interrupted(*_arguments: object, **_named: object) -> int:
+        raise Interrupted(signal.SIGTERM)
+
+    with pytest.raises(Interrupted), held_directory(tmp_path / "out"):
+        monkeypatch.setattr(os, "open", interrupted)

@@ -10,8 +10,8 @@ from scipy import stats
 
 from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.problems import ScalarLaw
-from dpbayes_cli.inference.sums import one_parameter as scalar
-from dpbayes_cli.inference.sums.one_parameter import grid_posterior, scalar_posterior
+from dpbayes_cli.inference.sums import one_parameter
+from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
 from tests.inference.sum_cells import EPSILONS, SIZES, Cell, dense_posterior, models, simulate
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def distances(cell: Cell) -> Floats:
     """Return the largest difference of cumulative probabilities, for each problem."""
     law = expect(cell.problem.law, ScalarLaw)
     points, cumulative = dense_posterior(cell)
-    found = grid_posterior(cell.problem, law, cell.observed)
+    found = grid_density(cell.problem, law, cell.observed)
     probabilities = np.array([found.cdf(np.full(len(cell.observed), p)) for p in points[:: len(points) // 400]]).T
     return np.asarray(np.abs(probabilities - cumulative[:, :: len(points) // 400]).max(axis=1))
 
@@ -34,7 +34,7 @@ def distances(cell: Cell) -> Floats:
 def test_an_observation_that_nothing_explains_leaves_the_prior_and_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = simulate(models()["beta-geometric"], True, 10, "1", 1)
     law = expect(cell.problem.law, ScalarLaw)
-    monkeypatch.setattr(scalar, "log_likelihoods", lambda *arguments: np.full(len(arguments[4][0]), np.nan))
+    monkeypatch.setattr(one_parameter, "log_likelihoods", lambda *arguments: np.full(len(arguments[4][0]), np.nan))
     found = scalar_posterior(cell.problem, law, 2000, np.random.default_rng(1))
     assert "this is the prior" in found.warnings[0]
     prior = law.parameters(law.draw_prior(2000, np.random.default_rng(2)))[:, 0]

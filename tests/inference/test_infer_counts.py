@@ -1,4 +1,4 @@
-"""Exact draws of latent counts (plane, convolution) against brute force, and the chain against both."""
+"""Exact draws of latent counts (two-count rejection, convolution) against brute force, and the chain against both."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from dpbayes_cli.base.numeric import log_gamma_ratio
 from dpbayes_cli.core.problems import NoisyCounts, Total
-from dpbayes_cli.inference.counts import two_count_rejection as plane
+from dpbayes_cli.inference.counts import two_count_rejection
 from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
 from dpbayes_cli.inference.counts.infer_counts import infer_counts
 from dpbayes_cli.inference.counts.two_count_rejection import draw_plane
@@ -52,7 +52,7 @@ def test_plane_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
 
 @pytest.mark.parametrize("case", SMALL_PLANES)
 def test_plane_draws_from_coarse_blocks_follow_it_too(case: NoisyCounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plane, "_UNIT_CELLS", 0)
+    monkeypatch.setattr(two_count_rejection, "_UNIT_CELLS", 0)
     counts = draw_plane(case, DRAWS, np.random.default_rng(12))
     assert counts is not None
     assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)
@@ -61,10 +61,10 @@ def test_plane_draws_from_coarse_blocks_follow_it_too(case: NoisyCounts, monkeyp
 def test_a_bound_that_is_too_low_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that is too low on one side of the observation distorts the draws, and comparing means shows it."""
     case = problem("at-most", 8000, 800.0, (3000, 3200))
-    monkeypatch.setattr(plane, "_UNIT_CELLS", 0)
-    honest_bound = plane._axis_bound
+    monkeypatch.setattr(two_count_rejection, "_UNIT_CELLS", 0)
+    honest_bound = two_count_rejection._axis_bound
     monkeypatch.setattr(
-        plane,
+        two_count_rejection,
         "_axis_bound",
         lambda k, first, last, p: honest_bound(k, first, last, p) - 0.5 * (first > (p.observed[k] or 0)),
     )

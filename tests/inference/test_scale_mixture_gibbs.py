@@ -25,7 +25,7 @@ from dpbayes_cli.inference.counts.lattice_chain import LatticeChain
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler, State
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler, GibbsState
 from dpbayes_cli.models.families.number_families import NumberLaw
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
@@ -283,7 +283,7 @@ def _wrong_sign(self: AugmentedSampler, points: Floats) -> tuple[Floats, Floats]
     return proposal, -correction
 
 
-def _free_noise(self: AugmentedSampler, state: State) -> Floats:
+def _free_noise(self: AugmentedSampler, state: GibbsState) -> Floats:
     return np.asarray(np.sqrt(state.variances / self._noise_variance) * self._rng.normal(size=state.variances.shape))
 
 

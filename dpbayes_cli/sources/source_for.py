@@ -1,0 +1,37 @@
+"""Which source reads a location: text files, Parquet files, a table, or what a Spark reads."""
+
+from __future__ import annotations
+
+from dpbayes_cli.sources.location import Location, TableLocation
+from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.source import Source
+from dpbayes_cli.sources.unit_bound import UnitBound
+
+
+def source_for(
+    location: Location, dialect: Dialect, form: str | None, unit: UnitBound | None = None, master: str | None = None
+) -> Source:
+    """Return the source that reads a location.
+
+    Args:
+        location: the files.
+        dialect: the layout of text files.
+        form: ``csv`` or ``parquet``, or None: by the names of the files.
+        unit: whose records are bounded; None: each record is a unit of its own.
+        master: where the Spark is that reads them; None: the embedded engine does, or the server of a table.
+    """
+    if master is not None:
+        from dpbayes_cli.sources.spark import SparkSource
+
+        return SparkSource(location, master, unit)
+    if isinstance(location, TableLocation):
+        from dpbayes_cli.sources.postgres import PostgresSource
+
+        return PostgresSource(location.address, unit)
+    if (form or location.format) == "parquet":
+        from dpbayes_cli.sources.parquet import ParquetSource
+
+        return ParquetSource(location, unit)
+    from dpbayes_cli.sources.delimited import DelimitedSource
+
+    return DelimitedSource(location, dialect, unit)
