@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
-from dpbayes_cli.core.contracts import Model
 from dpbayes_cli.core.predicted import LEVELS, Prediction, PredictiveLaws
 
 if TYPE_CHECKING:
@@ -21,12 +20,14 @@ class Predictor(ABC):
     """The posterior of a release, as it predicts one of its columns.
 
     Attributes:
-        model: the model.
-        target: the index of the column that is predicted, among those of the model.
+        columns: the columns of a record, the target among them.
+        names: their names in the file.
+        target: the index of the column that is predicted, among them.
         draws: draws from the posterior of all parameters, shape (n_draws, n_parameters).
     """
 
-    model: Model
+    columns: tuple[AnyColumn, ...]
+    names: tuple[str, ...]
     target: int
     draws: Floats
 
@@ -37,16 +38,6 @@ class Predictor(ABC):
         Args:
             codes: shape (n_records, n_columns), -1 for an invalid cell; the target's are not looked at.
         """
-
-    @property
-    def columns(self) -> tuple[AnyColumn, ...]:
-        """The columns of a record, the target among them."""
-        return self.model.columns
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names in the file."""
-        return self.model.column_names
 
     @property
     def name(self) -> str:
@@ -136,15 +127,21 @@ class IntervalPredictor(Predictor):
         return valid, features
 
 
-def only_target(model: Model, place: int, asked: str | None) -> int:
+def only_target(model: str, names: Sequence[str], place: int, asked: str | None) -> int:
     """Return the index of the one column that a model predicts.
+
+    Args:
+        model: its name.
+        names: of its columns.
+        place: the index of that column.
+        asked: the name that is asked for, or None.
 
     Raises:
         SpecError: another is asked for, or the same one: of a regression there is nothing to ask.
     """
     if asked is not None:
         raise SpecError(
-            f"{model.name} predicts {model.column_names[place]!r}, as its spec says, and no other column",
+            f"{model} predicts {names[place]!r}, as its spec says, and no other column",
             where="target",
             hint="leave --target out: it chooses among the variables of a network",
         )

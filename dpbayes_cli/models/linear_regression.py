@@ -190,11 +190,11 @@ class LinearRegression(JointNormal, LinearPosterior):
 
     def predicted_column(self, asked: str | None) -> int:
         """Return the column of the target, the first."""
-        return only_target(self, 0, asked)
+        return only_target(self.name, self.column_names, 0, asked)
 
     def predictor(self, column: int, draws: "Floats") -> LinePredictor:
         """Return the predictive law of the target; see ``Model``."""
-        return LinePredictor(self, column, self.complete_draws(draws))
+        return LinePredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
     def complete_draws(self, draws: "Floats") -> "Floats":
         """Return draws with the variance last, whether it is known or drawn; see ``predict_normal``.

@@ -56,7 +56,7 @@ class NarrowLaw(TrueLaw):
 
 def plant(monkeypatch: pytest.MonkeyPatch, law: type[TrueLaw]) -> None:
     def predictor(model: HuberRegression, column: int, draws: Floats) -> TrueLaw:
-        return law(model, column, draws)
+        return law(model.columns, model.column_names, column, draws)
 
     monkeypatch.setattr(HuberRegression, "predictor", predictor)
 
@@ -139,7 +139,7 @@ def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_t
             seen.append(features)
             return features[:, 0], features[:, 1], np.tile(features[:, :1], (1, len(levels)))
 
-    found = First(model, 0, np.zeros((1, 1)))
+    found = First(model.columns, model.column_names, 0, np.zeros((1, 1)))
     steps = [column.steps for column in model.columns if not isinstance(column, Column)]  # type: ignore[union-attr]
     codes = np.array([[-1, 0, steps[2]], [3, steps[1], 0], [3, -1, 0], [3, 5, -1]])
     predicted = found.predict(codes)

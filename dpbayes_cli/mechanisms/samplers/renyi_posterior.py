@@ -14,13 +14,7 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.core.request import Request
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
-    CalibratedChain,
-    Chains,
-    chains_of,
-    planned,
-    run_chains,
-)
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains, chains_of, planned, run_chains
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack

@@ -130,7 +130,7 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
 
     def predictor(self, column: int, draws: Floats) -> NetworkPredictor:
         """Return what predicts a variable from the others; see ``Model``."""
-        return NetworkPredictor(self, column, draws)
+        return NetworkPredictor(self.columns, self.column_names, column, draws, self.network)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probabilities of the target's values where it has no parents, else nothing; see ``predict``."""

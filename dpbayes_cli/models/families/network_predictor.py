@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.predicted import ClassProbabilities
 from dpbayes_cli.core.predictor import Predictor
+from dpbayes_cli.privacy.dag import Network
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
-    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
 
 @dataclass(frozen=True)
 class NetworkPredictor(Predictor):
     """The posterior of a released network, as it predicts one of its variables; see ``Predictor``."""
 
-    model: DiscreteNetwork
+    network: Network
 
     def predict(self, codes: Integers) -> ClassProbabilities:
         """Return class probabilities, averaged over the posterior; see ``class_probabilities``."""
@@ -25,8 +25,7 @@ class NetworkPredictor(Predictor):
 
         from dpbayes_cli.inference.predictive.classify import class_probabilities
 
-        network = self.model.network
-        classes = network.levels[self.target]
+        classes = self.network.levels[self.target]
         if not len(codes):
             return ClassProbabilities(np.empty((0, len(classes))), classes)
-        return ClassProbabilities(class_probabilities(network, self.target, self.draws, codes), classes)
+        return ClassProbabilities(class_probabilities(self.network, self.target, self.draws, codes), classes)
