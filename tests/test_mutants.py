@@ -1101,9 +1101,9 @@ MUTANTS = {
         "tests/ledger/test_upkeep.py::test_entries_under_other_numbers_are_charged_again_and_a_human_looks",
     ),
     "a new limit forgets what was spent under the lost one": (
-        "ledger/state.py",
-        "return self.charged_by.get(analyst, self.budget.nothing)",
-        "return self.charged_by.get(analyst if self.limit_budgets else '', self.budget.nothing)",
+        "ledger/replay.py",
+        "        if analyst is not None:\n            account.charged_by",
+        "        if analyst in account.limit_budgets:\n            account.charged_by",
         "tests/ledger/test_upkeep.py::test_a_lost_limit_does_not_give_an_analyst_more",
     ),
     "another column by the name of the unit": (
@@ -1278,7 +1278,7 @@ MUTANTS = {
         "ledger/replay.py",
         "if key is not None and not key.signed(state.mark.hash, fields):",
         "if False:",
-        "tests/ledger/test_key.py::test_with_a_key_a_rewritten_chain_is_noticed",
+        "tests/ledger/test_key.py::test_an_entry_with_the_signature_of_another_key_is_refused",
     ),
     "a checkpoint that says what it likes": (
         "ledger/replay.py",

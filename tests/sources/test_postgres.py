@@ -86,10 +86,13 @@ def test_cells_longer_than_a_record_are_missing_in_every_engine(
         expected = embedded(path, asked)
         assert (expected[0].values[0], expected[1]) == (valid, units)
         assert answer(source(postgres, database, asked), asked) == expected
-    with postgres.connect(database) as connection:
-        connection.execute("UPDATE texts SET level = repeat('9', 150000000) WHERE owner = 'P1' AND level = '1'")
-    (values, _), _ = answer(source(postgres, database, questions()[0]), questions()[0]), None
-    assert values.values[0] == 6
+    postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+    asked = questions()[0]  # in which a conversion to UTF-8 reserves four times the bytes of a cell, at most 1 GiB
+    with postgres.connect("latin") as connection:
+        connection.execute("CREATE TABLE texts AS SELECT unnest(ARRAY['1', repeat('9', 270000000)]) AS level, '' owner")
+    (statistics, _) = answer(source(postgres, "latin", asked), asked)
+    assert statistics.values[0] == 1
+    postgres.execute("DROP DATABASE latin WITH (FORCE)")
 
 
 def test_a_database_whose_bytes_have_no_meaning_is_refused(postgres: Server) -> None:
