@@ -18,7 +18,11 @@ from dpbayes_cli.bundle.report.page import report_html
 from dpbayes_cli.bundle.report.papers import PAPERS, papers_of
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.workflow.reporting import beside
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.spec.yaml_reader import read_spec_file
+from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.reporting import beside, expected
+from tests.commands.regressions import regression
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 CONFIGS = ROOT / "configs" / "releases"
@@ -90,6 +94,20 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
     found = beside(released(dpbayes, "visits.csv", *question)).expected
     assert found is not None
     assert "how many records there are is private" in found.absent
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (regression("logistic-regression", privacy={"mu": "4"}), "A convex loss is no law of records"),
+        (CONFIGS / "clinic-classes.yaml", "Posteriors of hidden states"),
+        (CONFIGS / "events-hmm.yaml", "Posteriors of hidden states"),
+    ],
+    ids=["a convex loss", "hidden classes", "hidden states"],
+)
+def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path, reason: str) -> None:
+    spec = build_spec(read_spec_file(document) if isinstance(document, Path) else document)
+    assert expected(price(spec, 1000), 1000).absent.startswith(reason)
 
 
 def test_a_test_in_words(dpbayes: Cli) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.audit.forced import numbers
-from dpbayes_cli.core.contracts import Draws, Payload
+from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatized

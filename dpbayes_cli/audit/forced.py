@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalized
-from dpbayes_cli.core.contracts import Draws, Payload
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
+from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms import map as map_mechanism
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs

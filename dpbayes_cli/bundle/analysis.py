@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dpbayes_cli.core.contracts import Mechanism, Model, NoisyStatistics, Payload, expect
+from dpbayes_cli.core.contracts import Mechanism, Model, NoisyStatistics, expect
+from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 from dpbayes_cli.core.problems import NoisyTables, Problem
+from dpbayes_cli.core.released import Payload
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
-from dpbayes_cli.models.families.hidden_markov import Sequences
-from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
@@ -170,18 +170,12 @@ def describe_draws(
     )
 
 
-def state_shape(model: Model) -> tuple[int, int, int] | None:
-    """Return the numbers of sequences, steps and states, where a model's draws hold states, else None."""
-    structure = model.structure if isinstance(model, LatentStates) else None
-    return (*structure.shape, structure.n_states) if isinstance(structure, Sequences) else None
-
-
 def _shares_of_states(model: Model, states: Sequence[Sequence[int]]) -> Floats | None:
     """Return the share of the draws in which each sequence is in each state at each step."""
     import numpy as np
 
-    shape = state_shape(model)
-    if shape is None or not states:
+    over_time = section_of(model.sections(), StatesOverTime)
+    if over_time is None or not states:
         return None
-    drawn = np.asarray(states, dtype=np.int64).reshape(-1, *shape[:-1], 1)
-    return np.asarray((drawn == np.arange(shape[-1])).mean(axis=0))
+    drawn = np.asarray(states, dtype=np.int64).reshape(-1, *over_time.shape[:-1], 1)
+    return np.asarray((drawn == np.arange(over_time.states)).mean(axis=0))

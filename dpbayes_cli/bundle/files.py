@@ -12,10 +12,10 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.states_file import stated_states, states_csv
-from dpbayes_cli.core.contracts import Mechanism, Model, Payload
+from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime, section_of
+from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.stored_noise import parse_noise
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
@@ -68,12 +68,12 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
     None where the model is no network, or posterior draws were released, which the samples hold.
     """
-    model = analysis.model
-    if not isinstance(model, DiscreteNetwork) or analysis.counts is None:
+    tables = section_of(analysis.model.sections(), NetworkTables)
+    if tables is None or analysis.counts is None:
         return None
     lines: list[list[Any]] = [["variable", "value", "given", "count", "mean", "sd", "q05", "q50", "q95"]]
     posterior = document.posterior.values()
-    cells = zip(model.network.cells(), analysis.counts.tolist(), posterior, strict=True)
+    cells = zip(tables.network.cells(), analysis.counts.tolist(), posterior, strict=True)
     for (variable, value, given), count, p in cells:
         stated = ",".join(f"{name}={level}" for name, level in given)
         lines.append([variable, value, stated, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
@@ -82,9 +82,10 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
 def inferred_states_csv(analysis: Analysis) -> bytes | None:
     """Return the bytes of ``states.csv`` for an analysis of its own; None where the model has no states."""
-    if not isinstance(analysis.model, Hmm) or analysis.states is None:
+    over_time = section_of(analysis.model.sections(), StatesOverTime)
+    if over_time is None or analysis.states is None:
         return None
-    return states_csv(analysis.model, stated_states(analysis.states))
+    return states_csv(over_time, stated_states(analysis.states))
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

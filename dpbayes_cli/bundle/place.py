@@ -27,7 +27,7 @@ from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import largest_samples, sample_labels, write_samples
 from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
-from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
@@ -98,8 +98,9 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     tables = tables_csv(document, analysis)
     if tables is not None:
         write_new(directory / TABLES, tables)
-    if isinstance(analysis.model, Hmm) and not isinstance(document.states, UnsetType):
-        write_new(directory / STATES, states_csv(analysis.model, document.states))
+    over_time = section_of(analysis.model.sections(), StatesOverTime)
+    if over_time is not None and not isinstance(document.states, UnsetType):
+        write_new(directory / STATES, states_csv(over_time, document.states))
     write_new(directory / REPORT, report_markdown(document))
     digests: dict[str, str] = {}
     for path in sorted(directory.iterdir()):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import math
 import os
 import re
 import stat
@@ -16,11 +15,12 @@ import msgspec
 from dpbayes_cli.base.canonical import canonical_json, digest_of_blocks
 from dpbayes_cli.base.errors import DpbayesError, OutputError, VerificationError
 from dpbayes_cli.base.grammar import STEERING
-from dpbayes_cli.bundle.analysis import Analysis, state_shape
+from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.states_file import fits
 from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -89,7 +89,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         raise VerificationError("release.json does not hold the posterior of its spec's parameters")
     if any(len(draw) != len(parameters) for draw in document.draws):
         raise VerificationError("release.json does not hold draws of its spec's parameters")
-    if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model):
+    if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model.sections()):
         raise VerificationError("release.json does not hold the states of its spec's sequences")
     if not _has_states(document, model):
         raise VerificationError("release.json does not hold the states of its draws")
@@ -107,12 +107,11 @@ def analysis_of(bundle: Bundle) -> Analysis:
 
 def _has_states(document: ReleaseDocument, model: Model) -> bool:
     """Return whether a document holds the states of its draws, one a site, where the model has any, else none."""
-    states, shape = document.released_states, state_shape(model)
-    if shape is None or not document.draws:
+    states, over_time = document.released_states, section_of(model.sections(), StatesOverTime)
+    if over_time is None or not document.draws:
         return not states
-    sites = math.prod(shape[:-1])
     return len(states) == len(document.draws) and all(
-        len(each) == sites and set(each) <= set(range(shape[-1])) for each in states
+        len(each) == over_time.n_sites and set(each) <= set(range(over_time.states)) for each in states
     )
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.csv_escape import csv_text
-from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.core.model_sections import ModelSection, StatesOverTime, section_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.contracts import Model
 
 States = list[list[list[float]]]
 """By sequence, step and state."""
@@ -27,30 +26,31 @@ def stated_states(states: Floats) -> States:
     ]
 
 
-def fits(states: States, model: Model) -> bool:
+def fits(states: States, sections: Iterable[ModelSection]) -> bool:
     """Return whether probabilities are those of a model's sequences, steps and states, as many as it has."""
-    if not isinstance(model, Hmm):
+    over_time = section_of(sections, StatesOverTime)
+    if over_time is None:
         return False
-    n_sequences, n_steps = model.shape
+    n_sequences, n_steps, n_states = over_time.shape
     return len(states) == n_sequences and all(
-        len(sequence) == n_steps and all(len(step) == model.states for step in sequence) for sequence in states
+        len(sequence) == n_steps and all(len(step) == n_states for step in sequence) for sequence in states
     )
 
 
-def states_csv(model: Hmm, states: States) -> bytes:
+def states_csv(over_time: StatesOverTime, states: States) -> bytes:
     """Return the bytes of ``states.csv``: sequence, step, the most likely state, and the probability of each.
 
     Args:
-        model: whose states they are.
+        over_time: whose states they are.
         states: as a document states them, so that the same document gives the same bytes.
     """
-    header = ["sequence", "step", "state", *(f"p{name}" for name in model.state_names)]
-    return csv_text([header, *_rows(model, states)]).encode("utf-8")
+    header = ["sequence", "step", "state", *(f"p{name}" for name in over_time.state_names)]
+    return csv_text([header, *_rows(over_time, states)]).encode("utf-8")
 
 
-def _rows(model: Hmm, states: States) -> Iterator[list[str]]:
-    sequences, steps = (axis.levels for axis in model.axes)
+def _rows(over_time: StatesOverTime, states: States) -> Iterator[list[str]]:
+    sequences, steps = (axis.levels for axis in over_time.axes)
     for sequence, of_sequence in zip(sequences, states, strict=True):
         for step, p in zip(steps, of_sequence, strict=True):
-            likely = model.state_names[p.index(max(p))]
+            likely = over_time.state_names[p.index(max(p))]
             yield [sequence, step, likely, *map(repr, p)]

@@ -37,16 +37,16 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
 
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.commands.evaluation import evaluation_of, held_out_evaluation, show
-    from dpbayes_cli.models.hmm import Hmm
-    from dpbayes_cli.prediction.held_out import held_out
-    from dpbayes_cli.prediction.kinds import predictor
+    from dpbayes_cli.prediction.from_bundle import held_out, predictor
     from dpbayes_cli.prediction.records import read_labelled
 
     layout = stated(flags).get("source", {})
     kept = read_bundle(bundle)
-    if isinstance(kept.model, Hmm):
-        likely = held_out_evaluation(kept.document.release_id, held_out(kept, data, layout))
-        emit_json(likely.document) if as_json else show(likely)
+    release_id = kept.document.release_id
+    likely = held_out(kept, data, layout)
+    if likely is not None:
+        whole = held_out_evaluation(release_id, likely)
+        emit_json(whole.document) if as_json else show(whole)
         return
     found = predictor(kept, target)
     nobody, nothing = np.empty((0, len(found.columns)), dtype=np.int64), np.empty(0)
@@ -61,8 +61,9 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
         if densities is not None and density is not None:
             densities.append(density)
 
-    read_labelled(found, data, layout, take=score)
+    read_labelled(kept, found, data, layout, take=score)
     evaluation = evaluation_of(
+        release_id,
         found,
         found.predict(nobody).joined(predicted),
         np.concatenate(targets),

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.commands.output import emit, emit_table, printable
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.prediction.forms import COVERAGE, ClassProbabilities, ClassScores, Numbers, Prediction, PredictiveLaws
+from dpbayes_cli.core.predicted import COVERAGE, ClassProbabilities, ClassScores, Numbers, Prediction, PredictiveLaws
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.core.held_out import HeldOut
+    from dpbayes_cli.core.predictor import Predictor
     from dpbayes_cli.inference.scores.class_scores import CalibrationBin
     from dpbayes_cli.inference.scores.roc import Roc
-    from dpbayes_cli.prediction.held_out import HeldOut
-    from dpbayes_cli.prediction.predictor import Predictor
 
 STAMP = "NOT PRIVATE unless the records it was computed from are public"
 
@@ -87,11 +87,12 @@ class Evaluation:
 
 
 def evaluation_of(
-    found: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None
+    release_id: str, found: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None
 ) -> Evaluation:
     """Return the scores of predictions.
 
     Args:
+        release_id: whose predictions.
         found: what predicted.
         predicted: its predictions.
         targets: codes of classes, -1 where one is missing, or numbers, NaN where one is missing.
@@ -100,11 +101,11 @@ def evaluation_of(
     import numpy as np
 
     if isinstance(predicted, ClassProbabilities):
-        return _of_probabilities(found, predicted, targets.astype(np.int64))
+        return _of_probabilities(release_id, found, predicted, targets.astype(np.int64))
     if isinstance(predicted, ClassScores):
-        return _of_scores(found, predicted, targets.astype(np.int64))
+        return _of_scores(release_id, found, predicted, targets.astype(np.int64))
     if isinstance(predicted, Numbers | PredictiveLaws):
-        return _of_numbers(found, predicted, targets.astype(np.float64), densities)
+        return _of_numbers(release_id, found, predicted, targets.astype(np.float64), densities)
     raise TypeError(f"no scores for {type(predicted).__name__}")
 
 
@@ -147,7 +148,7 @@ def show(evaluation: Evaluation) -> None:
         emit_table(["predicted", "records", "mean predicted", "observed"], rows)
 
 
-def _of_probabilities(found: Predictor, predicted: ClassProbabilities, labels: Integers) -> Evaluation:
+def _of_probabilities(release_id: str, found: Predictor, predicted: ClassProbabilities, labels: Integers) -> Evaluation:
     from dpbayes_cli.inference.scores.class_scores import scores_of
     from dpbayes_cli.inference.scores.roc import Roc, roc_of
 
@@ -177,10 +178,10 @@ def _of_probabilities(found: Predictor, predicted: ClassProbabilities, labels: I
     ]
     more = {"calibrated_for": calibrated, "calibration": curve, "roc": _points(roc)}
     counts = _counts(scores.n_scored, scores.n_unlabelled, scores.n_unpredicted)
-    return _evaluation(found, counts, figures, more, calibrated, scores.calibration)
+    return _evaluation(release_id, found, counts, figures, more, calibrated, scores.calibration)
 
 
-def _of_scores(found: Predictor, predicted: ClassScores, labels: Integers) -> Evaluation:
+def _of_scores(release_id: str, found: Predictor, predicted: ClassScores, labels: Integers) -> Evaluation:
     import numpy as np
 
     from dpbayes_cli.inference.scores.roc import roc_of
@@ -194,11 +195,11 @@ def _of_scores(found: Predictor, predicted: ClassScores, labels: Integers) -> Ev
         _area(roc, found.name, predicted.levels),
     )
     counts = _counts(int(scored.sum()), int((labels < 0).sum()), int(((labels >= 0) & ~known).sum()))
-    return _evaluation(found, counts, figures, {"roc": _points(roc)})
+    return _evaluation(release_id, found, counts, figures, {"roc": _points(roc)})
 
 
 def _of_numbers(
-    found: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats, densities: Floats | None
+    release_id: str, found: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats, densities: Floats | None
 ) -> Evaluation:
     import numpy as np
 
@@ -221,7 +222,7 @@ def _of_numbers(
     if isinstance(column, NumericColumn):
         beyond = int(((targets < column.lower) | (targets > column.upper)).sum())
         counts = (*counts, Figure("beyond_bounds", beyond, "beyond the bounds"))
-    return _evaluation(found, counts, figures, more)
+    return _evaluation(release_id, found, counts, figures, more)
 
 
 def _more_of_numbers(found: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats) -> Iterator[Figure]:
@@ -243,6 +244,7 @@ def _more_of_numbers(found: Predictor, predicted: Numbers | PredictiveLaws, targ
 
 
 def _evaluation(
+    release_id: str,
     found: Predictor,
     counts: Sequence[Figure],
     figures: Sequence[Figure],
@@ -250,8 +252,7 @@ def _evaluation(
     calibrated: str = "",
     bins: tuple[CalibrationBin, ...] = (),
 ) -> Evaluation:
-    known = (found.bundle.document.release_id, found.name, found.note)
-    return Evaluation(*known, tuple(counts), tuple(figures), more, calibrated, bins)
+    return Evaluation(release_id, found.name, found.note, tuple(counts), tuple(figures), more, calibrated, bins)
 
 
 def _counts(scored: int, unlabelled: int, unpredicted: int) -> tuple[Figure, ...]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpbayes_cli.base.numeric import Integers
-    from dpbayes_cli.prediction.forms import Prediction
-    from dpbayes_cli.prediction.predictor import Predictor
+    from dpbayes_cli.core.predicted import Prediction
+    from dpbayes_cli.core.predictor import Predictor
 
 
 _CONFIDENTIAL = "predictions are about the records in DATA, and as confidential as they are"
@@ -48,12 +48,13 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
-    from dpbayes_cli.prediction.kinds import predictor
+    from dpbayes_cli.prediction.from_bundle import predictor
     from dpbayes_cli.prediction.records import read_codes
 
     if out is not None:
         check_target(out)
-    found = predictor(read_bundle(bundle), target)
+    kept = read_bundle(bundle)
+    found = predictor(kept, target)
     layout = stated(flags).get("source", {})
     say(_CONFIDENTIAL)
     if found.note:
@@ -68,23 +69,23 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
             waiting.clear()
             count[0] += len(codes)
 
-        read_codes(found, data, layout, take=print_block)
+        read_codes(kept, found, data, layout, take=print_block)
         if waiting:
             emit(_lines(waiting), nl=False)
         return
     blocks: list[Prediction] = []
-    read_codes(found, data, layout, take=lambda codes: blocks.append(found.predict(codes)))
+    read_codes(kept, found, data, layout, take=lambda codes: blocks.append(found.predict(codes)))
     predicted = empty.joined(blocks)
     if out is not None:
         publish_file(out, _lines([header, *_rows(predicted, 0)]).encode("utf-8"))
         say(f"wrote {len(predicted)} predictions to {out}")
     if as_json:
-        emit_json(_document(found, predicted, out))
+        emit_json(_document(kept.document.release_id, found, predicted, out))
 
 
-def _document(found: Predictor, predicted: Prediction, out: Path | None) -> dict[str, Any]:
+def _document(release_id: str, found: Predictor, predicted: Prediction, out: Path | None) -> dict[str, Any]:
     return {
-        "release_id": found.bundle.document.release_id,
+        "release_id": release_id,
         "target": found.name,
         **({} if predicted.classes is None else {"classes": list(predicted.classes)}),
         "draws": len(found.draws),

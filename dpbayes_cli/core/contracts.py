@@ -17,9 +17,11 @@ from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.design import Rows
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.model_uses import DataCheck, ModelUses
 from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
+from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistic, Statistics, for_units
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -68,7 +70,7 @@ class Card:
     prefer_when: str
 
 
-class Model(ABC):
+class Model(ModelUses):
     """A statistical model with a public domain and prior; its powers are the capabilities that it also inherits."""
 
     name: ClassVar[str]
@@ -127,6 +129,8 @@ class Model(ABC):
 class BoundedStatistics(Model):
     """The capability of models with an exact integer statistic of bounded sensitivity."""
 
+    data_check: ClassVar[DataCheck] = "statistic"
+
     @abstractmethod
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the minimal sufficient integer statistic under a policy, with its sensitivity and a witness."""
@@ -134,6 +138,8 @@ class BoundedStatistics(Model):
 
 class NoisyStatistics(BoundedStatistics):
     """The capability of models whose posterior can be inferred from their privatized statistic."""
+
+    not_simulated: ClassVar[str] = ""
 
     @abstractmethod
     def problem(self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None) -> Problem:
@@ -151,6 +157,12 @@ class NoisyStatistics(BoundedStatistics):
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the reported parameters from the prior and the exact statistic of that many valid records."""
+
+    def simulated_statistic(
+        self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+        """Draw the parameters and what a mechanism reads in place of the model's own statistic; see ``simulated``."""
+        return self.simulated(policy, n_records, rng)
 
     @property
     def components(self) -> tuple[int, ...]:
@@ -270,46 +282,6 @@ class Plan:
     def answer(self) -> Step:
         """The last step; those before it choose what it needs."""
         return self.steps[-1]
-
-
-@dataclass(frozen=True)
-class Draws:
-    """What a mechanism lets out of the data: posterior draws or point estimates, each of them paid for.
-
-    Attributes:
-        values: the draws, one value a parameter of the model each.
-        states: of hidden Markov models, the states of each draw, sequence by sequence; none of other models.
-        log_weight: of an annealed chain, its log importance weight with noise, where that was paid for.
-    """
-
-    values: tuple[tuple[float, ...], ...]
-    states: tuple[tuple[int, ...], ...] = ()
-    log_weight: float | None = None
-
-
-@dataclass(frozen=True)
-class Payload:
-    """What a mechanism lets out of the data: one privatized integer a component, with the law of its noise.
-
-    Attributes:
-        names: the components' names.
-        values: the privatized integers.
-        noise: the law of the noise that was added.
-        bounds: the bounds that were chosen privately for it, or None.
-    """
-
-    names: tuple[str, ...]
-    values: tuple[int, ...]
-    noise: NoiseLaw
-    bounds: tuple[float, float] | None = None
-
-    def described(self) -> list[dict[str, Any]]:
-        """Return the components as (name, value, noise_scale) objects."""
-        scales = self.noise.scales(len(self.values))
-        return [
-            {"name": name, "value": value, "noise_scale": scale}
-            for name, value, scale in zip(self.names, self.values, scales, strict=True)
-        ]
 
 
 class Mechanism(ABC):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, cast
 
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.contracts import Positive, Section
-from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.release_spec import build_spec
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 """Every record holds an outcome: the number of successes is the statistic."""
@@ -26,4 +30,10 @@ class CoinCase(Section, frozen=True, kw_only=True):
     @property
     def model(self) -> BetaBernoulli:
         """The model of the case."""
-        return BetaBernoulli("1", "0", self.alpha, self.beta)
+        return _coin(self.alpha, self.beta)
+
+
+@lru_cache(maxsize=64)
+def _coin(alpha: float, beta: float) -> BetaBernoulli:
+    spec = build_spec({"model": "beta-bernoulli", "prior": {"alpha": alpha, "beta": beta}})
+    return cast("BetaBernoulli", spec.build_model())

@@ -9,18 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
-from dpbayes_cli.core.contracts import (
-    BoundedStatistics,
-    Card,
-    Draws,
-    Mechanism,
-    Model,
-    Plan,
-    Step,
-    expect,
-)
+from dpbayes_cli.core.contracts import BoundedStatistics, Card, Mechanism, Model, Plan, Step, expect
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.options import SAMPLING, Options, Support, Temper, option
+from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers import barker_kernel as barker_walk
 from dpbayes_cli.mechanisms.samplers import private_gibbs as latent_chain

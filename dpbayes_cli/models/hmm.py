@@ -15,6 +15,8 @@ from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, Positive, Section, expect
 from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.model_sections import StatesOverTime
+from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.options import INFERENCE, Options, option
 from dpbayes_cli.core.problems import NoisySequences
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
@@ -23,6 +25,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import cell_of
 from dpbayes_cli.models.families.hidden_markov import Sequences
 from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.models.families.network_domain import VariableSection, check_network
+from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
 from dpbayes_cli.privacy.dag import Network, cell_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -165,6 +168,8 @@ class Hmm(NoisyStatistics, LatentStates):
     }
     first_spec_drawn: ClassVar[Mapping[str, str]] = {"sequence.impute": "north", "time.impute": "jan"}
     inference_options: ClassVar[type[Options]] = HmmInference
+    data_check: ClassVar[DataCheck] = "levels"
+    not_simulated: ClassVar[str] = LatentStates.not_simulated
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
@@ -193,9 +198,17 @@ class Hmm(NoisyStatistics, LatentStates):
         return self.network.names
 
     @property
-    def state_names(self) -> tuple[str, ...]:
-        """The states are numbered from 1, the most frequent first."""
-        return tuple(str(k + 1) for k in range(self.states))
+    def over_time(self) -> StatesOverTime:
+        """The parameters as those of states."""
+        return StatesOverTime(self.axes, self.features, self.states)
+
+    def sections(self) -> tuple[StatesOverTime]:
+        """Return the states over time."""
+        return (self.over_time,)
+
+    def held_out(self) -> SequenceLikelihood:
+        """Return what scores records by the state of their sequence at their step."""
+        return SequenceLikelihood(self.over_time)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -210,7 +223,7 @@ class Hmm(NoisyStatistics, LatentStates):
     @property
     def parameters(self) -> tuple[str, ...]:
         """Emissions, feature by feature and state by state; transitions, row by row; the first state."""
-        states = self.state_names
+        states = self.over_time.state_names
         return (
             *(
                 f"emission[{column.role}={level}|state={k}]"
@@ -223,20 +236,8 @@ class Hmm(NoisyStatistics, LatentStates):
         )
 
     def split(self, values: Any) -> tuple[list[Any], Any, Any]:
-        """Return parameters, along the last axis, as emissions of each feature, transitions and the first state's.
-
-        Returns:
-            Emissions of shape (..., n_states, n_values) a feature; transitions (..., n_states, n_states) from a row to
-            a column; and (..., n_states).
-        """
-        import numpy as np
-
-        k = self.states
-        cells = [k * size for size in self.sizes]
-        *emissions, transition, initial = np.split(values, np.cumsum([*cells, k * k]), axis=-1)
-        lead = values.shape[:-1]
-        shaped = [part.reshape(*lead, k, size) for part, size in zip(emissions, self.sizes, strict=True)]
-        return shaped, transition.reshape(*lead, k, k), initial
+        """Return parameters as emissions of each feature, transitions and the first state's; see ``StatesOverTime``."""
+        return self.over_time.split(values)
 
     @property
     def structure(self) -> Sequences:

@@ -11,8 +11,10 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.predictor import only_target
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
 from dpbayes_cli.models.families.joint_normal import LARGEST, STEPS, JointNormal, NumberBounds
+from dpbayes_cli.models.families.line_predictor import LinePredictor
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 
 if TYPE_CHECKING:
@@ -186,6 +188,14 @@ class LinearRegression(JointNormal, LinearPosterior):
         middles = [(low + high) / 2.0 for _, low, high in self.bounds[1:]]
         slopes = mean[1 : len(self.bounds)]
         return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
+
+    def predicted_column(self, asked: str | None) -> int:
+        """Return the column of the target, the first."""
+        return only_target(self.name, self.column_names, 0, asked)
+
+    def predictor(self, column: int, draws: "Floats") -> LinePredictor:
+        """Return the predictive law of the target; see ``Model``."""
+        return LinePredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
     def complete_draws(self, draws: "Floats") -> "Floats":
         """Return draws with the variance last, whether it is known or drawn; see ``predict_normal``.

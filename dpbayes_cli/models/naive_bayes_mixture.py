@@ -12,6 +12,7 @@ from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.models.families.mixture import Records
 from dpbayes_cli.models.families.network_domain import (
@@ -101,6 +102,7 @@ class NaiveBayesMixture(LatentStates):
         "classes": "2",
     }
     default_mechanism: ClassVar[str] = "gibbs"
+    data_check: ClassVar[DataCheck] = "levels"
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:

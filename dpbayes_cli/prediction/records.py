@@ -16,18 +16,21 @@ from dpbayes_cli.workflow.release_data import source_of
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.bundle.read import Bundle
-    from dpbayes_cli.prediction.predictor import Predictor
+    from dpbayes_cli.core.predictor import Predictor
     from dpbayes_cli.spec.free_sections import SourceSection
 
 
-def read_codes(found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]) -> int:
+def read_codes(
+    bundle: Bundle, found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]
+) -> int:
     """Read new records as codes, in the order of the predictor's columns; return how many there were.
 
     A cell that holds no valid value counts as it did in the release where a public value stands for it, and else has
     the code -1. The target's column is not read: its codes are -1.
 
     Args:
-        found: the predictor.
+        bundle: the release.
+        found: its predictor.
         data: the file, a pattern, or ``-``.
         layout: what is stated about the file's layout, in place of what the spec of the release says.
         take: called with every block of codes, shape (n_records, n_columns).
@@ -37,7 +40,7 @@ def read_codes(found: Predictor, data: str, layout: dict[str, Any], *, take: Cal
     """
     import numpy as np
 
-    policy = found.bundle.spec.policy
+    policy = bundle.spec.policy
     chosen = [i for i in range(len(found.columns)) if i != found.target]
 
     def place(codes: Integers) -> None:
@@ -47,11 +50,16 @@ def read_codes(found: Predictor, data: str, layout: dict[str, Any], *, take: Cal
 
     columns = [_as_released(found.columns[i], policy) for i in chosen]
     reader = CodeReader(columns, _dropping(policy), place)
-    return _read(_layout(found.bundle, layout), data, [found.names[i] for i in chosen], reader)
+    return _read(_layout(bundle, layout), data, [found.names[i] for i in chosen], reader)
 
 
 def read_labelled(
-    found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers, Integers | Floats], None]
+    bundle: Bundle,
+    found: Predictor,
+    data: str,
+    layout: dict[str, Any],
+    *,
+    take: Callable[[Integers, Integers | Floats], None],
 ) -> int:
     """Read new records with their targets; return how many there were.
 
@@ -59,7 +67,8 @@ def read_labelled(
     number is neither clamped to its bounds nor rounded.
 
     Args:
-        found: the predictor.
+        bundle: the release.
+        found: its predictor.
         data: the file, a pattern, or ``-``.
         layout: what is stated about the file's layout, in place of what the spec of the release says.
         take: called with every block of codes, shape (n_records, n_columns), and its targets, shape (n_records,): the
@@ -68,7 +77,7 @@ def read_labelled(
     Raises:
         SourceError: the data cannot be read.
     """
-    policy = found.bundle.spec.policy
+    policy = bundle.spec.policy
     columns = [_as_released(column, policy) for column in found.columns]
     columns[found.target] = target = replace(columns[found.target], impute=None)
     reader: CodeReader
@@ -76,7 +85,7 @@ def read_labelled(
         reader = NumberReader(columns, _dropping(policy), found.target, take)
     else:
         reader = CodeReader(columns, _dropping(policy), lambda codes: take(codes, codes[:, found.target]))
-    return _read(_layout(found.bundle, layout), data, found.names, reader)
+    return _read(_layout(bundle, layout), data, found.names, reader)
 
 
 def read_columns(

@@ -14,7 +14,6 @@ from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.contracts import Model, Section
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
-from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.spec.sections import Exact, convert_section, exactly
 
@@ -71,7 +70,7 @@ class BoundsSection(Section, frozen=True, kw_only=True):
 
     private: Annotated[PrivateBoundsSection, Meta(description="they are quantiles of the data, found privately")]
 
-    def law(self, model: type[BoundedNumber], policy: RecordPolicy, domain: Section) -> PrivateBounds:
+    def law(self, model: type[Model], policy: RecordPolicy, domain: Section) -> PrivateBounds:
         """Return the law by which the bounds are drawn.
 
         Raises:
@@ -118,7 +117,7 @@ class BoundsSection(Section, frozen=True, kw_only=True):
 
 
 def domain_between(
-    model: type[BoundedNumber], law: PrivateBounds, domain: Section, bounds: tuple[float, float] | None
+    model: type[Model], law: PrivateBounds, domain: Section, bounds: tuple[float, float] | None
 ) -> Section:
     """Return the domain of a model between bounds that were chosen; None: over the whole public range.
 
@@ -142,7 +141,7 @@ def domain_between(
 
 
 @lru_cache(maxsize=64)
-def unbounded_domain(model: type[BoundedNumber]) -> type[Section]:
+def unbounded_domain(model: type[Model]) -> type[Section]:
     """Return the type of a model's domain without its bounds."""
     fields: list[Any] = []
     for item in msgspec.structs.fields(model.domain_type):
@@ -165,7 +164,7 @@ def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> No
     Raises:
         SpecError: they are, or the model's cannot.
     """
-    if not issubclass(model, BoundedNumber):
+    if not model.bound_keys:
         raise SpecError(
             f"the bounds of {model.name} cannot be found privately",
             where="bounds",
@@ -181,21 +180,19 @@ def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> No
             )
 
 
-def expect_bounded(kind: type[Model]) -> type[BoundedNumber]:
+def expect_bounded(kind: type[Model]) -> type[Model]:
     """Return a model whose bounds can be found privately.
 
     Raises:
         SpecError: they cannot.
     """
-    if not issubclass(kind, BoundedNumber):
-        check_place_of_bounds(kind, {})
-        raise TypeError(kind.name)
+    check_place_of_bounds(kind, {})
     return kind
 
 
 def no_bounds(kind: type[Model]) -> Any:
     """Return the type of ``bounds`` where the domain states them: nothing."""
-    if not issubclass(kind, BoundedNumber):
+    if not kind.bound_keys:
         return None
     stated = " and ".join(f"domain.{key}" for key in kind.bound_keys)
     low = "low: 0, " if "lower" in kind.bound_keys else ""

@@ -11,7 +11,6 @@ import msgspec
 from dpbayes_cli.core.contracts import Mechanism, Model, Section
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING
 from dpbayes_cli.core.registry import pairs
-from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.flags import FLAGS, Flag, Group
 from dpbayes_cli.spec.release_spec import spec_type
@@ -34,7 +33,7 @@ def flags_of(model: type[Model], mechanism: type[Mechanism]) -> list[KeyFlag]:
     keys = dict(_keys(spec_type(model.name, mechanism.name)))
     if model.column_names is not Model.column_names:  # the domain names the columns
         del keys["column"]
-    if issubclass(model, BoundedNumber) and mechanism.post_processing:
+    if model.bound_keys and mechanism.post_processing:
         found = dict(_keys(BoundsSection, "bounds."))
         ends = () if "lower" in model.bound_keys else ("bounds.private.low", "bounds.private.lower_quantile")
         keys |= {key: item for key, item in found.items() if key not in ends}

@@ -16,7 +16,6 @@ from dpbayes_cli.core.contracts import Model, Section
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_type
-from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.bounds_section import (
     BoundsSection,
@@ -304,6 +303,6 @@ def _how_to_state(public: type[Model] | None, where: str) -> str:
         "bounds.private.high": "--bounds-high 100",
     }
     found = ""
-    if where in {"domain", "domain.lower", "domain.upper"} and public and issubclass(public, BoundedNumber):
+    if where in {"domain", "domain.lower", "domain.upper"} and public and public.bound_keys:
         found = "; or have the bounds found privately, at their own price: --bounds-epsilon 0.1 --bounds-high 100"
     return (f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec") + found

@@ -6,7 +6,6 @@ import msgspec
 
 from dpbayes_cli.core.contracts import WRITTEN_FREELY
 from dpbayes_cli.core.registry import pairs
-from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.spec.release_spec import spec_type
 
 
@@ -15,7 +14,7 @@ def json_schema() -> dict[str, Any]:
     kinds = []
     for model, mechanism in pairs():
         kinds.append(spec_type(model.name, mechanism.name))
-        if issubclass(model, BoundedNumber) and mechanism.post_processing:
+        if model.bound_keys and mechanism.post_processing:
             kinds.append(spec_type(model.name, mechanism.name, private_bounds=True))
     references, definitions = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
     return {

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import BoundedStatistics, expect
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.contracts import BoundedStatistics, Model, expect
+from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts, Witness
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import Location
 from dpbayes_cli.sources.packed_codes import CodeReader
@@ -22,16 +23,17 @@ if TYPE_CHECKING:
 
 
 def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
-    """Count the records of each level, the invalid ones and all of them. NOT PRIVATE: for the custodian alone.
+    """Count what the model wants checked, the invalid records and all. NOT PRIVATE: for the custodian alone.
 
     Raises:
         SourceError: the data cannot be read.
     """
     model = spec.build_model()
-    if isinstance(model, ConvexLossModel):
-        return _count_invalid(spec, location, model)
-    if isinstance(model, DiscreteNetwork):
-        return _count_levels(spec, location, model)
+    return _COUNTS[model.data_check](spec, location, model)
+
+
+def _count_statistic(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
+    """Count the records that the model's statistic counts, and the others."""
     dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
     statistic = expect(model, BoundedStatistics).statistic(dropping)
     with closing(ReleaseData(spec, location, model)) as data:
@@ -44,9 +46,9 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
     return {**counted, "invalid": invalid, "records": evidence.n_records}
 
 
-def _count_levels(spec: ReleaseSpec, location: Location, model: DiscreteNetwork) -> dict[str, int]:
+def _count_levels(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
     """Count the records of each level of each variable, and those with an invalid cell in it."""
-    columns = [replace(column, impute=None) for column in model.variables]
+    columns = [replace(column, impute=None) for column in model.columns if not isinstance(column, NumericColumn)]
     tables = tuple(TableCounts((column.role,), (len(column.levels),)) for column in columns)
     counting = Statistic((), tables, 0, Witness(None, None), 0)
     with closing(source_of(spec.source, location, spec.privacy.unit)) as source:
@@ -61,7 +63,7 @@ def _count_levels(spec: ReleaseSpec, location: Location, model: DiscreteNetwork)
     return {**counted, "records": evidence.n_records}
 
 
-def _count_invalid(spec: ReleaseSpec, location: Location, model: ConvexLossModel) -> dict[str, int]:
+def _count_cells(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
     """Count the invalid cells of each column, and the records that are valid."""
     columns = [replace(column, impute=None) for column in model.columns]
     counted = dict.fromkeys((f"{column.role} invalid" for column in columns), 0)
@@ -77,3 +79,8 @@ def _count_invalid(spec: ReleaseSpec, location: Location, model: ConvexLossModel
         source.check(columns, model.column_names)
         source.read(reader)
     return {**counted, "valid": valid[0], "records": reader.records}
+
+
+_COUNTS: Mapping[DataCheck, Callable[[ReleaseSpec, Location, Model], dict[str, int]]] = MappingProxyType(
+    {"statistic": _count_statistic, "levels": _count_levels, "cells": _count_cells}
+)

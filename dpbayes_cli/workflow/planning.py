@@ -8,15 +8,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.contracts import NoisyStatistics, Plan, Sampler, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.registry import model_type, serving
 from dpbayes_cli.core.statistic import evaluate_codes
-from dpbayes_cli.models.families.capabilities import BoundedNumber, ConjugatePosterior
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.renyi import ORDERS
@@ -28,8 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _SUMMARY_DRAWS = 2000
-_ENOUGH_PARAMETERS, _LEAST_TRIALS = 4000, 3
-"""Releases of a network are simulated until so many parameters have been looked at."""
+_LEAST_TRIALS = 3
 _ESS = 200.0
 _METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
 
@@ -130,30 +126,28 @@ def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
 
     Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
-    a convex loss, which is no law of records, for chains, and for hidden states, whose posteriors are long runs.
+    models that are not simulated, for chains, whose runs are long, and where the exact posterior is not known.
     """
     import numpy as np
 
     model, step = planned.model, planned.plan.answer
-    if step.rows is not None or not step.law.can_be_simulated or isinstance(model, Hmm):
+    if model.not_simulated or not step.law.can_be_simulated:
         return None
+    simulating = expect(model, NoisyStatistics)
     truth, own = np.random.default_rng(seed).spawn(2)
-    if isinstance(model, DiscreteNetwork):  # every release has many parameters to look at
-        trials = min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(model.parameters)))
+    trials = model.simulation_trials(trials)
     if step.law.adds_noise:
         return _noisy(planned, n_records, trials, truth, own)
-    if not isinstance(model, ConjugatePosterior):
+    if step.law.slow_moments:
         return _of_own(step.sampler, planned, n_records, trials, truth)
-    conjugate = model
-    data = [conjugate.simulate(n_records, truth) for _ in range(trials)]
-    family = conjugate.family(n_records)
-    heads = _compared(model)
-    rows = [family.moments_by_row(conjugate.sums(values, n_records), 1.0, 1.0) for _, values in data]
-    plain = [sd for found in rows for _, sd in found]
+    data = [simulating.simulated(planned.policy, n_records, truth) for _ in range(trials)]
+    plain = [sd for _, values in data for _, sd in model.exact_moments(values, n_records)]
+    if not plain:
+        return _of_own(step.sampler, planned, n_records, trials, truth)
     estimates = planned.mechanism.estimates
     spreads = []
     for theta, values in data:
-        found = zip(heads, step.sampler.moments_by_row(values), strict=True)
+        found = zip(model.compared, step.sampler.moments_by_row(values), strict=True)
         spreads += [math.hypot(sd, mean - theta[k]) if estimates else sd for k, (mean, sd) in found]
     private, free = _root_mean_square(spreads), _root_mean_square(plain)
     sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
@@ -175,11 +169,6 @@ def _of_own(
     return Expectation(n_records, trials, None, private, free, private / free, None)
 
 
-def _compared(model: Model) -> tuple[int, ...]:
-    """Return the parameters that a simulation looks at: the first one, of a network that of every row."""
-    return model.row_heads if isinstance(model, DiscreteNetwork) else (0,)
-
-
 def _noisy(
     planned: PlannedRelease, n_records: int, trials: int, truth: np.random.Generator, own: np.random.Generator
 ) -> Expectation:
@@ -193,7 +182,7 @@ def _noisy(
     policy, plan, law = planned.policy, planned.plan, planned.plan.bounds
     model = expect(planned.model, NoisyStatistics)
     public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
-    heads = _compared(model)
+    heads = model.compared
     private: list[float] = []
     plain: list[float] = []
     held = {"noise-aware": 0, "naive": 0}
@@ -201,7 +190,7 @@ def _noisy(
         if law is not None:
             theta, problem = simulated_between(planned, law, n_records, truth)
         else:
-            theta, values = _simulated_statistic(policy, model, plan, n_records, truth)
+            theta, values = model.simulated_statistic(plan.answer.statistic, policy, n_records, truth)
             released = _noised(values, plan, own)
             problem = planned.mechanism.problem(model, policy, released, plan.answer.noise, public)
         for method in _METHODS:
@@ -217,30 +206,17 @@ def _noisy(
     return Expectation(n_records, trials, plan.answer.noise.scale, sd, free, sd / free, coverage)
 
 
-def _simulated_statistic(
-    policy: RecordPolicy, model: NoisyStatistics, plan: Plan, n_records: int, rng: np.random.Generator
-) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Draw the parameters from the prior and the exact statistic that the mechanism releases."""
-    statistic = plan.answer.statistic
-    if isinstance(model, DiscreteNetwork):
-        return model.simulated_statistic(statistic, n_records, rng)
-    return model.simulated(policy, n_records, rng)
-
-
 def simulated_between(
     planned: PlannedRelease, law: PrivateBounds, n_records: int, rng: np.random.Generator
 ) -> tuple[tuple[float, ...], Problem]:
     """Simulate one release between private bounds: return the reported parameters, and the inference problem."""
-    import numpy as np
-
-    theta, numbers = expect(planned.model, BoundedNumber).draw_records(n_records, rng)
-    codes, valid = law.grid.column("value", law.outside).codes(numbers)
-    found, counts = np.unique(codes[valid > 0], return_counts=True)
-    histogram = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    whole = law.grid.column("value", law.outside)
+    theta, histogram = planned.model.simulated_histogram(whole, n_records, rng)
     lower, upper = law.simulate(histogram, rng)
     narrowed = planned.at((law.grid.value(lower), law.grid.value(upper)))
-    policy, plan, bounded = planned.policy, narrowed.plan, expect(narrowed.model, BoundedNumber)
-    values = evaluate_codes(plan.answer.statistic, bounded.column, law.codes(histogram, lower, upper, bounded.column))
+    policy, plan, bounded = planned.policy, narrowed.plan, expect(narrowed.model, NoisyStatistics)
+    column = expect(bounded.columns[0], NumericColumn)
+    values = evaluate_codes(plan.answer.statistic, column, law.codes(histogram, lower, upper, column))
     public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
     return theta, bounded.problem(policy, _noised(values, plan, rng), plan.answer.noise, public)
 

@@ -15,7 +15,6 @@ from dpbayes_cli.core.contracts import Model
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -161,5 +160,5 @@ def _account(spec: ReleaseSpec, location: Location) -> str:
 
 def _has_public_count(spec: ReleaseSpec, model: Model) -> bool:
     """Return whether the number of valid records is public; where it is not, a mechanism that needs it says why."""
-    complete = isinstance(model, ConvexLossModel) or all(has_stand_in(spec.policy, c) for c in model.columns)
+    complete = model.counts_incomplete_records or all(has_stand_in(spec.policy, c) for c in model.columns)
     return spec.privacy.neighbors is Neighbors.REPLACE_ONE and complete

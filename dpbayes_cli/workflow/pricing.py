@@ -7,10 +7,9 @@ from typing import Self
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Mechanism, Model, Plan, Step, expect
+from dpbayes_cli.core.contracts import Mechanism, Model, Plan, Step
 from dpbayes_cli.core.design import Rows
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.imputation import impute_code
@@ -132,7 +131,7 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         narrow = spec.build_model((law.grid.value(lower), law.grid.value(lower + 1)))
         if mechanism.plan(narrow, policy, options, known).guarantee != plan.guarantee:
             raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
-    column = expect(model, BoundedNumber).column
+    (column,) = model.columns
     first = Step(law.statistic(column.role, policy), law, law.guarantee)
     total = compose([law.guarantee, plan.guarantee])
     whole = Plan((first, *plan.steps), total, plan.parameters, bounds=law)

@@ -21,14 +21,15 @@ from dpbayes_cli.bundle.document import LedgerReference, ReleaseDocument, parse_
 from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, bundle_of
-from dpbayes_cli.core.contracts import Draws, Payload, Plan, expect
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.contracts import Plan, expect
 from dpbayes_cli.core.private_quantile import PrivateBounds
+from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics, evaluate_codes
 from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import notices
 from dpbayes_cli.ledger.records import ReleaseRecord
-from dpbayes_cli.models.families.capabilities import BoundedNumber
 from dpbayes_cli.privacy.measurements import no_randomness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.packed_codes import CodeReader
@@ -185,7 +186,7 @@ def _between_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidenc
     lower, upper = law.choose(evidence.histogram)
     bounds = law.grid.value(lower), law.grid.value(upper)
     narrowed = planned.at(bounds)
-    column, step = expect(narrowed.model, BoundedNumber).column, narrowed.plan.answer
+    column, step = expect(narrowed.model.columns[0], NumericColumn), narrowed.plan.answer
     codes = law.codes(evidence.histogram, lower, upper, column)
     exact = Statistics(evaluate_codes(step.statistic, column, codes), evidence.n_records)
     second = Plan((step,), step.guarantee, narrowed.plan.parameters)

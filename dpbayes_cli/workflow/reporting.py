@@ -14,10 +14,9 @@ from dpbayes_cli.bundle.assemble import guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.bundle.report.report_context import Beside, BudgetAround, Expected, ExpectedWidth
-from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan
+from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, expect
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
-from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored import in_full_as_earlier
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
@@ -58,10 +57,11 @@ def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
     """
     spec, model, plan = planned.spec, planned.model, planned.plan
     absent = _not_simulated(spec, model, plan, n_records)
-    if absent or n_records is None or not isinstance(model, NoisyStatistics):
+    if absent or n_records is None:
         return Expected(absent=absent)
+    simulating = expect(model, NoisyStatistics)
     trials = max(3, min(_TRIALS, _PARAMETERS // len(model.parameters), _RECORDS // n_records))
-    widths = nonprivate_widths(spec, model, n_records, trials)
+    widths = nonprivate_widths(spec, simulating, n_records, trials)
     drawn = None
     if plan.answer.law.has_moments and not plan.answer.law.slow_moments:
         from dpbayes_cli.workflow.planning import simulated
@@ -109,9 +109,9 @@ def nonprivate_widths(
 
 def _not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int | None) -> str:
     """Return why nothing can be expected before the data; an empty text where it can."""
-    if plan.answer.rows is not None:
-        return "A convex loss is no law of records, so that none can be simulated."
-    if not plan.answer.law.can_be_simulated or isinstance(model, Hmm) or not isinstance(model, NoisyStatistics):
+    if model.not_simulated:
+        return model.not_simulated
+    if not plan.answer.law.can_be_simulated:
         return "Posteriors of hidden states take long Markov chains, and are not simulated for a page."
     if spec.policy.contributions > 1:
         return "Privacy units have several records, and how many records there are is private."

@@ -128,7 +128,7 @@ def test_draws_follow_the_laws_row_by_row() -> None:
     drawn = np.array(sampler.draw(values, 4000))
     assert drawn.shape == (4000, sum(model.network.n_cells))
     moments = sampler.moments_by_row(values)
-    assert [drawn.shape[1], *model.row_heads] == [14, *range(0, 14, 2)]
+    assert [drawn.shape[1], *model.compared] == [14, *range(0, 14, 2)]
     assert sampler.moments(values) == moments[0]
     for row, law in enumerate(laws_of(sampler, values)):
         mass = np.array([float(p) for p in law])

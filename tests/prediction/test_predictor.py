@@ -7,18 +7,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.bundle.read import Bundle, read_bundle
+from dpbayes_cli.bundle.read import read_bundle
 from dpbayes_cli.core.columns import Column
-from dpbayes_cli.core.contracts import Model
+from dpbayes_cli.core.predictor import IntervalPredictor
 from dpbayes_cli.models.huber_regression import HuberRegression
-from dpbayes_cli.prediction import kinds
-from dpbayes_cli.prediction.predictor import IntervalPredictor, only_target
+from dpbayes_cli.prediction.from_bundle import predictor
 from dpbayes_cli.spec.release_spec import build_spec
 from tests.commands.regressions import patients, release_regression
 from tests.conftest import Cli
@@ -39,12 +38,7 @@ def centre(features: Floats) -> Floats:
 class TrueLaw(IntervalPredictor):
     """The law by which ``patients`` makes the number, but for its few clamped ones."""
 
-    serves: ClassVar[type] = HuberRegression
     sd: ClassVar[float] = SD
-
-    @classmethod
-    def place(cls, model: Model, asked: str | None) -> int:
-        return only_target(model, len(model.columns) - 1, asked)
 
     def intervals(self, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
         mean = centre(features)
@@ -60,6 +54,13 @@ class NarrowLaw(TrueLaw):
     sd: ClassVar[float] = 0.8 * SD
 
 
+def plant(monkeypatch: pytest.MonkeyPatch, law: type[TrueLaw]) -> None:
+    def predictor(model: HuberRegression, column: int, draws: Floats) -> TrueLaw:
+        return law(model.columns, model.column_names, column, draws)
+
+    monkeypatch.setattr(HuberRegression, "predictor", predictor)
+
+
 @pytest.fixture
 def bundle(dpbayes: Cli, place: Path) -> Path:
     return release_regression(dpbayes, patients(place / "patients.csv"), "huber-regression")
@@ -71,7 +72,7 @@ def features_of(data: Path) -> Any:
 
 
 def test_numbers_are_printed_with_their_law(dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "KINDS", (TrueLaw,))
+    plant(monkeypatch, TrueLaw)
     new = patients(Path("new.csv"), 50, seed=2)
     mean = centre(features_of(new))
     done = dpbayes("predict", bundle, new)
@@ -97,7 +98,7 @@ def test_laws_are_scored_by_coverage_width_and_density(
 
     The one that is too sure covers 0.81: of 3,000 records that is 16 standard deviations less.
     """
-    monkeypatch.setattr(kinds, "KINDS", (law,))
+    plant(monkeypatch, law)
     n = 3000
     new = patients(Path("new.csv"), n, seed=3)
     with new.open("a") as file:
@@ -120,7 +121,7 @@ def test_laws_are_scored_by_coverage_width_and_density(
 def test_no_records_have_null_scores_under_the_same_keys(
     dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kinds, "KINDS", (TrueLaw,))
+    plant(monkeypatch, TrueLaw)
     Path("none.csv").write_text("kind,age,days\n")
     found = dpbayes("evaluate", bundle, "none.csv", "--json").json
     assert all(found[key] is None for key in ("rmse", "coverage", "mean_width", "log_density"))
@@ -134,15 +135,11 @@ def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_t
     seen: list[Any] = []
 
     class First(IntervalPredictor):
-        @classmethod
-        def place(cls, model: Model, asked: str | None) -> int:
-            return 0
-
         def intervals(self, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
             seen.append(features)
             return features[:, 0], features[:, 1], np.tile(features[:, :1], (1, len(levels)))
 
-    found = First(cast(Bundle, None), model, 0, np.zeros((1, 1)))
+    found = First(model.columns, model.column_names, 0, np.zeros((1, 1)))
     steps = [column.steps for column in model.columns if not isinstance(column, Column)]  # type: ignore[union-attr]
     codes = np.array([[-1, 0, steps[2]], [3, steps[1], 0], [3, -1, 0], [3, 5, -1]])
     predicted = found.predict(codes)
@@ -154,4 +151,4 @@ def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_t
 
 def test_the_draws_of_a_bundle_are_those_that_predict(bundle: Path) -> None:
     draws = json.loads((bundle / "release.json").read_text())["draws"]
-    np.testing.assert_array_equal(kinds.predictor(read_bundle(bundle), None).draws, draws)
+    np.testing.assert_array_equal(predictor(read_bundle(bundle), None).draws, draws)

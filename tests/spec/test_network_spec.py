@@ -239,6 +239,27 @@ def test_a_check_against_data_counts_what_is_invalid_and_not_what_stands_in(plac
     assert [value for key, value in counted.items() if key.startswith("b")] == [1, 1, 2]
 
 
+_AXES = "  sequence: {column: place, values: [u, v]}\n  time: {column: day, values: ['1', '2']}\n  states: 2\n"
+_FEATURES = "    a: {values: ['1', '0'], impute: '0'}\n    b: {cuts: [5], impute: 9}\n"
+HIDDEN = {
+    "hmm": f"domain:\n{_AXES}  features:\n{_FEATURES}",
+    "naive-bayes-mixture": f"mechanism: gibbs\ndomain:\n  classes: 2\n  variables:\n{_FEATURES}",
+}
+
+
+@pytest.mark.parametrize("model", HIDDEN)
+def test_a_check_of_hidden_states_counts_every_value(place: Path, dpbayes: Cli, model: str) -> None:
+    """Each record is in one cell of every feature's table: their sum says nothing about how many are invalid."""
+    (place / "s.yaml").write_text(f"model: {model}\nprivacy: {{epsilon: 1}}\n{HIDDEN[model]}", encoding="utf-8")
+    (place / "d.csv").write_text("place,day,a,b\nu,1,1,5\nv,2,,\nu,9,2,x\nv,1,0,4.999\n", encoding="utf-8")
+    done = dpbayes("spec", "check", "s.yaml", "--against", "d.csv", "--json")
+    assert done.code == 0, done.err
+    counted = done.json["NOT PRIVATE"]
+    assert [counted[key] for key in ("a=1", "a=0", "a invalid", "records")] == [1, 1, 2, 4]
+    if model == "hmm":
+        assert [counted[key] for key in ("place=u", "place=v", "place invalid", "day invalid")] == [2, 2, 0, 1]
+
+
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configs_of_adult_are_valid_in_the_schema_too(path: Path) -> None:
     document = yaml.safe_load(path.read_text(encoding="utf-8"))

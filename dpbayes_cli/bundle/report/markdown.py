@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.report.hmm_section import states_text
 from dpbayes_cli.bundle.report.network_section import tables_text
+from dpbayes_cli.bundle.report.states_section import states_text
 from dpbayes_cli.bundle.report.wording import (
     ESTIMATE_HEADING,
     REUSE_COMMAND,

@@ -16,7 +16,6 @@ from dpbayes_cli.bundle.report.budget_section import TITLE as BUDGET_HEADING
 from dpbayes_cli.bundle.report.budget_section import budget_section
 from dpbayes_cli.bundle.report.citation import citation_section
 from dpbayes_cli.bundle.report.guarantee_section import guarantee_section, promise
-from dpbayes_cli.bundle.report.hmm_section import hmm_section
 from dpbayes_cli.bundle.report.markup import (
     block,
     code,
@@ -31,7 +30,7 @@ from dpbayes_cli.bundle.report.markup import (
     text,
     titled,
 )
-from dpbayes_cli.bundle.report.network_section import network_section
+from dpbayes_cli.bundle.report.model_sections import DRAWINGS, SectionDrawing
 from dpbayes_cli.bundle.report.page_figures import chain_pictures, shown
 from dpbayes_cli.bundle.report.posterior_section import estimate_section, posterior_section, width_section
 from dpbayes_cli.bundle.report.report_context import NOTHING, Beside
@@ -200,14 +199,17 @@ def going_on(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
     )
 
 
+def _drawn(drawing: SectionDrawing) -> Part:
+    return lambda document, analysis, _: drawing.section(document, analysis.model)
+
+
 SECTIONS: dict[str, Part] = {
     "The question": question,
     "The guarantee": guarantee_section,
     "What was released": released,
     "The posterior": posterior_section,
     ESTIMATE_HEADING: estimate_section,
-    "The network": lambda document, found, _: network_section(identifier_of("The network"), document, found.model),
-    "The states": lambda document, found, _: hmm_section(identifier_of("The states"), document, found.model),
+    **{drawing.title: _drawn(drawing) for drawing in DRAWINGS},
     "How wide, and why": width_section,
     "How it was computed": computed,
     "Diagnostics": diagnostics,

@@ -9,8 +9,6 @@ from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.markup import figure
 from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_plot, trace_plot
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.hmm import Hmm
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -39,9 +37,9 @@ def posterior_pictures(
 ) -> list[Picture]:
     """Return intervals and densities of the first parameters, or how far several estimates lie apart.
 
-    Nothing of models whose parameters have pictures of their own: networks and hidden Markov models.
+    Nothing of models whose sections have pictures of their own.
     """
-    if isinstance(analysis.model, DiscreteNetwork | Hmm):
+    if analysis.model.sections():
         return []
     if are_estimates(document):
         return density_pictures(document, analysis) if len(document.draws) > 1 else []

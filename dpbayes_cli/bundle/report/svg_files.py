@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.guarantee_section import promise_pictures
-from dpbayes_cli.bundle.report.hmm_section import hmm_pictures
 from dpbayes_cli.bundle.report.markup import text
-from dpbayes_cli.bundle.report.network_section import network_pictures
+from dpbayes_cli.bundle.report.model_sections import section_pictures
 from dpbayes_cli.bundle.report.page_figures import chain_pictures, posterior_pictures
 from dpbayes_cli.bundle.report.report_context import NOTHING, Beside
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.hmm import Hmm
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
@@ -35,13 +32,11 @@ def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: Beside = 
         analysis: its posterior, as ``analysis_of`` repeats it.
         beside: what the page tells beside what the bundle holds.
     """
-    model = analysis.model
     chains = () if analysis.chains is None else chain_pictures(analysis.parameters, analysis.chains)
     return [
         *promise_pictures(document, beside),
         *posterior_pictures(document, analysis, beside.expected),
-        *(network_pictures(document, model) if isinstance(model, DiscreteNetwork) else []),
-        *(hmm_pictures(document, model) if isinstance(model, Hmm) else []),
+        *section_pictures(document, analysis.model),
         *(picture for _, pictures in chains for picture in pictures),
     ]
 

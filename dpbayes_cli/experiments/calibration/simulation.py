@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,13 +20,13 @@ from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.discrepancy import squared_mmds
 from dpbayes_cli.experiments.posteriors import ranks_among, ranks_of
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate, simulate_sampler
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.posterior import Method as Inference
+    from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def simulate_cell(cell: CalibrationCell) -> CellOutcome:
 def model_of(cell: CalibrationCell, domain: Any) -> ConjugatePosterior:
     """Return the cell's model on a domain."""
     model: Model = build_spec({"model": cell.case.model, "domain": domain, "prior": cell.case.prior}).build_model()
-    return expect(model, ConjugatePosterior)
+    return cast("ConjugatePosterior", model)
 
 
 def complete_policy(model: Model) -> RecordPolicy:

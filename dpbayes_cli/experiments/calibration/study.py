@@ -8,7 +8,7 @@ from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.core.contracts import NoisyStatistics, Section
+from dpbayes_cli.core.contracts import Model, Section
 from dpbayes_cli.core.options import TemperKind
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
@@ -89,6 +89,11 @@ def parameter_of(case: CaseSection) -> str:
     return spec.build_model().parameters[0]
 
 
+def _is_studied(kind: type[Model]) -> bool:
+    """Return whether a noisy statistic of a model can be released, and its posterior without noise be drawn from."""
+    return all(serves(mechanism_type(name), kind) for name in ("laplace", "rdp-direct"))
+
+
 def check_served(study: CalibrationStudy) -> None:
     """Refuse what cannot be simulated, before anything is.
 
@@ -96,13 +101,10 @@ def check_served(study: CalibrationStudy) -> None:
         SpecError: a model's posterior cannot be inferred from noisy statistics, a parameter does not exist, or a
             mechanism does not serve a model.
     """
-    from dpbayes_cli.models.families.capabilities import ConjugatePosterior
-
-    needed = (NoisyStatistics, ConjugatePosterior)
     for name, case in study.cases.items():
         kind, where = model_type(case.model), f"cases.{name}"
-        if not issubclass(kind, needed):
-            served = [other for other in model_names() if issubclass(model_type(other), needed)]
+        if not _is_studied(kind):
+            served = [other for other in model_names() if _is_studied(model_type(other))]
             raise SpecError(
                 f"model {case.model!r} cannot be studied: its posterior cannot be inferred from a noisy statistic",
                 where=f"{where}.model",

@@ -19,7 +19,6 @@ from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.study import network_of
 from dpbayes_cli.experiments.file_records import read_codes
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.spec.free_sections import SourceSection
@@ -27,6 +26,7 @@ from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 """Every variable has a stand-in, so that records are complete and their number is public."""
@@ -51,7 +51,7 @@ class ClassificationRecords:
 
 def model_of(cell: ClassificationCell) -> DiscreteNetwork:
     """Return the network of a cell; simulated records have no invalid cell, and any value may stand for one."""
-    model = expect(network_of(cell.case), DiscreteNetwork)
+    model = network_of(cell.case)
     if cell.case.train is not None:
         return model
     return replace(model, variables=tuple(replace(column, impute=column.levels[0]) for column in model.variables))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.options import EpsilonOptions
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.parities import n_bits
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
-from dpbayes_cli.core.contracts import Model, Section
-from dpbayes_cli.core.registry import model_names, model_type
+from dpbayes_cli.core.contracts import Section
+from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, serves
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.sections import Exact, convert_section
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 
 Method = Literal["non-private", "laplace", "laplace-naive", "fourier-laplace", "fourier-naive", "ops"]
 
@@ -89,9 +91,10 @@ def _case(base: Path, place: str, document: Any) -> ClassificationCase:
     return msgspec.structs.replace(case, domain=domain, prior=prior, **paths)
 
 
-def network_of(case: ClassificationCase) -> Model:
-    """Return the model of a case."""
-    return build_spec({"model": case.model, "domain": case.domain, "prior": case.prior}).build_model()
+def network_of(case: ClassificationCase) -> DiscreteNetwork:
+    """Return the model of a case, which is one of networks; see ``check_predicts``."""
+    spec = build_spec({"model": case.model, "domain": case.domain, "prior": case.prior})
+    return cast("DiscreteNetwork", spec.build_model())
 
 
 def check_predicts(study: ClassificationStudy) -> None:
@@ -102,15 +105,16 @@ def check_predicts(study: ClassificationStudy) -> None:
     """
     for name, case in study.cases.items():
         where = f"cases.{name}"
-        if not issubclass(model_type(case.model), DiscreteNetwork):
-            served = [other for other in model_names() if issubclass(model_type(other), DiscreteNetwork)]
+        of_networks = mechanism_type("fourier-laplace")
+        if not serves(of_networks, model_type(case.model)):
+            served = [other for other in model_names() if serves(of_networks, model_type(other))]
             raise SpecError(
                 f"model {case.model!r} does not predict one column from others",
                 where=f"{where}.model",
                 hint=f"allowed: {', '.join(served)}",
             )
         model = network_of(case)
-        if not isinstance(model, DiscreteNetwork) or model.target is None:
+        if model.target is None:
             raise SpecError("no variable is named to be predicted", where=f"{where}.domain.target", hint="target: NAME")
         open_ended = [column.role for column in model.variables if column.impute is None]
         if case.train is not None and open_ended:

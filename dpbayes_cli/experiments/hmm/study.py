@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Section, expect
+from dpbayes_cli.core.contracts import Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections
-from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.sections import convert_section
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.hmm import Hmm
+
+MODEL = "hmm"
 
 Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 
@@ -68,7 +72,7 @@ def _case(base: Path, place: str, document: Any) -> HmmCase:
     case = convert_section(document, HmmCase, place)
     if "states" in case.domain:
         raise SpecError("the study says how many states there are", where=f"{place}.domain.states")
-    domain, prior = build_model_sections(place, Hmm.name, {**case.domain, "states": 1}, case.prior)
+    domain, prior = build_model_sections(place, MODEL, {**case.domain, "states": 1}, case.prior)
     del domain["states"]
     domain["features"] = dict(sorted(domain["features"].items()))
     return msgspec.structs.replace(case, records=absolute(base, case.records), domain=domain, prior=prior)
@@ -76,8 +80,8 @@ def _case(base: Path, place: str, document: Any) -> HmmCase:
 
 def model_of(case: HmmCase, states: int) -> Hmm:
     """Return the model of a case with so many states."""
-    document = {"model": Hmm.name, "domain": {**case.domain, "states": states}, "prior": case.prior}
-    return expect(build_spec(document).build_model(), Hmm)
+    document = {"model": MODEL, "domain": {**case.domain, "states": states}, "prior": case.prior}
+    return cast("Hmm", build_spec(document).build_model())
 
 
 def check_study(study: HmmStudy) -> None:

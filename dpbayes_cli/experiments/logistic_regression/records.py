@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 import numpy as np
@@ -17,13 +17,14 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.core.losses import LogisticLoss
+from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.experiments.logistic_regression.study import LogisticCase
 from dpbayes_cli.experiments.logistic_regression.temperatures import POLICY
-from dpbayes_cli.models.logistic_regression import LogisticRegression
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,12 @@ class LogisticRecords:
     test_y: Floats
 
 
-def model_of(case: LogisticCase, n_records: int) -> LogisticRegression:
+def model_of(case: LogisticCase, n_records: int) -> ConvexLossModel:
     """Return the model of a case: rows of norm one, prior precision n beta."""
     features = tuple(part.feature(name) for name, part in sorted(case.features.items()))
     classes = Column(case.target.column, case.target.target().levels, case.target.impute)
-    return LogisticRegression(UnitRows(features), classes, LogisticLoss(), n_records * case.beta)
+    kind = cast("type[ConvexLossModel]", model_type("logistic-regression"))
+    return kind(UnitRows(features), classes, LogisticLoss(), n_records * case.beta)
 
 
 def n_train_of(case: LogisticCase) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.experiments.logistic_regression.study import Method
@@ -16,7 +16,6 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     Chains,
     LangevinOptions,
 )
-from dpbayes_cli.models.logistic_regression import LogisticRegression
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
@@ -25,6 +24,9 @@ from dpbayes_cli.privacy.noisy_descent import (
     mu_of_statement,
 )
 from dpbayes_cli.privacy.renyi import pure_rdp
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 """Every column has a stand-in, so that records are complete and their number is public."""
@@ -88,9 +90,7 @@ class CappedChains(Chains):
         return min(super().horizon(step, tau), self.most_steps)
 
 
-def tempered(
-    method: Method, price: Price | None, model: LogisticRegression, n_records: int, most_steps: int
-) -> Tempered:
+def tempered(method: Method, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> Tempered:
     """Return what a method draws from at a price.
 
     Args:

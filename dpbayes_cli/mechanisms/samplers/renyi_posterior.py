@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
-from dpbayes_cli.core.contracts import Card, Draws, Mechanism, Model, Plan, Sampler, Step, expect
+from dpbayes_cli.core.contracts import Card, Mechanism, Model, Plan, Sampler, Step, expect
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Order, StatedDelta
+from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     CalibratedChain,
@@ -23,7 +24,7 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     run_chains,
 )
 from dpbayes_cli.mechanisms.samplers.langevin_rules import ORDER
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
 from dpbayes_cli.privacy.kinds import Points, RenyiCurve
@@ -50,11 +51,9 @@ class ConjugateSampler(Sampler):
         return [self.model.reported(point) for point in drawn]
 
     def possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is within the range of the family's parameters."""
-        if isinstance(self.model, OneParameterFamily):
-            low, high = self.model.parameter_range
-            return len(draw) == 1 and low <= draw[0] <= high
-        return all(0.0 <= share <= 1.0 for share in draw)
+        """Return whether a draw is within the range of the model's parameters."""
+        low, high = self.model.parameter_range
+        return len(draw) == len(self.model.parameters) and all(low <= value <= high for value in draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the conjugate posterior."""

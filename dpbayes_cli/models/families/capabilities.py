@@ -108,6 +108,11 @@ class SharesPosterior(LatentCounts):
 class ConjugatePosterior(BoundedStatistics):
     """The capability of models with a conjugate posterior of known Renyi divergence between neighbours."""
 
+    @property
+    def parameter_range(self) -> tuple[float, float]:
+        """The interval of each reported parameter; of shares from 0 to 1."""
+        return 0.0, 1.0
+
     @abstractmethod
     def family(self, n_records: int) -> ConjugateFamily:
         """Return the conjugate family for a public number of complete records."""
@@ -119,6 +124,10 @@ class ConjugatePosterior(BoundedStatistics):
     @abstractmethod
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw parameters from the prior and the integer statistic of complete records from them, for planning."""
+
+    def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
+        """Return those of the conjugate posterior's rows; see ``Model``."""
+        return self.family(n_records).moments_by_row(self.sums(values, n_records), 1.0, 1.0)
 
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
         """Return the reported parameters of a drawn point of the family."""
@@ -163,9 +172,6 @@ class BoundedNumber(NoisyStatistics):
     """
 
     bound_keys: ClassVar[tuple[str, ...]] = ("upper",)
-    """The keys of the domain that state the bounds; where ``lower`` is not among them, it is 0."""
-    whole_numbers: ClassVar[bool] = False
-    """Whether records and bounds are whole numbers."""
 
     @property
     @abstractmethod
@@ -187,6 +193,17 @@ class BoundedNumber(NoisyStatistics):
         """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
         parameters, numbers = self.draw_records(n_records, rng)
         return parameters, evaluate(self.statistic(policy), self.columns, numbers[:, None])
+
+    def simulated_histogram(
+        self, column: NumericColumn, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], dict[int, int]]:
+        """Draw the parameters and numbers, and count these by their code; see ``Model``."""
+        import numpy as np
+
+        parameters, numbers = self.draw_records(n_records, rng)
+        codes, valid = column.codes(numbers)
+        found, counts = np.unique(codes[valid > 0], return_counts=True)
+        return parameters, dict(zip(found.tolist(), counts.tolist(), strict=True))
 
 
 class OneNumber(BoundedNumber):

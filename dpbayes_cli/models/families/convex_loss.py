@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.core.contracts import Model, Section, expect
 from dpbayes_cli.core.design import Design, Rows
-from dpbayes_cli.core.losses import Loss
+from dpbayes_cli.core.losses import Loss, QuantileLoss
+from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, Numbers, Prediction
+from dpbayes_cli.core.predictor import Predictor, only_target
 from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
 from dpbayes_cli.privacy.noisy_descent import Curvature
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+_HELD = 1 << 22
+"""Entries of a design, or predictions of single draws, that are held at a time."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,8 @@ class ConvexLossModel(Model):
     default_mechanism: ClassVar[str] = "gibbs-posterior"
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log likelihood, or stands for one, so that a class has a probability."""
+    counts_incomplete_records: ClassVar[bool] = True
+    not_simulated: ClassVar[str] = "A convex loss is no law of records, so that none can be simulated."
 
     design: Design
     target: Column | NumericColumn
@@ -72,6 +79,14 @@ class ConvexLossModel(Model):
         """Return nothing: what is predicted depends on the features; see ``dpbayes predict``."""
         return {}
 
+    def predicted_column(self, asked: str | None) -> int:
+        """Return the index of the target, which is the last column."""
+        return only_target(self.name, self.column_names, len(self.columns) - 1, asked)
+
+    def predictor(self, column: int, draws: Floats) -> CoefficientPredictor:
+        """Return what predicts the target from the features; see ``Model``."""
+        return CoefficientPredictor(self.columns, self.column_names, column, draws, self)
+
     def curvature(self, n_records: int, touched: int) -> Curvature:
         """Return what loss and rows promise about the potential of so many records.
 
@@ -108,3 +123,48 @@ class ConvexNumberModel(ConvexLossModel):
         """Return the number in units of the target."""
         low, high = self.target.lower, self.target.upper
         return (low + high) / 2.0 + (high - low) / 2.0 * t
+
+
+@dataclass(frozen=True)
+class CoefficientPredictor(Predictor):
+    """Released draws of coefficients, as they predict the target: by the mean of what each draw predicts."""
+
+    model: ConvexLossModel
+
+    @property
+    def note(self) -> str:
+        """What the numbers are not."""
+        target, name = self.model.target, self.model.name
+        if isinstance(target, NumericColumn):
+            what = "a number" if self.level is None else f"the {self.level:g} quantile"
+            return f"{name} predicts {what} and has no predictive law: there is no interval"
+        if not self.model.has_probabilities:
+            return f"{name} gives scores and no probabilities: above 0 for {target.levels[1]!r}"
+        return ""
+
+    @property
+    def level(self) -> float | None:
+        """The level of the quantile that is predicted."""
+        return self.model.loss.level if isinstance(self.model.loss, QuantileLoss) else None
+
+    def predict(self, codes: Integers) -> Prediction:
+        """Return predictions of the records whose features are all valid; see ``Predictor``."""
+        import numpy as np
+
+        features = codes[:, : self.target]
+        valid = np.flatnonzero((features >= 0).all(axis=1))
+        mean = np.full(len(codes), np.nan)
+        size = max(1, _HELD // max(self.model.design.width, len(self.draws)))
+        for start in range(0, len(valid), size):
+            some = valid[start : start + size]
+            mean[some] = self._mean(features[some])
+        target = self.model.target
+        if isinstance(target, NumericColumn):
+            return Numbers(mean)
+        if self.model.has_probabilities:
+            return ClassProbabilities(np.column_stack([1.0 - mean, mean]), target.levels)
+        return ClassScores(mean, target.levels)
+
+    def _mean(self, features: Integers) -> Floats:
+        mean: Floats = self.model.predicted(self.draws, self.model.design.rows(features)).mean(axis=1)
+        return mean

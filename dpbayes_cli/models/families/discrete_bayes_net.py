@@ -7,15 +7,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.contracts import NoisyStatistics
+from dpbayes_cli.core.model_sections import NetworkTables
+from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, total_of
 from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, stated_concentrations
 from dpbayes_cli.models.families.network_margins import Margins
+from dpbayes_cli.models.families.network_predictor import NetworkPredictor
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _BLOCK = 1 << 17
+_ENOUGH_PARAMETERS, _LEAST_TRIALS = 4000, 3
+"""Releases are simulated until so many parameters have been looked at."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
     concentrations: tuple[tuple[float, ...], ...]
     weights: tuple[Fraction, ...]
     target: int | None
+
+    data_check: ClassVar[DataCheck] = "levels"
 
     @classmethod
     def of_variables(
@@ -92,14 +100,37 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         return cell_names(self.network, "theta")
 
     @property
-    def row_heads(self) -> tuple[int, ...]:
-        """The index of the first parameter of every row of every table."""
-        firsts = itertools.accumulate(self.network.n_cells, initial=0)
-        return tuple(
-            first + k
-            for first, cells, size in zip(firsts, self.network.n_cells, self.network.sizes, strict=False)
-            for k in range(0, cells, size)
-        )
+    def tables(self) -> NetworkTables:
+        """The parameters as tables."""
+        return NetworkTables(self.network, self.target)
+
+    def sections(self) -> tuple[NetworkTables]:
+        """Return the network with its tables."""
+        return (self.tables,)
+
+    @property
+    def compared(self) -> tuple[int, ...]:
+        """The first parameter of every row of every table."""
+        return self.tables.row_heads
+
+    def simulation_trials(self, trials: int) -> int:
+        """Return fewer data sets: every one has many parameters to look at."""
+        return min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(self.parameters)))
+
+    def predicted_column(self, asked: str | None) -> int:
+        """Return the index of the variable that is asked for, or else that the spec names; see ``Model``."""
+        names = self.network.names
+        if asked is None:
+            if self.target is None:
+                raise SpecError("no variable is named to be predicted", where="target", hint="--target NAME")
+            return self.target
+        if asked not in names:
+            raise SpecError(f"there is no variable {asked!r}", where="target", hint=nearest(asked, names))
+        return names.index(asked)
+
+    def predictor(self, column: int, draws: Floats) -> NetworkPredictor:
+        """Return what predicts a variable from the others; see ``Model``."""
+        return NetworkPredictor(self.columns, self.column_names, column, draws, self.network)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probabilities of the target's values where it has no parents, else nothing; see ``predict``."""
@@ -183,19 +214,16 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
 
     def split(self, values: Any) -> list[Any]:
         """Return an array of all cells, along its last axis, as one array a table, each in the table's shape."""
-        import numpy as np
-
-        parts = np.split(values, np.cumsum(self.network.n_cells)[:-1], axis=-1)
-        return [part.reshape(*part.shape[:-1], *self.network.shape(i)) for i, part in enumerate(parts)]
+        return self.tables.split(values)
 
     def simulated(
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the tables from the prior and the exact counts; see ``NoisyStatistics``."""
-        return self.simulated_statistic(self.statistic(policy), n_records, rng)
+        return self.simulated_statistic(self.statistic(policy), policy, n_records, rng)
 
     def simulated_statistic(
-        self, statistic: Statistic, n_records: int, rng: np.random.Generator
+        self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw the tables from the prior and the exact value of a statistic of theirs, all records valid."""
         import numpy as np

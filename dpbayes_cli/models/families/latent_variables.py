@@ -102,6 +102,10 @@ class LatentStates(Model):
     Their reported parameters are the emissions, feature by feature, state by state, value by value, then the links.
     """
 
+    not_simulated: ClassVar[str] = (
+        "Posteriors of hidden states take long Markov chains, and are not simulated for a page."
+    )
+
     @property
     @abstractmethod
     def structure(self) -> Structure:

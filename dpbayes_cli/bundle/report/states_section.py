@@ -1,4 +1,4 @@
-"""The section of a report about a hidden Markov model: what each state emits, what follows it, and where it is."""
+"""The section of a report about hidden states over time: what each emits, what follows it, and where it is."""
 
 from __future__ import annotations
 
@@ -11,32 +11,29 @@ from dpbayes_cli.bundle.report.markup import paragraph, prose, section
 from dpbayes_cli.bundle.report.page_figures import scrolled, summary_columns
 from dpbayes_cli.bundle.report.states_plot import states_plot
 from dpbayes_cli.bundle.report.transitions_plot import transitions_plot
-from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.core.model_sections import StatesOverTime
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
     from dpbayes_cli.bundle.report.inline_svg import Picture
-    from dpbayes_cli.core.contracts import Model
 
 MOST_FEATURES = 12
 """The emissions of so many features are drawn; ``release.json`` holds them all."""
 
 
-def hmm_section(identifier: str, document: ReleaseDocument, model: Model) -> str:
-    """Return the pictures of a hidden Markov model's states; nothing where the model is none.
+def states_section(identifier: str, document: ReleaseDocument, over_time: StatesOverTime) -> str:
+    """Return the pictures of hidden states.
 
     Args:
         identifier: the name by which the section is linked to.
         document: the release.
-        model: its model.
+        over_time: what its parameters are.
     """
-    if not isinstance(model, Hmm):
-        return ""
-    drawn, count = min(len(model.features), MOST_FEATURES), len(model.features)
+    drawn, count = min(len(over_time.features), MOST_FEATURES), len(over_time.features)
     stated = states_text(document)
     parts = [
         paragraph("States are numbered from 1, the most frequent first; they have no other names.", "quiet"),
-        *map(scrolled, hmm_pictures(document, model)),
+        *map(scrolled, states_pictures(document, over_time)),
         paragraph(f"The emissions of the first {drawn} of {count} features are drawn.", "quiet")
         if drawn < count
         else "",
@@ -52,16 +49,16 @@ def states_text(document: ReleaseDocument) -> str:
     return "`states.csv` holds, for each sequence and step, the most likely state and the probability of every state."
 
 
-def hmm_pictures(document: ReleaseDocument, model: Hmm) -> list[Picture]:
+def states_pictures(document: ReleaseDocument, over_time: StatesOverTime) -> list[Picture]:
     """Return the plots of the states over time, where they are known, of the emissions, and of the transitions."""
     import numpy as np
 
-    parts = {name: model.split(values) for name, values in summary_columns(document).items()}
+    parts = {name: over_time.split(values) for name, values in summary_columns(document).items()}
     found = []
     if not isinstance(document.states, UnsetType):
-        sequences, steps = model.axes
+        sequences, steps = over_time.axes
         found.append(states_plot(sequences, steps, np.array(document.states), "states"))
-    for i, column in enumerate(model.features[:MOST_FEATURES]):
+    for i, column in enumerate(over_time.features[:MOST_FEATURES]):
         cells = {name: emissions[i] for name, (emissions, _, _) in parts.items()}
         found.append(emissions_plot(column.role, column.levels, cells, f"emissions-{i}"))
     _, transition, initial = parts["mean"]

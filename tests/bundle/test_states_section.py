@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.document import parse_document
+from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
 from dpbayes_cli.bundle.report.emissions_plot import MOST_STATES, MOST_VALUES, drawn_values, emissions_plot
-from dpbayes_cli.bundle.report.hmm_section import MOST_FEATURES, hmm_pictures, hmm_section
+from dpbayes_cli.bundle.report.model_sections import DRAWINGS, section_pictures
 from dpbayes_cli.bundle.report.page import report_html
+from dpbayes_cli.bundle.report.states_section import MOST_FEATURES
 from dpbayes_cli.bundle.report.svg_files import pictures_of
 from dpbayes_cli.bundle.report.transitions_plot import MOST, transitions_plot
 from dpbayes_cli.bundle.states_file import stated_states
-from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.core.contracts import Model
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts
 from tests.bundle.test_page import EVIL, Page
@@ -33,6 +34,10 @@ SMALL = hmm_spec(
     {"type": ["fire", "explosion", EVIL[0]], "killed": ["0", "1", "2+"]},
     2,
 )
+
+
+def the_states(document: ReleaseDocument, model: Model) -> str:
+    return "".join(drawing.section(document, model) for drawing in DRAWINGS)
 
 
 def files(bundle: str) -> dict[str, bytes]:
@@ -110,8 +115,7 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     assert "the-states" in page.sections()
     assert "<b>" not in content
     assert "<script" not in content
-    assert isinstance(model, Hmm)
-    pictures = hmm_pictures(document, model)
+    pictures = section_pictures(document, model)
     assert [picture.name for picture in pictures] == ["states", "emissions-0", "emissions-1", "transitions"]
     for picture in pictures:
         check(picture, labelled=True)
@@ -119,19 +123,20 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     every = pictures_of(document, analysis)
     assert [picture.name for picture in every] == [picture.name for picture in pictures]
     assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in every]
-    assert hmm_section("x", document, model).count("<figure>") == 4
+    assert the_states(document, model).count("<figure>") == 4
     without = parse_document(
         json.dumps({k: v for k, v in json.loads(document.payload()).items() if k != "states"}).encode()
     )
-    assert [picture.name for picture in hmm_pictures(without, model)] == ["emissions-0", "emissions-1", "transitions"]
-    assert "states.csv" not in hmm_section("x", without, model)
+    names = [picture.name for picture in section_pictures(without, model)]
+    assert names == ["emissions-0", "emissions-1", "transitions"]
+    assert "states.csv" not in the_states(without, model)
 
 
 def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.bundle.report.hmm_section.MOST_FEATURES", 1)
+    monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MOST_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
     bundle = read_bundle(Path("out"))
-    section = hmm_section("x", bundle.document, bundle.model)
+    section = the_states(bundle.document, bundle.model)
     assert "The emissions of the first 1 of 2 features are drawn." in section
     assert section.count("<figure>") == 3
     assert MOST_FEATURES > 1

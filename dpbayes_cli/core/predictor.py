@@ -1,23 +1,18 @@
-"""What predicts a column of new records: the posterior of a release, whatever its model.
-
-A new kind of model gets a subclass of ``Predictor``, in a file of its own, and a line in ``KINDS`` of ``kinds.py``.
-"""
+"""What predicts a column of new records: draws from the posterior of a release, whatever its model."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
-from dpbayes_cli.core.contracts import Model
-from dpbayes_cli.prediction.forms import LEVELS, Prediction, PredictiveLaws
+from dpbayes_cli.core.predicted import LEVELS, Prediction, PredictiveLaws
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.bundle.read import Bundle
 
 
 @dataclass(frozen=True)
@@ -25,31 +20,16 @@ class Predictor(ABC):
     """The posterior of a release, as it predicts one of its columns.
 
     Attributes:
-        bundle: the release.
-        model: its model, of the kind ``serves``.
-        target: the index of the column that is predicted, among those of the model.
+        columns: the columns of a record, the target among them.
+        names: their names in the file.
+        target: the index of the column that is predicted, among them.
         draws: draws from the posterior of all parameters, shape (n_draws, n_parameters).
     """
 
-    serves: ClassVar[type]
-
-    bundle: Bundle
-    model: Model
+    columns: tuple[AnyColumn, ...]
+    names: tuple[str, ...]
     target: int
     draws: Floats
-
-    @classmethod
-    @abstractmethod
-    def place(cls, model: Model, asked: str | None) -> int:
-        """Return the index of the column to predict.
-
-        Args:
-            model: of the kind ``serves``.
-            asked: the name that ``--target`` gives, or None.
-
-        Raises:
-            SpecError: there is no such column, or none is named.
-        """
 
     @abstractmethod
     def predict(self, codes: Integers) -> Prediction:
@@ -58,16 +38,6 @@ class Predictor(ABC):
         Args:
             codes: shape (n_records, n_columns), -1 for an invalid cell; the target's are not looked at.
         """
-
-    @property
-    def columns(self) -> tuple[AnyColumn, ...]:
-        """The columns of a record, the target among them."""
-        return self.model.columns
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names in the file."""
-        return self.model.column_names
 
     @property
     def name(self) -> str:
@@ -96,7 +66,7 @@ class Predictor(ABC):
 
 @dataclass(frozen=True)
 class IntervalPredictor(Predictor):
-    """A posterior with a law for the number that is predicted; a subclass states ``place`` and the two methods below.
+    """A posterior with a law for the number that is predicted; a subclass states the two methods below.
 
     Features are numbers in units of the file, clamped and rounded as in the release; of a text the code of its level.
     """
@@ -157,15 +127,21 @@ class IntervalPredictor(Predictor):
         return valid, features
 
 
-def only_target(model: Model, place: int, asked: str | None) -> int:
+def only_target(model: str, names: Sequence[str], place: int, asked: str | None) -> int:
     """Return the index of the one column that a model predicts.
+
+    Args:
+        model: its name.
+        names: of its columns.
+        place: the index of that column.
+        asked: the name that is asked for, or None.
 
     Raises:
         SpecError: another is asked for, or the same one: of a regression there is nothing to ask.
     """
     if asked is not None:
         raise SpecError(
-            f"{model.name} predicts {model.column_names[place]!r}, as its spec says, and no other column",
+            f"{model} predicts {names[place]!r}, as its spec says, and no other column",
             where="target",
             hint="leave --target out: it chooses among the variables of a network",
         )

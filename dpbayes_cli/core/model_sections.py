@@ -1,0 +1,103 @@
+"""What the parameters of a model are as a whole, for pages and tables: a network's tables, or states over time.
+
+A model names the sections that fit it; how each is drawn and written is the bundle's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dpbayes_cli.core.columns import Column, CutColumn
+from dpbayes_cli.privacy.dag import Network
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """What all reported parameters of a model are together."""
+
+
+Kind = TypeVar("Kind", bound=ModelSection)
+
+
+def section_of(sections: Iterable[ModelSection], kind: type[Kind]) -> Kind | None:
+    """Return the section of a kind, None if there is none."""
+    return next((section for section in sections if isinstance(section, kind)), None)
+
+
+@dataclass(frozen=True)
+class NetworkTables(ModelSection):
+    """The parameters are the cells of a network's tables, table after table.
+
+    Attributes:
+        network: the graph.
+        target: the index of the variable that predictions are of, or None.
+    """
+
+    network: Network
+    target: int | None = None
+
+    @property
+    def row_heads(self) -> tuple[int, ...]:
+        """The index of the first parameter of every row of every table."""
+        firsts = itertools.accumulate(self.network.n_cells, initial=0)
+        return tuple(
+            first + k
+            for first, cells, size in zip(firsts, self.network.n_cells, self.network.sizes, strict=False)
+            for k in range(0, cells, size)
+        )
+
+    def split(self, values: Any) -> list[Any]:
+        """Return an array of all cells, along its last axis, as one array a table, each in the table's shape."""
+        import numpy as np
+
+        parts = np.split(values, np.cumsum(self.network.n_cells)[:-1], axis=-1)
+        return [part.reshape(*part.shape[:-1], *self.network.shape(i)) for i, part in enumerate(parts)]
+
+
+@dataclass(frozen=True)
+class StatesOverTime(ModelSection):
+    """The parameters are those of hidden states that sequences go through: emissions, transitions, the first state.
+
+    Attributes:
+        axes: the columns of the sequence and of the time step.
+        features: the columns that depend on the state.
+        states: the number of hidden states.
+    """
+
+    axes: tuple[Column, Column]
+    features: tuple[Column | CutColumn, ...]
+    states: int
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The states are numbered from 1, the most frequent first."""
+        return tuple(str(k + 1) for k in range(self.states))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The numbers of sequences, of time steps and of states."""
+        return len(self.axes[0].levels), len(self.axes[1].levels), self.states
+
+    @property
+    def n_sites(self) -> int:
+        """The number of sequences times that of time steps: so many states are there to be known."""
+        return math.prod(self.shape[:-1])
+
+    def split(self, values: Any) -> tuple[list[Any], Any, Any]:
+        """Return parameters, along the last axis, as emissions of each feature, transitions and the first state's.
+
+        Returns:
+            Emissions of shape (..., n_states, n_values) a feature; transitions (..., n_states, n_states) from a row to
+            a column; and (..., n_states).
+        """
+        import numpy as np
+
+        k, sizes = self.states, [len(column.levels) for column in self.features]
+        *emissions, transition, initial = np.split(values, np.cumsum([*(k * size for size in sizes), k * k]), axis=-1)
+        lead = values.shape[:-1]
+        shaped = [part.reshape(*lead, k, size) for part, size in zip(emissions, sizes, strict=True)]
+        return shaped, transition.reshape(*lead, k, k), initial

@@ -1,0 +1,29 @@
+"""Predictions of a number that is normal around a line: its predictive law, averaged over the posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.core.predictor import IntervalPredictor
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+
+@dataclass(frozen=True)
+class LinePredictor(IntervalPredictor):
+    """Mixtures of normal laws over the draws: intercept, slopes and variance, one row a draw."""
+
+    def intervals(self, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+        """Return mean, sd and quantiles of the predictive law."""
+        from dpbayes_cli.inference.predictive.predict_normal import predictive_intervals
+
+        return predictive_intervals(self.draws, features, levels)
+
+    def feature_log_densities(self, features: Floats, targets: Floats) -> Floats:
+        """Return the log densities of the predictive law at targets."""
+        from dpbayes_cli.inference.predictive.predict_normal import log_predictive_densities
+
+        return log_predictive_densities(self.draws, features, targets)
