@@ -22,7 +22,6 @@ from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.tables.infer_tables import possible_tables
 from dpbayes_cli.inference.tables.table_layout import TableLayout
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from dpbayes_cli.experiments.restricted_rows import least_entry
 from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.models.hmm import Hmm
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
