@@ -6,7 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Mechanism, Model, Plan
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.plan import Plan
 
 
 def plan_of(

@@ -20,8 +20,8 @@ from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pear
 from dpbayes_cli.audit.laws import RENYI_ORDERS, AddedNoise, Choices, lost
 from dpbayes_cli.audit.repeats import ProcessDraws, compared, planned_release
 from dpbayes_cli.base.errors import Interrupted, SpecError
-from dpbayes_cli.core.contracts import Plan
 from dpbayes_cli.core.losses import LogisticLoss
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import Statistics

@@ -17,10 +17,11 @@ from scipy.special import expit, log_expit, logsumexp
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.grammar import normal_cell, parse_number
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in, n_codes
-from dpbayes_cli.core.contracts import BoundedStatistics, Mechanism, Model, NoisyStatistics
 from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.encoded_records import Codes, HeldCodes
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import BoundedStatistics, Model, NoisyStatistics
 from dpbayes_cli.core.problems import NoisySequences, NoisySums, NoisyTables
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.core.released import Payload

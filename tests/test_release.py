@@ -9,7 +9,7 @@ import pytest
 
 from dpbayes_cli.bundle import place as module
 from dpbayes_cli.bundle.document import parse_document
-from dpbayes_cli.core.contracts import Plan
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.laplace import Laplace

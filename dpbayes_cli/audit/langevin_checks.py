@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.audit.checks import Check, at_most
 from dpbayes_cli.audit.laws import Stream
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.langevin import Gradient, Langevin
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
 from dpbayes_cli.privacy.renyi import gaussian_delta
 

@@ -18,8 +18,8 @@ from dpbayes_cli.audit.events import clopper_pearson
 from dpbayes_cli.audit.forced import UnknownDrawError, can_be_dictated, numbers, on_smaller_covers, run
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dpbayes_cli.core.contracts import Mechanism, Model, NoisyStatistics, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 from dpbayes_cli.core.problems import NoisyTables, Problem
 from dpbayes_cli.core.released import Payload
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 

@@ -31,7 +31,9 @@ from dpbayes_cli.bundle.document import (
 from dpbayes_cli.bundle.report.wording import meanings
 from dpbayes_cli.bundle.states_file import stated_states
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.contracts import Mechanism, Model, Plan
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition

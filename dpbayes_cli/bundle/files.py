@@ -12,7 +12,8 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
 from dpbayes_cli.bundle.states_file import stated_states, states_csv
-from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime, section_of
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.stored_noise import parse_noise

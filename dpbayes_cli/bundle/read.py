@@ -19,7 +19,8 @@ from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.states_file import fits
-from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.neighbors import Neighbors

@@ -13,7 +13,7 @@ from dpbayes_cli.spec.flags import AFTERWARDS
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.read import Bundle
-    from dpbayes_cli.core.contracts import Model
+    from dpbayes_cli.core.model import Model
     from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 

@@ -13,7 +13,7 @@ from dpbayes_cli.commands.question_flags import QuestionCommand, asked, question
 from dpbayes_cli.commands.totals import DecimalType
 
 if TYPE_CHECKING:
-    from dpbayes_cli.core.contracts import Plan
+    from dpbayes_cli.core.plan import Plan
     from dpbayes_cli.spec.release_spec import ReleaseSpec
     from dpbayes_cli.workflow.planning import Offer
 

@@ -15,7 +15,7 @@ from dpbayes_cli.commands.progress import reading_shown
 from dpbayes_cli.commands.question_flags import QuestionCommand, asked, question_options, stated
 
 if TYPE_CHECKING:
-    from dpbayes_cli.core.contracts import Step
+    from dpbayes_cli.core.plan import Step
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.sources.location import Location
     from dpbayes_cli.spec.release_spec import ReleaseSpec

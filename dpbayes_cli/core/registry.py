@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 MODELS: Mapping[str, str] = MappingProxyType(

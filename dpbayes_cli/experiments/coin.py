@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Positive, Section
+from dpbayes_cli.core.section import Positive, Section
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
 

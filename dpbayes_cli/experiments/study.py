@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
-from dpbayes_cli.core.contracts import Section
 from dpbayes_cli.core.registry import model_names
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.spec.release_spec import build_spec, check_name
 from dpbayes_cli.spec.sections import Exact, convert_section

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, has_stand_in
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, Plan, Step, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Card, Model
 from dpbayes_cli.core.options import EpsilonOptions, Options
+from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.problems import NoisyTables, Scope, Total
 from dpbayes_cli.core.released import Payload
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistic, Statistics, TableCounts, Witness, for_units
 from dpbayes_cli.models.families.capabilities import total_of
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork, cell_of

@@ -8,9 +8,12 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Plan, Step, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Card, Model, NoisyStatistics
 from dpbayes_cli.core.options import Delta, Epsilon, Options, Rho
+from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho

@@ -9,10 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
-from dpbayes_cli.core.contracts import BoundedStatistics, Card, Mechanism, Model, Plan, Step, expect
 from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import BoundedStatistics, Card, Model
 from dpbayes_cli.core.options import SAMPLING, Options, Support, Temper, option
+from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers import barker_kernel as barker_walk
 from dpbayes_cli.mechanisms.samplers import private_gibbs as latent_chain

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, Plan, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Card, Model
 from dpbayes_cli.core.options import Options
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import chains_of, planned, run_chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, by_gdp, by_minami, geumlek

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, NoisyStatistics, Plan, Step, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Card, Model, NoisyStatistics
 from dpbayes_cli.core.options import EpsilonOptions, Options
+from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.kinds import PureDP

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, Plan, Sampler, Step, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Card, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfEstimates, Options, Selection, SelectionKind, Support
+from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
 from dpbayes_cli.mechanisms.samplers.sampler_for import takes_support

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, Plan, Sampler, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Card, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Support, Temper
+from dpbayes_cli.core.plan import Plan, Sampler
 from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing

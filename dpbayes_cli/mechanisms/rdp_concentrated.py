@@ -7,8 +7,9 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Card, expect
+from dpbayes_cli.core.model import Card
 from dpbayes_cli.core.options import Temperature
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import concentrated
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (

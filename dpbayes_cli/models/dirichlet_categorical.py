@@ -10,9 +10,10 @@ from msgspec import Meta
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, RecordPolicy
-from dpbayes_cli.core.contracts import Card, Level, Positive, Section, expect
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.model import Card
 from dpbayes_cli.core.problems import NoisyCounts
+from dpbayes_cli.core.section import Level, Positive, Section, expect
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, SharesPosterior, total_of
 from dpbayes_cli.privacy.conjugate import DirichletFamily

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.core.columns import Outside
-from dpbayes_cli.core.contracts import Card, Section, expect
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.section import Section, expect
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma

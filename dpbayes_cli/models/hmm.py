@@ -13,12 +13,13 @@ from msgspec import Meta
 
 from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.contracts import WRITTEN_FREELY, Card, Level, NoisyStatistics, Positive, Section, expect
 from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.model import Card, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime
 from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.options import INFERENCE, Options, option
 from dpbayes_cli.core.problems import NoisySequences
+from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section, expect
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import total_of
 from dpbayes_cli.models.families.discrete_bayes_net import cell_of

@@ -5,9 +5,10 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from dpbayes_cli.core.contracts import Card, Section, expect
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import HuberLoss
+from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.section import Section, expect
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
 from dpbayes_cli.models.families.regression_domain import NumberDomain, RegressionDomain
 from dpbayes_cli.models.families.regression_examples import NUMBER_SPEC, numbers

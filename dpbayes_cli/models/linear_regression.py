@@ -9,9 +9,10 @@ from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import check_bounds
-from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.model import Card
 from dpbayes_cli.core.predictor import only_target
+from dpbayes_cli.core.section import Positive, Section, expect
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
 from dpbayes_cli.models.families.joint_normal import LARGEST, STEPS, JointNormal, NumberBounds
 from dpbayes_cli.models.families.line_predictor import LinePredictor

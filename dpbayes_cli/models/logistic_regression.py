@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from dpbayes_cli.core.contracts import Card, Section
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import LogisticLoss
+from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
 from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, classes

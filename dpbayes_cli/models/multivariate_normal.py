@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.section import Positive, Section, expect
 from dpbayes_cli.models.families.joint_normal import LARGEST, JointNormal, NumberBounds
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 

@@ -6,8 +6,9 @@ from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.core.contracts import Card, Section, expect
 from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.section import Section, expect
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.families.network_domain import Concentrations, VariableSection, check_variables
 

@@ -9,10 +9,11 @@ from typing import Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
-from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.model import Card
 from dpbayes_cli.core.model_uses import DataCheck
+from dpbayes_cli.core.section import Positive, Section, expect
 from dpbayes_cli.models.families.latent_variables import LatentStates
 from dpbayes_cli.models.families.mixture import Records
 from dpbayes_cli.models.families.network_domain import (

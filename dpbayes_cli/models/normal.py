@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy, check_bounds
-from dpbayes_cli.core.contracts import Card, Positive, Section, expect
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.model import Card
 from dpbayes_cli.core.problems import NoisySums, RecordLaw
+from dpbayes_cli.core.section import Positive, Section, expect
 from dpbayes_cli.core.statistic import Statistic, has_null, second_moments
 from dpbayes_cli.models.families.capabilities import BoundedNumber, total_of
 from dpbayes_cli.privacy.noise import NoiseLaw

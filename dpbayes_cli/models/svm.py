@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from dpbayes_cli.core.contracts import Card, Section, expect
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import SmoothHingeLoss
+from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.section import Section, expect
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
 from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, classes

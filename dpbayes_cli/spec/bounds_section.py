@@ -12,8 +12,9 @@ from msgspec import Meta
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import Outside, RecordPolicy
-from dpbayes_cli.core.contracts import Model, Section
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.spec.sections import Exact, convert_section, exactly
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, pairs, serving
 from dpbayes_cli.spec.option_sections import said_of

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.core.contracts import Section
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.flags import said
 from dpbayes_cli.spec.option_sections import OptionsSection
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get
 import msgspec
 
 from dpbayes_cli.base.numeric import parse_decimal
-from dpbayes_cli.core.contracts import Section
 from dpbayes_cli.core.options import Check, Options
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.sections import Exact, exactly
 
 

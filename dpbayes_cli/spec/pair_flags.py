@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, g
 
 import msgspec
 
-from dpbayes_cli.core.contracts import Mechanism, Model, Section
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING
 from dpbayes_cli.core.registry import pairs
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.flags import FLAGS, Flag, Group
 from dpbayes_cli.spec.release_spec import spec_type

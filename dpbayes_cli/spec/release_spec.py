@@ -12,10 +12,11 @@ from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.grammar import STEERING
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Model, Section
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_type
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.bounds_section import (
     BoundsSection,

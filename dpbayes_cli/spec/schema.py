@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from dpbayes_cli.core.contracts import WRITTEN_FREELY
 from dpbayes_cli.core.registry import pairs
+from dpbayes_cli.core.section import WRITTEN_FREELY
 from dpbayes_cli.spec.release_spec import spec_type
 
 

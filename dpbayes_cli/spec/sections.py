@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
-from dpbayes_cli.core.contracts import WRITTEN_FREELY, Section
+from dpbayes_cli.core.section import WRITTEN_FREELY, Section
 
 Kind = TypeVar("Kind", bound=Section)
 Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from dpbayes_cli.core.contracts import Section
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.foreign_options import pair_of
 from dpbayes_cli.spec.release_spec import spec_type
 

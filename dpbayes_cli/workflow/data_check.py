@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.core.contracts import BoundedStatistics, Model, expect
+from dpbayes_cli.core.model import BoundedStatistics, Model
 from dpbayes_cli.core.model_uses import DataCheck
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import Location

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.contracts import NoisyStatistics, Plan, Sampler, expect
+from dpbayes_cli.core.model import NoisyStatistics
+from dpbayes_cli.core.plan import Plan, Sampler
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.registry import model_type, serving
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors

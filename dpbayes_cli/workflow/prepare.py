@@ -11,7 +11,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.core.columns import has_stand_in
-from dpbayes_cli.core.contracts import Model
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger

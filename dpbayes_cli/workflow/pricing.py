@@ -7,8 +7,10 @@ from typing import Self
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Mechanism, Model, Plan, Step
 from dpbayes_cli.core.design import Rows
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.neighbors import Neighbors

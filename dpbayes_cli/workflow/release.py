@@ -22,9 +22,10 @@ from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, bundle_of
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.contracts import Plan, expect
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.released import Draws, Payload
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics, evaluate_codes
 from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger

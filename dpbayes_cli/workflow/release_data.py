@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.core.contracts import Model
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.location import Location, locate, locate_for_spark
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source

@@ -14,7 +14,9 @@ from dpbayes_cli.bundle.assemble import guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.bundle.report.report_context import Beside, BudgetAround, Expected, ExpectedWidth
-from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, expect
+from dpbayes_cli.core.model import Model, NoisyStatistics
+from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.spec.release_spec import ReleaseSpec

@@ -26,7 +26,8 @@ from dpbayes_cli.bundle.files import REPORT
 from dpbayes_cli.bundle.place import largest_of, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
-from dpbayes_cli.core.contracts import Model, Plan
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger

@@ -20,7 +20,7 @@ from dpbayes_cli.bundle.report.states_section import MOST_FEATURES
 from dpbayes_cli.bundle.report.svg_files import pictures_of
 from dpbayes_cli.bundle.report.transitions_plot import MOST, transitions_plot
 from dpbayes_cli.bundle.states_file import stated_states
-from dpbayes_cli.core.contracts import Model
+from dpbayes_cli.core.model import Model
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts
 from tests.bundle.test_page import EVIL, Page

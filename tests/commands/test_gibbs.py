@@ -12,7 +12,7 @@ import pytest
 from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.bundle.read import analysis_of, bundle_of, read_bundle
-from dpbayes_cli.core.contracts import Plan
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.ledger.ledger import Ledger

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.grammar import parse_number
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.core.registry import model_names, model_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer

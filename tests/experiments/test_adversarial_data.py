@@ -13,7 +13,7 @@ import pytest
 from scipy import special
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, follow_adversary, local_loss
 from dpbayes_cli.experiments.adversarial_data.study import AdversaryCase
 from dpbayes_cli.experiments.kinds import build_study

@@ -16,7 +16,8 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.base.errors import SourceError, SpecError
-from dpbayes_cli.core.contracts import Sampler, expect
+from dpbayes_cli.core.plan import Sampler
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.classification.cell import ClassificationCell

@@ -16,9 +16,9 @@ import pytest
 from scipy.special import betainc, betaln, gammaln
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.problems import NoisySequences
 from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.hmm import posteriors
 from dpbayes_cli.experiments.hmm.cell import HmmCell

@@ -14,7 +14,7 @@ import pytest
 from scipy.special import expit
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell

@@ -13,7 +13,7 @@ import yaml
 
 from dpbayes_cli.base.errors import OutputError
 from dpbayes_cli.base.figures import new_figure
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.cell import Cell

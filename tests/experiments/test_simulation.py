@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.core.contracts import Sampler, expect
+from dpbayes_cli.core.plan import Sampler
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import ks_band
 from dpbayes_cli.experiments.calibration.simulation import model_of, plan_of, simulate_cell

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.registry import model_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments.calibration.cell import cells
 from dpbayes_cli.experiments.calibration.simulation import check_plans
 from dpbayes_cli.experiments.calibration.study import CalibrationStudy, build_calibration, check_served

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.columns import Outside, RecordPolicy
-from dpbayes_cli.core.contracts import NoisyStatistics, expect
+from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.problems import NoisySums, ScalarLaw
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.inference.sums.inversion import log_likelihoods
 from dpbayes_cli.inference.sums.one_parameter import grid_density
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler

@@ -15,8 +15,8 @@ import pytest
 from scipy.special import betainc
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import CountAt
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.problems import ScalarLaw
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.inference.sums import one_parameter
 from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
 from tests.inference.sum_cells import EPSILONS, SIZES, Cell, dense_posterior, models, simulate

@@ -17,8 +17,8 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.problems import NoisyCounts, NoisySums, RecordLaw, Total
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.inference.counts import lattice_chain
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.counts.lattice_chain import LatticeChain

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.registry import model_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point, updates_of
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover

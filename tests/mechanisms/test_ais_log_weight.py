@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.core.contracts import Model, Plan, expect
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point
 from dpbayes_cli.privacy.composition import Composition

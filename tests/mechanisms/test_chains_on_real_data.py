@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.langevin import Gradient, Langevin
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.inference.diagnostics import diagnose
 from dpbayes_cli.mechanisms.gibbs_posterior import GibbsPosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel

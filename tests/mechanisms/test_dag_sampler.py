@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.mechanisms.map import Map, SharesEstimate
 from dpbayes_cli.mechanisms.ops import Ops

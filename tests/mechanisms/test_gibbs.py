@@ -14,8 +14,10 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Model, Plan, expect
 from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.mechanisms.samplers.barker_kernel import BarkerWalk, barker_weights, local_spread

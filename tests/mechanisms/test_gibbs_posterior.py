@@ -15,11 +15,12 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.core.contracts import Plan, expect
 from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.huber_regression import HuberRegression

@@ -16,7 +16,7 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (

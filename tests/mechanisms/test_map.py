@@ -14,8 +14,9 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Plan, expect
 from dpbayes_cli.core.options import SelectionKind
+from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.mechanisms.map import GridEstimate, Map, ModeEstimate, SharesEstimate
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered

@@ -16,7 +16,7 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, exact_curve
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover

@@ -9,8 +9,8 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler, price
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.normal_mean import NormalMean

@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.problems import NoisySums
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior

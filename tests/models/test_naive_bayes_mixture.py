@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.mechanisms.samplers.private_gibbs import (
     LatentChain,
     LatentOptions,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import Outside
-from dpbayes_cli.core.contracts import Card, Section, expect
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.section import Section, expect
 from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability, LogitOfBeta
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber

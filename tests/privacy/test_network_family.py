@@ -16,8 +16,8 @@ from scipy import special, stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily, NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors

@@ -19,10 +19,10 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import released_of
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.problems import NoisyTables
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.released import Payload
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork

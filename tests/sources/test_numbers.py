@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.base.grammar import parse_number
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.core.contracts import BoundedStatistics
+from dpbayes_cli.core.model import BoundedStatistics
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import STEPS, NormalMean

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
 from dpbayes_cli.models.families.network_domain import MOST_CELLS
 from dpbayes_cli.privacy.dag import cell_names

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Mechanism, Model
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, pairs, serving
 from dpbayes_cli.spec.foreign_options import check_read
 from dpbayes_cli.spec.pair_flags import all_flags, flags_of

@@ -14,7 +14,7 @@ from dpbayes_cli.core.model_sections import ModelSection, NetworkTables, StatesO
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
     from dpbayes_cli.bundle.report.inline_svg import Picture
-    from dpbayes_cli.core.contracts import Model
+    from dpbayes_cli.core.model import Model
 
 
 @dataclass(frozen=True)

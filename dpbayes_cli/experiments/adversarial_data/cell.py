@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from dpbayes_cli import __version__
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments.adversarial_data.study import AdversarialStudy, AdversaryCase
 from dpbayes_cli.experiments.cell import Cell, CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE
@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.renyi import bounded_range_rdp
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.contracts import Step
+    from dpbayes_cli.core.plan import Step
 
 _WHOLE = Decimal(1000)
 """So large an epsilon leaves the posterior untempered."""

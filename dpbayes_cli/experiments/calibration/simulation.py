@@ -11,8 +11,10 @@ import numpy as np
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.core.contracts import Model, NoisyStatistics, Plan, expect
+from dpbayes_cli.core.model import Model, NoisyStatistics
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import measure
 from dpbayes_cli.experiments.calibration.study import parameter_of

@@ -8,9 +8,10 @@ from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.core.contracts import Model, Section
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import TemperKind
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
 from dpbayes_cli.privacy.guarantee import check_delta
 from dpbayes_cli.spec.release_spec import build_spec

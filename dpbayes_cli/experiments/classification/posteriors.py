@@ -10,9 +10,11 @@ import numpy as np
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
-from dpbayes_cli.core.contracts import Mechanism, Plan, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.problems import NoisyTables, Total
 from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import released_values
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.records import POLICY, ClassificationRecords

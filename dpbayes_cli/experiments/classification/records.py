@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.study import network_of

@@ -11,8 +11,8 @@ from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
-from dpbayes_cli.core.contracts import Section
 from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
 from dpbayes_cli.privacy.guarantee import check_epsilon

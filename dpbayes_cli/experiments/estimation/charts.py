@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.estimation.study import EstimationStudy, Method, prices_of
 from dpbayes_cli.experiments.estimation.trials import mixture_of, step_of

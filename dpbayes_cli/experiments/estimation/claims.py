@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpbayes_cli.core.contracts import expect
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments.claims import OURS, Claim, listed
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.estimation.study import EstimationStudy, prices_of

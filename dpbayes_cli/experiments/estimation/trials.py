@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.base.numeric import parse_decimal
-from dpbayes_cli.core.contracts import Sampler, expect
 from dpbayes_cli.core.options import EpsilonOptions, Options
+from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
@@ -26,7 +27,7 @@ from dpbayes_cli.privacy.kinds import BoundedRange
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.columns import RecordPolicy
-    from dpbayes_cli.core.contracts import Step
+    from dpbayes_cli.core.plan import Step
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _ORDER = Decimal(2)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Section
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections
 from dpbayes_cli.spec.release_spec import build_spec

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.core.contracts import NoisyStatistics, expect
+from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.options import EpsilonOptions
 from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell
 from dpbayes_cli.inference.batch import draw_many

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.core.columns import Column, CutColumn
-from dpbayes_cli.core.contracts import Level, Positive, Section
+from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, exact_number
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target

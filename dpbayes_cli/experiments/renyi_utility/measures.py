@@ -28,7 +28,7 @@ from dpbayes_cli.privacy.kinds import PureDP
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.contracts import Plan
+    from dpbayes_cli.core.plan import Plan
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _NATS = 40.0

@@ -13,7 +13,7 @@ from decimal import Decimal, localcontext
 from functools import lru_cache
 from typing import Any
 
-from dpbayes_cli.core.contracts import Chain
+from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainPrice, Stage, Update, powers, priced

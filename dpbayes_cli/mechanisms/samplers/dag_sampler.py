@@ -10,7 +10,9 @@ from fractions import Fraction
 from typing import Any
 
 from dpbayes_cli.base.numeric import exact_sum
-from dpbayes_cli.core.contracts import Model, Sampler, expect
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.plan import Sampler
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.mechanisms.samplers.tempering import DOWN, Drawing, Tempering
 from dpbayes_cli.models.families.capabilities import SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork

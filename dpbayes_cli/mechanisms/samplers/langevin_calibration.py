@@ -9,7 +9,6 @@ from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.core.columns import RecordPolicy, known_number
-from dpbayes_cli.core.contracts import Plan, Step, expect
 from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.options import (
@@ -22,7 +21,9 @@ from dpbayes_cli.core.options import (
     StepLength,
     Steps,
 )
+from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistics
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.kinds import GaussianDP

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Sampler
 from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights

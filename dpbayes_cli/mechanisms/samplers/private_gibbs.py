@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import exact_difference
-from dpbayes_cli.core.contracts import Chain, expect
 from dpbayes_cli.core.options import SAMPLING, LogWeightEpsilon, option
+from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions, ChainPrice, Stage, Update, powers, priced

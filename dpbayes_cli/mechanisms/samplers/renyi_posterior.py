@@ -11,9 +11,12 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
-from dpbayes_cli.core.contracts import Card, Mechanism, Model, Plan, Sampler, Step, expect
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Card, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Order, StatedDelta
+from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     CalibratedChain,

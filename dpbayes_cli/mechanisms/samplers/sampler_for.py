@@ -6,7 +6,9 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import BoundedStatistics, Model, Sampler, Step, expect
+from dpbayes_cli.core.model import BoundedStatistics, Model
+from dpbayes_cli.core.plan import Sampler, Step
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import described, line_posterior
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_posterior

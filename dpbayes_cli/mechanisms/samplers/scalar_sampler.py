@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Sampler
 from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, support_of, tempered
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
 from dpbayes_cli.privacy.conjugate import slack

@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.contracts import Sampler
 from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.lattice import SimplexLattice, share_table

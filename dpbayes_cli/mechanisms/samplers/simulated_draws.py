@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.base.numeric import normalized
-from dpbayes_cli.core.contracts import Sampler
+from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, centred_tables

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 
-from dpbayes_cli.core.contracts import Positive, Section
+from dpbayes_cli.core.section import Positive, Section
 from dpbayes_cli.models.families.capabilities import Arithmetic, ConjugatePosterior, OneParameterFamily
 from dpbayes_cli.models.families.number_families import NumberFamily
 

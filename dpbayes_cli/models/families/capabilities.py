@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.core.contracts import BoundedStatistics, NoisyStatistics
+from dpbayes_cli.core.model import BoundedStatistics, NoisyStatistics
 from dpbayes_cli.core.problems import NoisyCounts, NoisySums, Total
 from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, sum_statistic
 from dpbayes_cli.privacy.conjugate import ConjugateFamily

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.contracts import Model, Section, expect
 from dpbayes_cli.core.design import Design, Rows
 from dpbayes_cli.core.losses import Loss, QuantileLoss
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, Numbers, Prediction
 from dpbayes_cli.core.predictor import Predictor, only_target
+from dpbayes_cli.core.section import Section, expect
 from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
 from dpbayes_cli.privacy.noisy_descent import Curvature
 

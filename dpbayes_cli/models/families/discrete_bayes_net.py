@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.contracts import NoisyStatistics
+from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.model_sections import NetworkTables
 from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
-from dpbayes_cli.core.contracts import NoisyStatistics, Section
+from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.problems import NoisySums
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, second_moments
 from dpbayes_cli.models.families.capabilities import total_of
 from dpbayes_cli.models.families.wishart_records import WishartRecords

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.contracts import Model
 from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.statistic import Statistic, Statistics
 
 if TYPE_CHECKING:

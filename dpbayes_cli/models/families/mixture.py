@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.core.contracts import expect
 from dpbayes_cli.core.encoded_records import HeldCodes
+from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
 

@@ -6,8 +6,8 @@ from msgspec import Meta
 
 from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, NumericColumn, check_bounds
-from dpbayes_cli.core.contracts import WRITTEN_FREELY, Level, Positive, Section
 from dpbayes_cli.core.design import Design, Feature, check_names
+from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section
 
 STEPS = 1 << 16
 """Grid steps between the bounds of a number."""

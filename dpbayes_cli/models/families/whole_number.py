@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
-from dpbayes_cli.core.contracts import Section
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.capabilities import OneNumber
 
 

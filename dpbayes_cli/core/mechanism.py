@@ -1,0 +1,70 @@
+"""What a mechanism promises: the options that it reads, a plan made without data, and a release."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.model import BoundedStatistics, Card, Model, NoisyStatistics
+from dpbayes_cli.core.options import Options
+from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.problems import Problem
+from dpbayes_cli.core.released import Draws, Payload
+from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.statistic import Statistic, Statistics, for_units
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+
+class Mechanism(ABC):
+    """A privacy mechanism: prices a question without data, then privatizes exact evidence."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    card: ClassVar[Card]
+    requires: ClassVar[tuple[type, ...]]
+    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
+    """What the tests ask of it, by the sections of a spec; a model is asked for what is read of it."""
+    first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1"}
+    """What ``spec init`` states for it, by the key of the spec."""
+    options_type: ClassVar[type[Options]]
+    """What it reads of a question beside the common keys; where that depends on the model, see ``options_for``."""
+    needs_n: ClassVar[bool] = False
+    post_processing: ClassVar[bool] = True
+    """Whether prior and inference come after privacy, so that changing them is free."""
+    estimates: ClassVar[bool] = False
+    """Whether what is drawn are point estimates, whose spread says nothing about the width of a posterior."""
+
+    @classmethod
+    def options_for(cls, _model: type[Model]) -> type[Options]:
+        """Return what it reads of a question about a model."""
+        return cls.options_type
+
+    def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
+        """Return the statistic that is read from the data."""
+        return for_units(expect(model, BoundedStatistics).statistic(policy), policy)
+
+    def problem(
+        self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> Problem:
+        """State the inference problem behind what was released; see ``NoisyStatistics.problem``."""
+        return expect(model, NoisyStatistics).problem(policy, released, noise, n_records)
+
+    @abstractmethod
+    def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
+        """Price a release; never sees data.
+
+        Args:
+            model: what is asked about.
+            policy: neighbors, and the treatment of invalid records.
+            options: what is asked, of the type that ``options_for`` names.
+            n_records: the public number of records, where it is known beforehand.
+
+        Raises:
+            SpecError: no guarantee can be given.
+        """
+
+    @abstractmethod
+    def release(self, plan: Plan, evidence: Statistics) -> Payload | Draws:
+        """Privatize the exact evidence; the only step that draws secret randomness."""

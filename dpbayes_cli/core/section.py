@@ -1,0 +1,35 @@
+"""What a part of a spec is, and the types that such parts share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar, cast
+
+import msgspec
+
+Kind = TypeVar("Kind")
+
+
+def expect(value: object, kind: Callable[..., Kind]) -> Kind:
+    """Return a value that must be of a kind.
+
+    Raises:
+        TypeError: it is not; two parts of the program do not fit each other.
+    """
+    if not isinstance(kind, type) or not isinstance(value, kind):
+        raise TypeError(f"expected {kind}, got {type(value).__name__}")
+    return cast(Kind, value)
+
+
+class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a spec: typed, frozen, and an unknown key is an error; ``__post_init__`` raises ValueError."""
+
+
+WRITTEN_FREELY = {"format": "written freely"}
+"""Marks a text that a YAML file may also write as a number or a truth value; the schema of specs allows all three."""
+
+Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=WRITTEN_FREELY)]
+"""The text of a valid cell, as a spec declares it; see ``grammar.check_levels``."""
+
+Positive = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
+"""A parameter of a prior: positive, and within what the inference is tested for."""
