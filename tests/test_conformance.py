@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_expit, logsumexp
 
+from dpbayes_cli.base.cell_grammar import normal_cell, parse_number
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.grammar import normal_cell, parse_number
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in, n_codes
 from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.encoded_records import Codes, HeldCodes

@@ -781,7 +781,7 @@ MUTANTS = {
         "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
     ),
     "a statement of floats that nobody checks": (
-        "privacy/renyi.py",
+        "privacy/conversions.py",
         "        if gaussian_log_delta(mu, float(usual)) <= log:\n",
         "        if usual:\n",
         "tests/privacy/test_guarantee.py::test_no_statement_of_gaussian_privacy_is_rounded_down",
@@ -956,7 +956,7 @@ MUTANTS = {
         "tests/mechanisms/test_gibbs_posterior.py::test_what_has_no_guarantee_is_refused",
     ),
     "the digest of a stored request without what was ignored": (
-        "spec/stored.py",
+        "spec/stored_spec.py",
         "        if value != _EARLIER[section][key]:\n",
         "        if value == section:\n",
         "tests/spec/test_options.py::test_what_was_released_with_options_that_were_ignored_stays_readable",

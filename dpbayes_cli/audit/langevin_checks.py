@@ -14,8 +14,8 @@ from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.core.section import expect
+from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
-from dpbayes_cli.privacy.renyi import gaussian_delta
 
 if TYPE_CHECKING:
     from dpbayes_cli.audit.datasets import Pair, Star

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.privacy.conversions import ORDERS
 from dpbayes_cli.privacy.noise import NoiseLaw
-from dpbayes_cli.privacy.renyi import ORDERS
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers

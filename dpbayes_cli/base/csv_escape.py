@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from dpbayes_cli.base.grammar import NUMBER
+from dpbayes_cli.base.cell_grammar import NUMBER
 
 _RISKY = re.compile("[=+\\-@\t'\uff1d\uff0b\uff0d\uff20]..*", re.DOTALL)
 """What spreadsheets take for a formula, in full width too."""

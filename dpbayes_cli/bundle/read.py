@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.base.canonical import canonical_json, digest_of_blocks
+from dpbayes_cli.base.cell_grammar import STEERING
 from dpbayes_cli.base.errors import DpbayesError, OutputError, VerificationError
-from dpbayes_cli.base.grammar import STEERING
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, bounds_of
@@ -25,7 +25,7 @@ from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.spec.stored import in_full, stored_spec
+from dpbayes_cli.spec.stored_spec import in_full, stored_spec
 
 LARGEST_TEXT = 256 << 20
 """Bytes of any file of a bundle but its samples."""

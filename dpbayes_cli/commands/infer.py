@@ -100,7 +100,7 @@ def _asked_again(kept: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Mo
     """
     from dpbayes_cli.bundle.files import bounds_of
     from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.spec.stored import as_read
+    from dpbayes_cli.spec.stored_spec import as_read
 
     if not changes:
         return kept.spec, kept.model

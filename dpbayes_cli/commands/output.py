@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
+from dpbayes_cli.base.cell_grammar import STEERING
 from dpbayes_cli.base.errors import OutputError
-from dpbayes_cli.base.grammar import STEERING
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

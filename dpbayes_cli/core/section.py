@@ -29,7 +29,7 @@ WRITTEN_FREELY = {"format": "written freely"}
 """Marks a text that a YAML file may also write as a number or a truth value; the schema of specs allows all three."""
 
 Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=WRITTEN_FREELY)]
-"""The text of a valid cell, as a spec declares it; see ``grammar.check_levels``."""
+"""The text of a valid cell, as a spec declares it; see ``cell_grammar.check_levels``."""
 
 Positive = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
 """A parameter of a prior: positive, and within what the inference is tested for."""

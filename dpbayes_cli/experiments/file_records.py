@@ -15,7 +15,7 @@ from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
-from dpbayes_cli.spec.free_sections import SourceSection
+from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:

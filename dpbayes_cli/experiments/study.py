@@ -12,8 +12,8 @@ from dpbayes_cli.base.numeric import decimal_text, parse_decimal
 from dpbayes_cli.core.registry import model_names
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.guarantee import check_epsilon
+from dpbayes_cli.spec.convert_section import Exact, convert_section
 from dpbayes_cli.spec.release_spec import build_spec, check_name
-from dpbayes_cli.spec.sections import Exact, convert_section
 
 _MOST_DRAWS = 20_000_000
 

@@ -16,10 +16,10 @@ from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
+from dpbayes_cli.privacy.conversions import rho_of_epsilon
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
-from dpbayes_cli.privacy.renyi import rho_of_epsilon
 
 
 class GaussianOptions(Options, frozen=True, kw_only=True):

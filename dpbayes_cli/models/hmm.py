@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.base.grammar import check_levels
+from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.examples import Example, of_discrete_columns
 from dpbayes_cli.core.model import Card, NoisyStatistics

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.bundle.read import Bundle
     from dpbayes_cli.core.predictor import Predictor
-    from dpbayes_cli.spec.free_sections import SourceSection
+    from dpbayes_cli.spec.source_section import SourceSection
 
 
 def read_codes(

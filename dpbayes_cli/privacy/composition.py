@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.numeric import exact_sum, parse_decimal
+from dpbayes_cli.privacy.conversions import INFINITE
 from dpbayes_cli.privacy.guarantee import Guarantee, Statement
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,
@@ -18,7 +19,6 @@ from dpbayes_cli.privacy.kinds import (
     ZeroConcentrated,
     parse_points,
 )
-from dpbayes_cli.privacy.renyi import INFINITE
 
 _UP = Context(prec=40, rounding=ROUND_CEILING)
 _EXACT = Context(prec=100)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.privacy.renyi import INFINITE, ORDERS, delta_of_rdp, epsilon_of_rdp, round_up
+from dpbayes_cli.privacy.conversions import INFINITE, ORDERS, delta_of_rdp, epsilon_of_rdp, round_up
 
 SMALLEST_EPSILON = Decimal("1e-12")
 LARGEST_EPSILON = Decimal(1000)

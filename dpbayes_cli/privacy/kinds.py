@@ -9,15 +9,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
-from dpbayes_cli.privacy.guarantee import (
-    Guarantee,
-    Statement,
-    check_delta,
-    check_epsilon,
-    check_order,
-    check_rho,
-)
-from dpbayes_cli.privacy.renyi import (
+from dpbayes_cli.privacy.conversions import (
     INFINITE,
     bounded_range_rdp,
     epsilon_of_rho,
@@ -25,6 +17,14 @@ from dpbayes_cli.privacy.renyi import (
     gaussian_epsilon,
     pure_rdp,
     round_up,
+)
+from dpbayes_cli.privacy.guarantee import (
+    Guarantee,
+    Statement,
+    check_delta,
+    check_epsilon,
+    check_order,
+    check_rho,
 )
 
 Points = tuple[tuple[Decimal, Decimal], ...]

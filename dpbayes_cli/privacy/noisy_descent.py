@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpbayes_cli.privacy.renyi import gaussian_delta
+from dpbayes_cli.privacy.conversions import gaussian_delta
 
 _BISECTIONS = 200
 _MARGIN = 1e-9

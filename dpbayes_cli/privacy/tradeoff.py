@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from dpbayes_cli.privacy.conversions import ORDERS, delta_of_rdp, gaussian_delta_above
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.renyi import ORDERS, delta_of_rdp, gaussian_delta_above
 
 _SMALLEST = 1e-12
 _GRID = 200

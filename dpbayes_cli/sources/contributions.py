@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
 from dpbayes_cli.base.duck import fetch
-from dpbayes_cli.base.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.sources.reader import Cells, Reader
 from dpbayes_cli.sources.records import literal

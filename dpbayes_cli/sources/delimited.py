@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
 
+from dpbayes_cli.base.cell_grammar import BLANKS, LONGEST_CELL
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import DpbayesError, SourceError
-from dpbayes_cli.base.grammar import BLANKS, LONGEST_CELL
 from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 import ibis
 from ibis.config import Config
 
+from dpbayes_cli.base.cell_grammar import BLANKS, LONGEST_CELL, normal_cell
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.base.grammar import BLANKS, LONGEST_CELL, normal_cell
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import TableCounts
 from dpbayes_cli.sources.cell_expressions import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dpbayes_cli.base.cell_grammar import normal_cell, parse_number
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.grammar import normal_cell, parse_number
 from dpbayes_cli.core.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
 
 

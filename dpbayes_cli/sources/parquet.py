@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.cell_grammar import LONGEST_CELL, normal_cell
 from dpbayes_cli.base.duck import cursor, fetch, one_thread
 from dpbayes_cli.base.errors import SourceError, SpecError
-from dpbayes_cli.base.grammar import LONGEST_CELL, normal_cell
 from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.parquet_pages import TextColumn, repaged, text_column

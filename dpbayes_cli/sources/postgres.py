@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.base.cell_grammar import LONGEST_CELL
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.base.grammar import LONGEST_CELL
 from dpbayes_cli.base.postgres_address import PostgresAddress
 from dpbayes_cli.base.postgres_driver import connect, driver
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows

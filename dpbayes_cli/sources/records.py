@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpbayes_cli.base.grammar import BLANKS
+from dpbayes_cli.base.cell_grammar import BLANKS
 
 _WIDEST_PATTERN = 256
 """Up to this many fields one pattern finds a cell faster than splitting the line; beyond, it grows too large."""

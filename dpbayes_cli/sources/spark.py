@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.cell_grammar import LONGEST_CELL
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.base.grammar import LONGEST_CELL
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.location import Location, RemoteLocation
 from dpbayes_cli.sources.source import unreadable

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.base.duck import fetch
-from dpbayes_cli.base.grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, Expression, ProductOf, Statistic, Statistics
 from dpbayes_cli.sources.imputation import impute_code

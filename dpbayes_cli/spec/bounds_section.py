@@ -16,7 +16,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.guarantee import check_epsilon
-from dpbayes_cli.spec.sections import Exact, convert_section, exactly
+from dpbayes_cli.spec.convert_section import Exact, convert_section, exactly
 
 _PLACE = "bounds.private"
 _LARGEST = 1e12

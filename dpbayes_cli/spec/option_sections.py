@@ -11,7 +11,7 @@ import msgspec
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.options import Check, Options
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.spec.sections import Exact, exactly
+from dpbayes_cli.spec.convert_section import Exact, exactly
 
 
 class OptionsSection(Section, frozen=True, kw_only=True):

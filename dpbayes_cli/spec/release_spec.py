@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.base.canonical import canonical_json, digest
+from dpbayes_cli.base.cell_grammar import STEERING
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.grammar import STEERING
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
@@ -26,12 +26,14 @@ from dpbayes_cli.spec.bounds_section import (
     no_bounds,
     unbounded_domain,
 )
+from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.flags import said
 from dpbayes_cli.spec.foreign_options import check_read, inference_options, pair_of
-from dpbayes_cli.spec.free_sections import InferenceSection, SourceSection
+from dpbayes_cli.spec.inference_section import InferenceSection
 from dpbayes_cli.spec.option_sections import with_options
-from dpbayes_cli.spec.question_sections import PrivacySection, SamplingSection
-from dpbayes_cli.spec.sections import convert_section
+from dpbayes_cli.spec.privacy_section import PrivacySection
+from dpbayes_cli.spec.sampling_section import SamplingSection
+from dpbayes_cli.spec.source_section import SourceSection
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"

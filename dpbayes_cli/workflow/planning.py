@@ -16,9 +16,9 @@ from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.registry import model_type, serving
 from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import evaluate_codes
+from dpbayes_cli.privacy.conversions import ORDERS
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.renyi import ORDERS
 from dpbayes_cli.spec.foreign_options import asked_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price

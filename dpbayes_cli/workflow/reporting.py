@@ -20,7 +20,7 @@ from dpbayes_cli.core.section import expect
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.spec.stored import in_full_as_earlier
+from dpbayes_cli.spec.stored_spec import in_full_as_earlier
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _TRIALS, _PARAMETERS, _RECORDS = 50, 4000, 2_000_000

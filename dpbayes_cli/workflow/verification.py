@@ -35,7 +35,7 @@ from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.spec.stored import digest_of_request
+from dpbayes_cli.spec.stored_spec import digest_of_request
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _UNLIKELY = 80.0

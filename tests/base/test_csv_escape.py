@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.base.csv_escape import csv_text
-from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.commands.output import printable, printable_lines
 from tests.conftest import Cli
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpbayes_cli.base.grammar import check_levels, normal_cell
+from dpbayes_cli.base.cell_grammar import check_levels, normal_cell
 
 
 @pytest.mark.parametrize("text", ["1", "+1", "01", "001", "1.", "1.0", "1.000", " 1", "1\t", "+01.0"])

@@ -317,7 +317,7 @@ def test_help_imports_no_command() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     loaded = done.stdout.splitlines()[-1]
-    ours = ["base", "base.blas_threads", "base.errors", "base.grammar", "commands", "commands.output", "main"]
+    ours = ["base", "base.blas_threads", "base.cell_grammar", "base.errors", "commands", "commands.output", "main"]
     assert loaded == str([f"dpbayes_cli.{name}" for name in ours])
 
 

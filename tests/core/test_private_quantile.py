@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbayes_cli.base.cell_grammar import parse_number
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.grammar import parse_number
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.core.registry import model_names, model_type

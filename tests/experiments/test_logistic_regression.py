@@ -30,8 +30,8 @@ from dpbayes_cli.experiments.logistic_regression.temperatures import (
     tempered,
 )
 from dpbayes_cli.experiments.logistic_regression.trials import run_trials
+from dpbayes_cli.privacy.conversions import bounded_range_rdp, gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_temperature, mu_of_statement
-from dpbayes_cli.privacy.renyi import bounded_range_rdp, gaussian_delta
 from tests.conftest import ROOT, Cli
 
 CONFIG = ROOT / "configs" / "experiments" / "logistic-regression.yaml"

@@ -22,9 +22,9 @@ from dpbayes_cli.ledger.budgets import (
 )
 from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
 from dpbayes_cli.ledger.union_budget import UnionBudget, parse_budget
+from dpbayes_cli.privacy.conversions import epsilon_of_rdp, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import ApproximateDP, BoundedRange, GaussianDP, PureDP, RenyiCurve, ZeroConcentrated
-from dpbayes_cli.privacy.renyi import epsilon_of_rdp, round_up
 
 amounts = st.decimals(min_value=Decimal("1e-9"), max_value=3, places=9, allow_nan=False)
 ONE, MICRO = Decimal(1), Decimal("1e-6")

@@ -15,6 +15,14 @@ from hypothesis import strategies as st
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.composition import Composition, compose, parse_guarantee
+from dpbayes_cli.privacy.conversions import (
+    INFINITE,
+    ORDERS,
+    bounded_range_rdp,
+    epsilon_of_rho,
+    pure_rdp,
+    rho_of_epsilon,
+)
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,
@@ -24,7 +32,6 @@ from dpbayes_cli.privacy.kinds import (
     RenyiCurve,
     ZeroConcentrated,
 )
-from dpbayes_cli.privacy.renyi import INFINITE, ORDERS, bounded_range_rdp, epsilon_of_rho, pure_rdp, rho_of_epsilon
 
 epsilons = st.decimals(min_value=Decimal("1e-12"), max_value=1000, places=12, allow_nan=False)
 deltas = st.decimals(min_value=Decimal("1e-18"), max_value=Decimal("0.99"), places=18, allow_nan=False)

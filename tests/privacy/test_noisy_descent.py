@@ -16,6 +16,7 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import ndtr, ndtri
 
 from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
+from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import (
     Curvature,
     certificate,
@@ -29,7 +30,6 @@ from dpbayes_cli.privacy.noisy_descent import (
     minami_temperature,
     mu_of_statement,
 )
-from dpbayes_cli.privacy.renyi import gaussian_delta
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats

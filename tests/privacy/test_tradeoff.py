@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from dpbayes_cli.privacy.composition import compose
+from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import (
     ApproximateDP,
@@ -20,7 +21,6 @@ from dpbayes_cli.privacy.kinds import (
     RenyiCurve,
     ZeroConcentrated,
 )
-from dpbayes_cli.privacy.renyi import gaussian_delta
 from dpbayes_cli.privacy.tradeoff import Tradeoff
 
 CURVE = RenyiCurve(((Decimal(2), Decimal("0.2")), (Decimal(4), Decimal("0.5"))), Decimal(5))

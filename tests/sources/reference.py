@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpbayes_cli.base.grammar import LONGEST_CELL, normal_cell, parse_number
+from dpbayes_cli.base.cell_grammar import LONGEST_CELL, normal_cell, parse_number
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.records import Dialect, split_record

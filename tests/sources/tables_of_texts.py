@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpbayes_cli.base.grammar import LONGEST_CELL
+from dpbayes_cli.base.cell_grammar import LONGEST_CELL
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ProductOf, Statistic, Statistics, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.base.cell_grammar import LONGEST_CELL, check_levels
 from dpbayes_cli.base.errors import SourceError, SpecError
-from dpbayes_cli.base.grammar import LONGEST_CELL, check_levels
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbayes_cli.base.cell_grammar import parse_number
 from dpbayes_cli.base.errors import SourceError, SpecError
-from dpbayes_cli.base.grammar import parse_number
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics
 from dpbayes_cli.core.statistic import Statistics

@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpbayes_cli.base.cell_grammar import normal_cell
 from dpbayes_cli.base.errors import DpbayesError
-from dpbayes_cli.base.grammar import normal_cell
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness, count_cells
 from dpbayes_cli.privacy.neighbors import Neighbors

@@ -18,7 +18,7 @@ from dpbayes_cli.spec.foreign_options import check_read
 from dpbayes_cli.spec.pair_flags import all_flags, flags_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, spec_type
 from dpbayes_cli.spec.schema import json_schema
-from dpbayes_cli.spec.stored import stored_spec
+from dpbayes_cli.spec.stored_spec import stored_spec
 from dpbayes_cli.spec.template import template
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from dpbayes_cli.workflow.pricing import price

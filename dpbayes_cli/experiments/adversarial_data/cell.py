@@ -16,7 +16,7 @@ from dpbayes_cli.experiments.cell import Cell, CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
-from dpbayes_cli.privacy.renyi import bounded_range_rdp
+from dpbayes_cli.privacy.conversions import bounded_range_rdp
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats

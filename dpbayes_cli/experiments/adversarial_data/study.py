@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.study import Study, build_cases
-from dpbayes_cli.spec.sections import convert_section
+from dpbayes_cli.spec.convert_section import convert_section
 
 
 class AdversaryCase(CoinCase, frozen=True, kw_only=True):

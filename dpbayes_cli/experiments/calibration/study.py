@@ -14,8 +14,8 @@ from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names,
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
 from dpbayes_cli.privacy.guarantee import check_delta
+from dpbayes_cli.spec.convert_section import Exact, convert_section
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.spec.sections import Exact, convert_section
 
 Method = Literal["noise-aware", "naive", "ops", "non-private"]
 

@@ -21,7 +21,7 @@ from dpbayes_cli.experiments.classification.study import network_of
 from dpbayes_cli.experiments.file_records import read_codes
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.spec.free_sections import SourceSection
+from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
 from dpbayes_cli.privacy.guarantee import check_epsilon
+from dpbayes_cli.spec.convert_section import Exact, convert_section
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.spec.sections import Exact, convert_section
 
 if TYPE_CHECKING:
     from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork

@@ -11,7 +11,7 @@ from msgspec import Meta
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, exact_prices
-from dpbayes_cli.spec.sections import convert_section
+from dpbayes_cli.spec.convert_section import convert_section
 
 Method = Literal["non-private", "laplace-paper", "laplace-naive", "laplace", "ops"]
 

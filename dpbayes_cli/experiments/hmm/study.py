@@ -13,8 +13,8 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections
+from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.spec.sections import convert_section
 
 if TYPE_CHECKING:
     from dpbayes_cli.models.hmm import Hmm

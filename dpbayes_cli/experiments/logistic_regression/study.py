@@ -16,7 +16,7 @@ from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, exact_number
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
-from dpbayes_cli.spec.sections import Exact, convert_section
+from dpbayes_cli.spec.convert_section import Exact, convert_section
 
 Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gdp-langevin", "minami-langevin"]
 

@@ -16,6 +16,7 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     Chains,
     LangevinOptions,
 )
+from dpbayes_cli.privacy.conversions import pure_rdp
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
@@ -23,7 +24,6 @@ from dpbayes_cli.privacy.noisy_descent import (
     minami_temperature,
     mu_of_statement,
 )
-from dpbayes_cli.privacy.renyi import pure_rdp
 
 if TYPE_CHECKING:
     from dpbayes_cli.models.families.convex_loss import ConvexLossModel

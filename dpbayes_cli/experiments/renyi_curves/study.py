@@ -11,7 +11,7 @@ from msgspec import Meta
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.study import Study, build_cases, exact_number
-from dpbayes_cli.spec.sections import Exact, convert_section
+from dpbayes_cli.spec.convert_section import Exact, convert_section
 
 Method = Literal["rdp-diffuse", "rdp-concentrated"]
 Records = Literal["complete", "dropped"]

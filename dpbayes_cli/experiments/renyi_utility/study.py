@@ -12,7 +12,7 @@ from msgspec import Meta
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.study import Study, build_cases, exact_number, exact_prices
-from dpbayes_cli.spec.sections import Exact, convert_section
+from dpbayes_cli.spec.convert_section import Exact, convert_section
 
 Method = Literal[
     "rdp-direct", "rdp-diffuse", "rdp-concentrated", "gaussian-paper", "gaussian-naive", "gaussian", "laplace"

@@ -12,9 +12,9 @@ from dpbayes_cli.base.numeric import exact_difference, exact_sum
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfLastDraws, Sweeps
 from dpbayes_cli.mechanisms.samplers.tempering import DOWN, UP
 from dpbayes_cli.privacy.composition import compose
+from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import BoundedRange
-from dpbayes_cli.privacy.renyi import round_up
 
 LEVELS = 10
 """Powers of an annealed chain: 1/10, 2/10, ..., 1."""

@@ -26,6 +26,7 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistics
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noisy_descent import (
@@ -35,7 +36,6 @@ from dpbayes_cli.privacy.noisy_descent import (
     descent_mu,
     largest_temperature,
 )
-from dpbayes_cli.privacy.renyi import round_up
 
 HOTTEST = 1.0
 """The temperature of the untempered posterior: a larger one would count every record more than once."""

@@ -15,6 +15,7 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     Chains,
     LangevinOptions,
 )
+from dpbayes_cli.privacy.conversions import gaussian_delta_above
 from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
     diffuse_temperature,
@@ -23,7 +24,6 @@ from dpbayes_cli.privacy.noisy_descent import (
     minami_temperature,
     mu_of_statement,
 )
-from dpbayes_cli.privacy.renyi import gaussian_delta_above
 
 ORDER = Decimal(2)
 """The order at which a divergence is meant where none is stated."""

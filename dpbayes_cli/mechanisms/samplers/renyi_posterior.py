@@ -30,8 +30,8 @@ from dpbayes_cli.mechanisms.samplers.langevin_rules import ORDER
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
+from dpbayes_cli.privacy.conversions import INFINITE, ORDERS, round_up
 from dpbayes_cli.privacy.kinds import Points, RenyiCurve
-from dpbayes_cli.privacy.renyi import INFINITE, ORDERS, round_up
 
 _BELOW = Context(prec=12, rounding=ROUND_FLOOR)
 _MARGIN = 1e-10

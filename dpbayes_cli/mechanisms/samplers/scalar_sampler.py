@@ -15,9 +15,9 @@ from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, support_of, tempered
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
 from dpbayes_cli.privacy.conjugate import slack
+from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
-from dpbayes_cli.privacy.renyi import round_up
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats

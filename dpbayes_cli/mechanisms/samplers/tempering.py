@@ -10,7 +10,7 @@ from typing import Any
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import TemperKind
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
-from dpbayes_cli.privacy.renyi import round_up
+from dpbayes_cli.privacy.conversions import round_up
 
 DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 UP = Context(prec=30, rounding=ROUND_CEILING)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.base.grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section
 from dpbayes_cli.privacy.dag import Network, cell_names

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from dpbayes_cli.base.grammar import check_levels
+from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, NumericColumn, check_bounds
 from dpbayes_cli.core.design import Design, Feature, check_names
 from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section

@@ -1,4 +1,4 @@
-"""The sections of a spec that have no price: what is made of the answer, and how the file is laid out."""
+"""The source section of a spec: how the file is laid out, and what reads it."""
 
 import re
 from typing import Annotated, Literal
@@ -8,21 +8,8 @@ from msgspec import Meta
 
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.flags import said
-from dpbayes_cli.spec.option_sections import OptionsSection
 
 _MASTER = re.compile(r"local(?:\[(?:\*|[0-9]{1,4})\])?|yarn|spark://[\w.:,-]+|k8s://https?://[\w.:-]+", re.ASCII)
-
-
-class InferenceSection(OptionsSection, frozen=True, kw_only=True):
-    """What is made of the privatized statistics; free, and open to change later with ``dpbayes infer``."""
-
-    method: Annotated[
-        Literal["noise-aware", "chain", "naive"],
-        Meta(description=said("inference.method")),
-    ] = "noise-aware"
-    ess: Annotated[int, Meta(ge=50, le=100_000, description=said("inference.ess"))] = 400
-    samples: Annotated[int, Meta(ge=1, le=10_000_000, description=said("inference.samples"))] = 4000
-    format: Annotated[Literal["parquet", "csv", "netcdf"], Meta(description=said("inference.format"))] = "parquet"
 
 
 class SourceSection(Section, frozen=True, kw_only=True):

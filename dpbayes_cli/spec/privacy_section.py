@@ -1,4 +1,4 @@
-"""The sections of a spec that have a price, with their common keys: what is promised, and how draws are made."""
+"""The privacy section of a spec: what is promised, and to whom."""
 
 from typing import Annotated
 
@@ -25,7 +25,3 @@ class PrivacySection(OptionsSection, frozen=True, kw_only=True):
         Meta(description=said("privacy.neighbors")),
     ] = Neighbors.REPLACE_ONE
     unit: Annotated[UnitSection | None, Meta(description="whose records neighbours differ in [one record]")] = None
-
-
-class SamplingSection(OptionsSection, frozen=True, kw_only=True):
-    """How a mechanism that releases posterior draws or estimates draws them."""
