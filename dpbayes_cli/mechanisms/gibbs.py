@@ -170,19 +170,20 @@ class Gibbs(Mechanism):
         sweeps = stated or asked.draws
         if asked.draws > sweeps:
             raise SpecError(f"{asked.draws} draws are the last of {sweeps} sweeps", where="sampling.draws")
-        step, exact = exact_posterior(model, policy, replace(asked, draws=sweeps))
-        guarantee = expect(step.guarantee, BoundedRange)
-        spent = guarantee.epsilon
+        found = exact_posterior(model, policy, replace(asked, draws=sweeps))
+        price = BoundedRange(found.charged, sweeps, found.curve)
+        spent = price.epsilon
         parameters = {
             "kernel": "gibbs",
             "sweeps": sweeps,
             "updates": sweeps,
             "epsilon_per_update": float(spent / sweeps),
             "cost_of_chain": float(spent),
-            "rho_of_chain": float(guarantee.rho),
-            **exact,
+            "rho_of_chain": float(price.rho),
+            **found.parameters,
         }
-        return self._planned(replace(step, draws=asked.draws), asked.epsilon, parameters)
+        step = Step(found.statistic, found.sampler, price, asked.draws)
+        return self._planned(step, asked.epsilon, parameters)
 
     def _planned(self, step: Step, epsilon: Decimal, parameters: dict[str, Any]) -> Plan:
         """Return the plan of a chain, with what noise would do at the same price."""

@@ -9,7 +9,7 @@ from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Card, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Support, Temper
-from dpbayes_cli.core.plan import Plan, Sampler
+from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import Statistics
@@ -17,6 +17,7 @@ from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_s
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing
 from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.privacy.kinds import BoundedRange
 
 
 class OpsOptions(EpsilonOptions, frozen=True, kw_only=True):
@@ -71,15 +72,17 @@ class Ops(Mechanism):
         return OpsRangeOptions if takes_support(model) else OpsOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the temperature.
+        """Find the temperature, and the price of all draws: each has bounded range epsilon / k.
 
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
         asked, n = expect(options, OpsOptions), complete_records(policy, model.columns, n_records)
         drawing = Drawing(asked.stated_epsilon(), n, asked.draws, asked.temper, asked.value("support"))
-        step, parameters = exact_posterior(model, policy, drawing)
-        return Plan((step,), step.guarantee, parameters)
+        found = exact_posterior(model, policy, drawing)
+        price = BoundedRange(found.charged, asked.draws, found.curve)
+        step = Step(found.statistic, found.sampler, price, asked.draws)
+        return Plan((step,), price, found.parameters)
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Draw from the planned posterior.

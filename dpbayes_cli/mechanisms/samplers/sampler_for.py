@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics, Model
-from dpbayes_cli.core.plan import Sampler, Step
+from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import described, line_posterior
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_posterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, cover_of
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
-from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 
 
@@ -24,12 +25,31 @@ def takes_support(model: type[Model]) -> bool:
     return issubclass(model, OneParameterFamily | SharesPosterior | LinearPosterior)
 
 
-def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> tuple[Step, dict[str, Any]]:
-    """Return the step that draws as often as asked, at its price, and what is public about it.
+@dataclass(frozen=True)
+class ExactSampler:
+    """Exact draws from a tempered posterior, found for a price.
 
-    Privacy: the price is that of the drawing code, by bounded range; see ``GridPosterior``, ``LatticePosterior``,
+    Attributes:
+        statistic: what is read from the data.
+        sampler: the law of a draw.
+        charged: the ranges of all draws together.
+        curve: Renyi divergences of all draws together that are known to be smaller, by their orders.
+        parameters: what is public about the law.
+    """
+
+    statistic: Statistic
+    sampler: Sampler
+    charged: Decimal
+    curve: tuple[tuple[Decimal, Decimal], ...]
+    parameters: dict[str, Any]
+
+
+def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> ExactSampler:
+    """Return what draws as often as asked.
+
+    Privacy: ``charged`` bounds the ranges of the drawing code; see ``GridPosterior``, ``LatticePosterior``,
         ``NetworkSampler`` and ``LinePosterior``.
-    Source: Wang, Fienberg and Smola 2015; Cesar and Rogers 2021 (composition of bounded range).
+    Source: Wang, Fienberg and Smola 2015.
 
     Raises:
         SpecError: the support is missing or wrong, or no guarantee can be given.
@@ -48,7 +68,7 @@ def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> tuple
     else:
         sampler, charged, parameters = shares_or_tables(model, asked, _row)
     statistic = expect(model, BoundedStatistics).statistic(policy)
-    return Step(statistic, sampler, BoundedRange(charged, asked.draws, points), asked.draws), parameters
+    return ExactSampler(statistic, sampler, charged, points, parameters)
 
 
 def _row(
