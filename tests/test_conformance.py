@@ -542,6 +542,15 @@ def test_a_plan_adds_noise(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("name", model_names())
+def test_a_prediction_is_finite_whatever_was_drawn(name: str) -> None:
+    """What is said of a paid draw must not fail on its value: the same command would fail for ever."""
+    model = instances_of(model_type(name))[0].build()
+    for value in (0.0, 5e-324, 1e-300, 1.0, 1e300):
+        predicted = model.predictive([value] * len(model.parameters))
+        assert all(math.isfinite(number) for number in predicted.values()), value
+
+
+@pytest.mark.parametrize("name", model_names())
 def test_every_model_brings_its_examples(name: str) -> None:
     kind = model_type(name)
     assert kind.examples

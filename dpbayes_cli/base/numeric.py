@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _EXACT = Context(prec=1000, traps=[Inexact])
 
+LEAST_DIVISOR = 1e-300
+"""What a parameter near 0 is divided by at the least: a draw may be as small as a double can be, or 0."""
+
 
 def parse_decimal(text: str) -> Decimal:
     """Parse a non-negative decimal number exactly.

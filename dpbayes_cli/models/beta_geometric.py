@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import Card
@@ -126,7 +127,7 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean number of failures at the posterior mean of the probability."""
-        return {"mean": (1.0 - mean[0]) / mean[0]}
+        return {"mean": (1.0 - mean[0]) / max(mean[0], LEAST_DIVISOR)}
 
     @property
     def default_support(self) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
+from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import Card
@@ -146,7 +147,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean of a new record at the posterior mean of the rate."""
-        return {"mean": 1.0 / mean[0]}
+        return {"mean": 1.0 / max(mean[0], LEAST_DIVISOR)}
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return -rate and log rate: the log likelihood is n log rate - rate (sum x)."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
 
+from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import Card
@@ -122,7 +123,7 @@ class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean number of failures at the posterior mean of the probability."""
-        return {"mean": self.successes * (1.0 - mean[0]) / mean[0]}
+        return {"mean": self.successes * (1.0 - mean[0]) / max(mean[0], LEAST_DIVISOR)}
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return log(1 - theta) and successes log theta: the log likelihood is their sum with sum x and n."""
