@@ -51,13 +51,10 @@ def public_functions() -> list[tuple[str, object]]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "subject"), public_functions(), ids=lambda item: item if isinstance(item, str) else ""
-)
-def test_everything_public_says_what_it_is_for(name: str, subject: object) -> None:
-    text = inspect.getdoc(subject)
-    assert text, name
-    assert text.splitlines()[0].rstrip().endswith((".", ":", ","))
+def test_everything_public_says_what_it_is_for() -> None:
+    first = {name: (inspect.getdoc(subject) or "?").splitlines()[0].rstrip() for name, subject in public_functions()}
+    assert len(first) > 1000
+    assert [name for name, line in first.items() if not line.endswith((".", ":", ","))] == []
 
 
 PRICED = [

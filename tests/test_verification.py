@@ -49,7 +49,10 @@ def released(dpbayes: Cli, coin: Path, name: str = "laplace") -> Path:
     return Path("out")
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+SLOW = {"private bounds"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in QUESTIONS])
 def test_a_release_is_what_it_says(name: str, dpbayes: Cli, coin: Path) -> None:
     released(dpbayes, coin, name)
     coin.unlink()

@@ -391,7 +391,7 @@ LEVELS = st.lists(
 CUTS = st.lists(st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 1e9]), min_size=1, max_size=4, unique=True).map(sorted)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_any_table_of_texts_is_read_as_the_reference_reads_it(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.one_of(LEVELS, CUTS), min_size=1, max_size=4))
