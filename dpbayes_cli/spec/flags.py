@@ -32,7 +32,7 @@ class Flag(NamedTuple):
 FLAGS: dict[str, Flag] = {
     "model": Flag("Question", ("--model",), "NAME", "the model; see: dpbayes models"),
     "mechanism": Flag("Question", ("--mechanism",), "NAME", "the mechanism [the model's own]; see: dpbayes models"),
-    "column": Flag("Question", ("--column",), "NAME", "the column; implied where there is one"),
+    "column": Flag("Question", ("--column",), "NAME", "the column; not needed if there is only one"),
     "on_invalid": Flag("Question", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
     "records": Flag("Question", ("--records",), "N", "the public number of records, checked"),
     "prior": Flag("Question", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),
@@ -46,9 +46,9 @@ FLAGS: dict[str, Flag] = {
     "privacy.neighbors": Flag(
         "Privacy", ("--neighbors",), "RELATION", "neighbors: replace-one [default] or add-remove"
     ),
-    "privacy.unit.column": Flag("Privacy", ("--unit",), "COLUMN", "the column that says whose a record is"),
+    "privacy.unit.column": Flag("Privacy", ("--unit",), "COLUMN", "column of the privacy unit's ID, e.g. patient_id"),
     "privacy.unit.max_contributions": Flag(
-        "Privacy", ("--max-contributions",), "K", "records of a unit that count, by lot [1]"
+        "Privacy", ("--max-contributions",), "K", "records kept per unit, by a keyed hash [1]"
     ),
     "bounds.private.epsilon": Flag("Privacy", ("--bounds-epsilon",), "E"),
     "bounds.private.low": Flag("Privacy", ("--bounds-low",), "X"),
@@ -56,13 +56,13 @@ FLAGS: dict[str, Flag] = {
     "bounds.private.lower_quantile": Flag("Privacy", ("--bounds-lower-quantile",), "Q"),
     "bounds.private.upper_quantile": Flag("Privacy", ("--bounds-upper-quantile",), "Q"),
     "bounds.private.cells": Flag("Privacy", ("--bounds-cells",), "N"),
-    "source.format": Flag("Data", ("--input-format",), "FORMAT", "of the data: csv or parquet [by the file's name]"),
-    "source.delimiter": Flag("Data", ("--delimiter",), "CHAR", "between fields: one character, or tab [,]"),
-    "source.quote": Flag("Data", ("--quote",), "CHAR", 'around texts: one character ["]'),
+    "source.format": Flag("Data", ("--input-format",), "FORMAT", "file format: csv or parquet [by the file's name]"),
+    "source.delimiter": Flag("Data", ("--delimiter",), "CHAR", "field delimiter: one character, or tab [,]"),
+    "source.quote": Flag("Data", ("--quote",), "CHAR", 'quote character ["]'),
     "source.header": Flag("Data", ("--no-header",), "", "the file has no header; give --columns", "false"),
-    "source.columns": Flag("Data", ("--columns",), "A,B,C", "the columns' names where there is no header"),
+    "source.columns": Flag("Data", ("--columns",), "A,B,C", "column names, if the file has no header"),
     "source.quoted_newlines": Flag("Data", ("--quoted-newlines",), "", "quoted texts may span lines", "true"),
-    "source.engine": Flag("Data", ("--engine",), "NAME", "what reads: duckdb [default] or spark (at --master)"),
+    "source.engine": Flag("Data", ("--engine",), "NAME", "engine: duckdb [default] or spark (at --master)"),
     "source.master": Flag("Data", ("--master",), "URL", "with spark: where it runs [local[*]]", rare=True),
     "inference.method": Flag(
         "Inference and output", ("--inference",), "METHOD", "method: noise-aware [default], chain or naive"
@@ -72,7 +72,7 @@ FLAGS: dict[str, Flag] = {
     ),
     "inference.samples": Flag("Inference and output", ("--samples",), "N", "posterior samples to write [4000]"),
     "inference.format": Flag(
-        "Inference and output", ("--samples-format",), "FORMAT", "of the samples: parquet [default], csv or netcdf"
+        "Inference and output", ("--samples-format",), "FORMAT", "samples format: parquet [default], csv or netcdf"
     ),
     "inference.sweeps": Flag("Inference and output", ("--chain-sweeps",), "N"),
     "inference.sampler": Flag("Inference and output", ("--state-sampler",), "NAME"),

@@ -70,11 +70,11 @@ def check_read(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
         here = [by.name for of, by in readers if of is model]
         elsewhere = list(dict.fromkeys(of.name for of, _ in readers))
         raise SpecError(
-            f"mechanism {mechanism.name!r} does not read it with model {model.name!r}",
+            f"mechanism {mechanism.name!r} does not use this option with model {model.name!r}",
             where=f"{section}.{key}",
-            hint=f"leave it out, or take a mechanism that reads it: {', '.join(here)}"
+            hint=f"leave it out, or choose a mechanism that uses it: {', '.join(here)}"
             if here
-            else f"leave it out: no mechanism does with this model; it is read with {', '.join(elsewhere)}",
+            else f"leave it out: no mechanism of this model uses it; these models do: {', '.join(elsewhere)}",
         )
 
 

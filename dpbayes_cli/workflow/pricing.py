@@ -82,7 +82,8 @@ class PlannedRelease:
             statistic = self.mechanism.statistic(model, self.policy)
             steps = (*whole.steps[:-1], replace(whole.answer, statistic=statistic))
             return replace(self, model=model, plan=replace(whole, steps=steps))
-        return replace(self, model=model, plan=Plan((choice, *plan.steps), whole.guarantee, plan.parameters))
+        steps = (choice, *plan.steps)
+        return replace(self, model=model, plan=replace(whole, steps=steps, parameters=plan.parameters))
 
 
 def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None = None) -> PlannedRelease:

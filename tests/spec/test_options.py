@@ -70,7 +70,7 @@ def test_a_flag_that_is_not_read_is_refused_before_anything_is_charged(
     stated: tuple[str, ...], dpbayes: Cli, coin: Path
 ) -> None:
     done = dpbayes("release", coin, *COIN, "--eps", "1", *stated)
-    assert (done.code, "does not read it" in done.err) == (3, True)
+    assert (done.code, "does not use this option" in done.err) == (3, True)
     assert dpbayes("budget", "show", "--json").json["accounts"] == []
 
 
