@@ -17,8 +17,7 @@ from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import expect
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
-from dpbayes_cli.mechanisms.samplers import barker_kernel as barker_walk
-from dpbayes_cli.mechanisms.samplers import private_gibbs as latent_chain
+from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
@@ -113,7 +112,7 @@ class Gibbs(Mechanism):
     def options_for(cls, model: type[Model]) -> type[Options]:
         """Return what is read, by the kinds of chain that there are for a model."""
         if issubclass(model, LatentStates):
-            return latent_chain.LatentOptions
+            return private_gibbs.LatentOptions
         if issubclass(model, OneParameterFamily):
             return WalkOptions
         return ExactRangeOptions if takes_support(model) else ExactOptions
@@ -136,7 +135,7 @@ class Gibbs(Mechanism):
         if kernel == "metropolis":
             raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
         if isinstance(model, LatentStates):
-            return self._latent(model, policy, expect(options, latent_chain.LatentOptions), n)
+            return self._latent(model, policy, expect(options, private_gibbs.LatentOptions), n)
         exact = expect(options, ExactOptions)
         drawing = Drawing(exact.stated_epsilon(), n, exact.draws, exact.temper, exact.value("support"))
         if isinstance(model, OneParameterFamily) and kernel != "gibbs":
@@ -144,14 +143,14 @@ class Gibbs(Mechanism):
         return self._exact(model, policy, drawing, exact.sweeps)
 
     def _latent(
-        self, model: LatentStates, policy: RecordPolicy, options: latent_chain.LatentOptions, n_records: int
+        self, model: LatentStates, policy: RecordPolicy, options: private_gibbs.LatentOptions, n_records: int
     ) -> Plan:
         """Plan a chain on hidden states."""
-        chain, price = latent_chain.latent_chain(model.structure, options, n_records)
-        parameters = latent_chain.described(chain, price, options.kernel)
+        chain, price = private_gibbs.latent_chain(model.structure, options, n_records)
+        parameters = private_gibbs.described(chain, price, options.kernel)
         read = model.read(policy)
         if isinstance(read, Codes):
-            parameters["memory"] = read.memory(n_records) + latent_chain.working_memory(chain)
+            parameters["memory"] = read.memory(n_records) + private_gibbs.working_memory(chain)
         statistic, rows = (NO_STATISTIC, read) if isinstance(read, Codes) else (read, None)
         step = Step(statistic, chain, price.guarantee, options.draws, rows)
         return self._planned(step, options.stated_epsilon(), parameters)
@@ -160,10 +159,10 @@ class Gibbs(Mechanism):
         self, model: OneParameterFamily, policy: RecordPolicy, asked: Drawing, sweeps: int | None, kernel: str
     ) -> Plan:
         """Plan a walk by Barker's rule."""
-        steps = sweeps or barker_walk.STEPS
-        walk, price, spread = barker_walk.barker_walk(model, asked, steps, annealed=kernel == "annealed")
+        steps = sweeps or barker_kernel.STEPS
+        walk, price, spread = barker_kernel.barker_walk(model, asked, steps, annealed=kernel == "annealed")
         step = Step(model.statistic(policy), walk, price.guarantee, asked.draws)
-        return self._planned(step, asked.epsilon, barker_walk.described(walk, price, spread, kernel))
+        return self._planned(step, asked.epsilon, barker_kernel.described(walk, price, spread, kernel))
 
     def _exact(self, model: Model, policy: RecordPolicy, asked: Drawing, stated: int | None) -> Plan:
         """Plan sweeps each of which is one exact draw of all parameters."""
