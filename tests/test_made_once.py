@@ -75,7 +75,7 @@ def test_a_release_makes_everything_once(made: Callable[..., tuple[int, ...]], c
 
 
 def test_a_release_that_is_refused_closes_what_it_counted(made: Callable[..., tuple[int, ...]], coin: Path) -> None:
-    draw = ["--mechanism", "ops", "--on-invalid", "impute:0", "--draws", "10000", "--samples", "10000000"]
+    draw = ["--mechanism", "ops", "--on-invalid", "impute:0", "--draws", "10000"]
     dear = ["--model", "beta-bernoulli", "--mechanism", "ops", "--on-invalid", "impute:0", "--eps", "100"]
     assert made("release", coin, *COIN, *draw, "--support", "0.9,0.1", code=3)[-2:] == (1, 1)
     assert made("release", coin, *dear, code=5)[-2:] == (1, 1)

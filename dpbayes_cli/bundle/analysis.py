@@ -78,20 +78,19 @@ def analyse(
     spec.check_samples(model)
     problem = mechanism.problem(model, spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
-    asked = spec.inference
-    effort = Effort(ess=asked.ess, **msgspec.structs.asdict(spec.inference_options))
-    posterior = infer(problem, asked.method, asked.samples, rng, effort)
+    asked = msgspec.structs.asdict(spec.inference_options)
+    method, samples = asked.pop("method"), asked.pop("samples")
+    posterior = infer(problem, method, samples, rng, Effort(**asked))
     marginals = tuple(posterior.marginals[k] for k in model.components)
     predictive = model.predictive([marginal.mean for marginal in marginals])
     components = list(model.components)
-    samples = posterior.draws[:, components]
     chains = None if posterior.chains is None else posterior.chains[:, :, components]
     counts, counted = _counts(problem)
     return Analysis(
         model,
         model.parameters,
         marginals,
-        samples,
+        posterior.draws[:, components],
         predictive,
         posterior,
         chains=chains,

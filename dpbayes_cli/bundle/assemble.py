@@ -172,7 +172,11 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
     posterior = analysis.posterior
     finite = {name: value if abs(value) != float("inf") else None for name, value in posterior.diagnostics.items()}
     return InferenceReport(
-        method="estimates" if analysis.estimates else "posterior-draws" if analysis.drawn else spec.inference.method,
+        method="estimates"
+        if analysis.estimates
+        else "posterior-draws"
+        if analysis.drawn
+        else spec.inference_options.value("method"),
         how=posterior.method,
         exact=posterior.exact,
         monte_carlo_error=posterior.monte_carlo,

@@ -53,10 +53,10 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     document = kept.document
     if out is not None:
         check_target(out)
+    released = released_of(document)
     spec, model = _asked_again(kept, stated(flags))
     if out is not None:
         check_format(spec.inference.format)
-    released = released_of(document)
     used_seed = sampling_seed(document.release_id, released) if seed is None else seed
     analysis = analyse(spec, model, kept.mechanism, released, document.n_records, used_seed)
     named = zip(analysis.parameters, analysis.marginals, strict=True)

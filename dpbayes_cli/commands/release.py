@@ -118,7 +118,7 @@ def _stated_release(
 
 def _assumed(prepared: PreparedRelease) -> list[str]:
     """Return what was not stated but matters."""
-    spec, private = prepared.spec, prepared.spec.private_bounds
+    spec, private = prepared.spec, prepared.plan.bounds
     return [
         f"account {prepared.charge.account}",
         f"{spec.privacy.neighbors} neighbours",
@@ -151,7 +151,7 @@ def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
         prepared.data.opened()
-    step, private = prepared.plan.answer, prepared.spec.private_bounds
+    step, private = prepared.plan.answer, prepared.plan.bounds
     document = {
         "release_id": preview.release_id,
         "account": prepared.charge.account,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model_uses import DataCheck, ModelUses
-from dpbayes_cli.core.options import Options
+from dpbayes_cli.core.options import InferenceOptions
 from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic
@@ -50,7 +50,7 @@ class Model(ModelUses):
     """
     first_spec_drawn: ClassVar[Mapping[str, str]] = {}
     """What it writes beside where a mechanism needs complete records: a stand-in, and a public range of a parameter."""
-    inference_options: ClassVar[type[Options]] = Options
+    inference_options: ClassVar[type[InferenceOptions]] = InferenceOptions
     """What its inference reads beside the common keys."""
     default_mechanism: ClassVar[str] = "laplace"
     """The mechanism that answers where a question names none."""

@@ -17,7 +17,7 @@ from dpbayes_cli.core.examples import Example, of_discrete_columns
 from dpbayes_cli.core.model import Card, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime
 from dpbayes_cli.core.model_uses import DataCheck
-from dpbayes_cli.core.options import INFERENCE, Options, option
+from dpbayes_cli.core.options import INFERENCE, InferenceOptions, option
 from dpbayes_cli.core.problems import NoisySequences
 from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section, expect
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
@@ -91,7 +91,7 @@ class HmmPrior(Section, frozen=True, kw_only=True):
     emission: Annotated[Positive, Meta(description="concentration of each feature's probabilities")] = 1.0
 
 
-class HmmInference(Options, frozen=True, kw_only=True):
+class HmmInference(InferenceOptions, frozen=True, kw_only=True):
     """What the Markov chains on hidden states read."""
 
     sweeps: Annotated[
@@ -168,7 +168,7 @@ class Hmm(NoisyStatistics, LatentStates):
         "states": "2",
     }
     first_spec_drawn: ClassVar[Mapping[str, str]] = {"sequence.impute": "north", "time.impute": "jan"}
-    inference_options: ClassVar[type[Options]] = HmmInference
+    inference_options: ClassVar[type[InferenceOptions]] = HmmInference
     data_check: ClassVar[DataCheck] = "levels"
     not_simulated: ClassVar[str] = LatentStates.not_simulated
 

@@ -38,7 +38,7 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
 
 
 def inference_options(model: type[Model], mechanism: type[Mechanism]) -> type[Options]:
-    """Return what the inference of a model reads; where draws are released, nothing is inferred."""
+    """Return what the inference of a model reads; if draws are released, nothing is inferred."""
     return model.inference_options if mechanism.post_processing else Options
 
 

@@ -11,10 +11,4 @@ from dpbayes_cli.spec.option_sections import OptionsSection
 class InferenceSection(OptionsSection, frozen=True, kw_only=True):
     """What is made of the privatized statistics; free, and open to change later with ``dpbayes infer``."""
 
-    method: Annotated[
-        Literal["noise-aware", "chain", "naive"],
-        Meta(description=said("inference.method")),
-    ] = "noise-aware"
-    ess: Annotated[int, Meta(ge=50, le=100_000, description=said("inference.ess"))] = 400
-    samples: Annotated[int, Meta(ge=1, le=10_000_000, description=said("inference.samples"))] = 4000
     format: Annotated[Literal["parquet", "csv", "netcdf"], Meta(description=said("inference.format"))] = "parquet"

@@ -112,9 +112,10 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         Raises:
             SpecError: they are.
         """
-        if len(model.parameters) * self.inference.samples > _MOST_NUMBERS:
+        samples = self.inference_options.value("samples") or 0
+        if len(model.parameters) * samples > _MOST_NUMBERS:
             raise SpecError(
-                f"{self.inference.samples:,} samples of {len(model.parameters):,} parameters are more than "
+                f"{samples:,} samples of {len(model.parameters):,} parameters are more than "
                 f"{_MOST_NUMBERS:,} numbers, which would take more memory than a release should",
                 where="inference.samples",
                 hint=f"at most {max(1, _MOST_NUMBERS // len(model.parameters)):,} samples",

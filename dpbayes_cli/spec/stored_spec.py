@@ -33,7 +33,7 @@ _EARLIER: Mapping[str, Mapping[str, Any]] = {
         "certificate": None,
         "gamma": 0.01,
     },
-    "inference": {"sweeps": 120, "sampler": "blocked"},
+    "inference": {"method": "noise-aware", "ess": 400, "samples": 4000, "sweeps": 120, "sampler": "blocked"},
 }
 """The options that every spec held, with what they were where nothing was stated."""
 _LATER = {

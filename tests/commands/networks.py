@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from dpbayes_cli.core.registry import mechanism_type
 from tests.conftest import Cli
 
 VARIABLES: dict[str, Any] = {
@@ -34,15 +35,16 @@ def people(path: Path, n_records: int = 600, seed: int = 1) -> Path:
 def naive_bayes(**more: Any) -> dict[str, Any]:
     """Return a spec of naive Bayes on them."""
     domain = {"target": "class", "variables": dict(VARIABLES)}
-    fixed = {"model": "naive-bayes", "domain": domain, "privacy": {"epsilon": 1}, "inference": {"samples": 300}}
-    return {**fixed, **more}
+    fixed = {"model": "naive-bayes", "domain": domain, "privacy": {"epsilon": 1}}
+    infers = mechanism_type(more.get("mechanism", "laplace")).post_processing
+    return {**fixed, **({"inference": {"samples": 300}} if infers else {}), **more}
 
 
 def bayes_net(**more: Any) -> dict[str, Any]:
     """Return a spec of a network on them whose tables overlap."""
     parents = {"kind": ["class"], "flag": ["class", "kind"], "age": ["class"]}
     variables = {name: {**part, "parents": parents.get(name, [])} for name, part in VARIABLES.items()}
-    return {**naive_bayes(), "model": "bayes-net", "domain": {"target": "class", "variables": variables}, **more}
+    return {**naive_bayes(**more), "model": "bayes-net", "domain": {"target": "class", "variables": variables}, **more}
 
 
 def spec_file(spec: dict[str, Any], name: str = "spec.yaml") -> str:

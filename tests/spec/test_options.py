@@ -63,6 +63,7 @@ def test_every_mechanism_refuses_every_option_that_it_does_not_read() -> None:
         ("--kernel", "gibbs"),
         ("--mechanism", "ops", "--on-invalid", "impute:1", "--sweeps", "5"),
         ("--chain-sweeps", "60"),
+        ("--mechanism", "ops", "--on-invalid", "impute:1", "--ess", "100"),
     ],
     ids=" ".join,
 )
