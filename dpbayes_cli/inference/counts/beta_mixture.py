@@ -176,7 +176,7 @@ def beta_mixture(problem: NoisyCounts) -> BetaMixture:
     y0, y1 = problem.observed
     kinks = [min(max(k, 0), n) for k in (y0, None if y1 is None else n - y1) if k is not None]
     low, high = _support(log_weight, n, kinks)
-    s, multiplicity = _panels(low, high, kinks, lambda s: _smooth_length(s, problem))
+    s, multiplicity = _panels(low, high, kinks, _smooth_length(problem))
     weights = normalized(log_weight(s)) * multiplicity
     keep = weights > 1e-22 * weights.max()
     s, weights = s[keep], weights[keep]
@@ -203,12 +203,16 @@ def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int])
     return low, high
 
 
-def _smooth_length(s: int, problem: NoisyCounts) -> float:
-    """Return a length, in counts, over which weights and components at s vary by about one standard deviation."""
-    (a, b), n = problem.concentration, problem.total.n
-    component = math.sqrt((a + s) * (b + n - s) / (a + b + n))
-    ends = min((s + 1.0) / math.sqrt(1.0 + abs(a - 1.0)), (n - s + 1.0) / math.sqrt(1.0 + abs(b - 1.0)))
-    return min(problem.noise.grain, component, ends / 2.0)
+def _smooth_length(problem: NoisyCounts) -> Callable[[int], float]:
+    """Return the length, in counts, over which weights and components at s vary by about one standard deviation."""
+    (a, b), n, grain = problem.concentration, problem.total.n, problem.noise.grain
+    at_zero, at_n = math.sqrt(1.0 + abs(a - 1.0)), math.sqrt(1.0 + abs(b - 1.0))
+
+    def length(s: int) -> float:
+        component = math.sqrt((a + s) * (b + n - s) / (a + b + n))
+        return min(grain, component, (s + 1.0) / at_zero / 2.0, (n - s + 1.0) / at_n / 2.0)
+
+    return length
 
 
 def _panels(low: int, high: int, kinks: list[int], length: Callable[[int], float]) -> tuple[Integers, Floats]:
