@@ -49,7 +49,7 @@ class Browser:
         self.requested: list[str] = []
 
     def open(self, path: Path, *, width: int = 1200, dark: bool = False) -> None:
-        """Show a file, on a screen of a width and in a colour scheme; forget what an earlier page did."""
+        """Show a file, on a screen of a width and in a color scheme; forget what an earlier page did."""
         _call("POST", f"{self._session}/url", {"url": "about:blank"})
         self._logs()
         self.logged, self.requested = [], []

@@ -89,8 +89,10 @@ def test_gaussian_noise_at_a_price_of_epsilon_and_delta_passes_the_battery_and_t
 
 def test_a_count_behind_staircase_noise_has_the_enumerated_posterior() -> None:
     law, n, seen = Staircase.of(5, Decimal("0.8")), 60, 20
-    problem = BetaBernoulli("1", "0", 1.0, 1.0).problem(RecordPolicy(Neighbors.REPLACE_ONE, "0"), [seen], law, n)
-    found = infer(problem, "noise-aware", 1, np.random.default_rng(0), Effort(100, 10.0)).marginals[0]
+    observation = BetaBernoulli("1", "0", 1.0, 1.0).observation(
+        RecordPolicy(Neighbors.REPLACE_ONE, "0"), [seen], law, n
+    )
+    found = infer(observation, "noise-aware", 1, np.random.default_rng(0), Effort(100, 10.0)).marginals[0]
     counts = np.arange(n + 1)
     mass = np.exp(law.log_pmf(seen - counts))  # the prior of the count is uniform
     mean = float((mass * (counts + 1.0) / (n + 2.0)).sum() / mass.sum())
@@ -101,7 +103,7 @@ def test_the_price_of_epsilon_and_delta_is_what_is_charged() -> None:
     coin, policy = BetaBernoulli("1", "0", 1.0, 1.0), RecordPolicy(Neighbors.REPLACE_ONE, "0")
     plan = plan_of(GaussianDelta(), coin, policy, Decimal("0.5"), delta=Decimal("1e-6"))
     assert (plan.guarantee.epsilon, plan.guarantee.delta) == (Decimal("0.5"), Decimal("1e-6"))
-    spent = plan.answer.noise.privacy([(1,)]).statement(Decimal("1e-6"))
+    spent = plan.final_step.noise.privacy([(1,)]).statement(Decimal("1e-6"))
     assert Decimal("0.45") < spent.epsilon <= Decimal("0.5")
 
 

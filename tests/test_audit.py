@@ -27,8 +27,8 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers import renyi_posterior
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -262,8 +262,8 @@ def test_a_record_that_noise_does_not_hide_is_seen(planted: pytest.MonkeyPatch) 
 def test_a_doubled_temperature_is_seen_from_inside(planted: pytest.MonkeyPatch, model: str) -> None:
     """Of the law that is drawn from, whatever floats beside it say."""
     doubled: dict[str, tuple[type, str]] = {
-        "beta-bernoulli": (GridPosterior, "exact_log"),
-        "dirichlet-categorical": (LatticePosterior, "lattice"),
+        "beta-bernoulli": (ScalarSampler, "exact_log"),
+        "dirichlet-categorical": (SimplexSampler, "lattice"),
     }
     kind, name = doubled[model]
     original = getattr(kind, name)

@@ -18,11 +18,11 @@ from dpbayes_cli.base.cell_grammar import normal_cell, parse_number
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in, n_codes
 from dpbayes_cli.core.design import DesignMatrix, Rows
-from dpbayes_cli.core.encoded_records import Codes, HeldCodes
+from dpbayes_cli.core.encoded_records import Codes, EncodedRecords
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, Model, NoisyStatistics
-from dpbayes_cli.core.problems import NoisySequences, NoisySums, NoisyTables
+from dpbayes_cli.core.noisy_observation import NoisySequences, NoisySums, NoisyTables
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
@@ -35,7 +35,7 @@ from dpbayes_cli.models.families.capabilities import (
     floats,
 )
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.asked import asked_for, example_of, plan_of
@@ -74,7 +74,7 @@ def instances_of(kind: type[Model]) -> list[Instance]:
 
 ALL = [instance for name in model_names() for instance in instances_of(model_type(name))]
 NOISY = [instance for instance in ALL if issubclass(instance.kind, NoisyStatistics)]
-NETWORKS = [instance for instance in NOISY if issubclass(instance.kind, DiscreteNetwork)]
+NETWORKS = [instance for instance in NOISY if issubclass(instance.kind, DiscreteBayesNet)]
 SERVED = [
     (mechanism_type(name), instance)
     for name in mechanism_names()
@@ -86,7 +86,9 @@ REFUSED = [pair for pair in SERVED if pair not in PAIRS]
 TRANSFORMED = [
     (kind, instance)
     for kind, instance in PAIRS
-    if kind.post_processing and kind.statistic is not Mechanism.statistic and issubclass(instance.kind, DiscreteNetwork)
+    if kind.post_processing
+    and kind.statistic is not Mechanism.statistic
+    and issubclass(instance.kind, DiscreteBayesNet)
 ]
 STATISTICS = [*TRANSFORMED, *((Laplace, instance) for instance in NOISY)]
 """Whatever is read from the data: the models' own statistics, and what mechanisms make of them."""
@@ -321,47 +323,49 @@ def test_the_inference_problem_fits_the_statistic(instance: Instance, relation: 
     (step,) = plan.steps
     released = list(range(10, 10 + len(step.statistic.names)))
     n_records = None if relation is Neighbors.ADD_REMOVE else 100
-    problem = model.problem(policy, released, step.noise, n_records)
+    observation = model.observation(policy, released, step.noise, n_records)
     theta, values = model.simulated(policy, 20, np.random.default_rng(0))
     assert (len(theta), len(values)) == (len(model.parameters), len(released))
     assert len(model.components) == len(model.parameters)
     expected = "unbounded" if relation is Neighbors.ADD_REMOVE else "known" if complete else "at-most"
-    if isinstance(problem, NoisyTables):
-        assert [value for table in problem.tables for value in table.observed.ravel().tolist()] == released
-        check_tables(model, problem, policy, expected)
+    if isinstance(observation, NoisyTables):
+        assert [value for table in observation.tables for value in table.observed.ravel().tolist()] == released
+        check_tables(model, observation, policy, expected)
         return
-    if isinstance(problem, NoisySequences):
-        assert [value for each in problem.observed for value in each.ravel().tolist()] == released
-        assert problem.complete is complete
-        assert {law for law in problem.noises if law is not None} == {step.noise}
+    if isinstance(observation, NoisySequences):
+        assert [value for each in observation.observed for value in each.ravel().tolist()] == released
+        assert observation.complete is complete
+        assert {law for law in observation.noises if law is not None} == {step.noise}
         return
-    assert [value for value in problem.observed if value is not None] == released
-    if isinstance(problem, NoisySums):
-        points = problem.law.draw_prior(5, np.random.default_rng(0))
-        mean, covariance = problem.law.moments(points)
+    assert [value for value in observation.observed if value is not None] == released
+    if isinstance(observation, NoisySums):
+        points = observation.law.draw_prior(5, np.random.default_rng(0))
+        mean, covariance = observation.law.moments(points)
         k = len(released)
         assert (mean.shape, covariance.shape) == ((5, k), (5, k, k))
-        assert problem.law.parameters(points).shape == (5, len(model.parameters))
-        assert np.isfinite(problem.law.log_prior(points)).all()
+        assert observation.law.parameters(points).shape == (5, len(model.parameters))
+        assert np.isfinite(observation.law.log_prior(points)).all()
         last = step.statistic.expressions[-1]
         counts = isinstance(last, ProductOf) and not last.roles
-        assert problem.valid == (last.weight if isinstance(last, ProductOf) and counts else 0)
+        assert observation.valid == (last.weight if isinstance(last, ProductOf) and counts else 0)
     else:
-        assert len(problem.observed) == len(problem.concentration)
-    assert problem.total.kind == expected
+        assert len(observation.observed) == len(observation.concentration)
+    assert observation.total.kind == expected
     if isinstance(model, LatentCounts):
         assert sum(model.predictive([1.0 / len(model.parameters)] * len(model.parameters)).values()) == pytest.approx(1)
 
 
-def check_tables(model: Model, problem: NoisyTables, policy: RecordPolicy, expected: str) -> None:
+def check_tables(model: Model, observation: NoisyTables, policy: RecordPolicy, expected: str) -> None:
     """One table a variable, of its shape; a table whose own cells all have a stand-in counts every record."""
-    assert isinstance(model, DiscreteNetwork)
-    for i, (table, family) in enumerate(zip(problem.tables, model.network.families, strict=True)):
+    assert isinstance(model, DiscreteBayesNet)
+    for i, (table, family) in enumerate(zip(observation.tables, model.network.families, strict=True)):
         rows, values = math.prod(model.network.shape(i)[:-1]), model.network.sizes[i]
         assert table.observed.shape == table.concentration.shape == (rows, values)
         assert table.row_concentration.shape == (rows,)
         whole = all(has_stand_in(policy, model.variables[j]) for j in family)
-        assert table.total.kind == ("known" if expected == "at-most" and whole and problem.scope is None else expected)
+        assert table.total.kind == (
+            "known" if expected == "at-most" and whole and observation.scope is None else expected
+        )
         assert table.margin is None or table.margin.shape == (rows,)
 
 
@@ -372,19 +376,19 @@ def test_tables_rebuilt_from_exact_parities_are_the_tables(
 ) -> None:
     """Without noise nothing is lost: what inference is told is what was counted, of the records that count."""
     model, policy = instance.asked(relation, complete=complete)
-    assert isinstance(model, DiscreteNetwork)
+    assert isinstance(model, DiscreteBayesNet)
     subject = mechanism()
     statistic = subject.statistic(model, policy)
     records = records_of(model)[::2]
     released = np.sum([contribution(statistic, model, policy, record) for record in records], axis=0).tolist()
     step = plan_of(subject, model, policy, Decimal(1)).steps[0]
     n_records = None if relation is Neighbors.ADD_REMOVE else len(records)
-    problem = subject.problem(model, policy, released, step.noise, n_records)
-    assert isinstance(problem, NoisyTables)
-    check_tables(model, problem, policy, "unbounded" if n_records is None else "known" if complete else "at-most")
+    observation = subject.observation(model, policy, released, step.noise, n_records)
+    assert isinstance(observation, NoisyTables)
+    check_tables(model, observation, policy, "unbounded" if n_records is None else "known" if complete else "at-most")
     plain = replace(statistic, transform=None)
     counts = np.sum([contribution(plain, model, policy, record) for record in records], axis=0).tolist()
-    found = [value for table in problem.tables for value in table.observed.ravel().tolist()]
+    found = [value for table in observation.tables for value in table.observed.ravel().tolist()]
     assert found == pytest.approx(counts, abs=1e-9)
 
 
@@ -392,7 +396,7 @@ def test_tables_rebuilt_from_exact_parities_are_the_tables(
 def test_simulated_tables_count_what_they_say(instance: Instance) -> None:
     """20,000 records in the order of the parameters: a count is 7 sd off with probability below 1e-11 (normal)."""
     model = instance.build()
-    assert isinstance(model, DiscreteNetwork)
+    assert isinstance(model, DiscreteBayesNet)
     theta, values = model.simulated(RecordPolicy(Neighbors.REPLACE_ONE), 20_000, np.random.default_rng(3))
     tables = zip(model.split(np.array(theta)), model.split(np.array(values)), strict=True)
     for shares, counts in tables:
@@ -413,7 +417,7 @@ def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, 
 
 def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
     """Whether there are many tables to draw, or a cover of many lines to enumerate."""
-    several = issubclass(instance.kind, DiscreteNetwork) and instance.example is not instance.kind.examples[0]
+    several = issubclass(instance.kind, DiscreteBayesNet) and instance.example is not instance.kind.examples[0]
     return not mechanism.post_processing and (several or issubclass(instance.kind, LinearPosterior))
 
 
@@ -493,7 +497,7 @@ def quadrature(parameter_range: tuple[float, float]) -> tuple[Floats, Floats]:
     return low + (high - low) * expit(y), log_expit(y) + log_expit(-y)
 
 
-def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | HeldCodes:
+def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | EncodedRecords:
     """Rows or codes of random records; of rows one is invalid."""
     rng, matrix = np.random.default_rng(2), rows.hold(n_records)
     codes = np.stack([rng.integers(n_codes(column), size=n_records) for column in rows.columns], axis=1)

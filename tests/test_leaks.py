@@ -1,4 +1,4 @@
-"""Nothing data-dependent leaks: no cell anywhere, and nothing but the noisy values tells neighbours apart."""
+"""Nothing data-dependent leaks: no cell anywhere, and nothing but the noisy values tells neighbors apart."""
 
 from __future__ import annotations
 

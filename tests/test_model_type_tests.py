@@ -43,7 +43,7 @@ def names_in(node: ast.AST) -> set[str]:
 def types_asked_for(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
     """Yield line and names of every type that a module tests for, however it is written."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and names_in(node.func) & {"isinstance", "issubclass", "expect"}:
+        if isinstance(node, ast.Call) and names_in(node.func) & {"isinstance", "issubclass", "require_type"}:
             yield node.lineno, set().union(*(names_in(argument) for argument in node.args[1:]))
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -105,16 +105,16 @@ def findings(path: str, source: str) -> list[str]:
 
 def test_nothing_outside_models_asks_which_model_it_has() -> None:
     assert {"Hmm", "LinearRegression", "NaiveBayes"} <= CONCRETE
-    assert {"DiscreteNetwork", "ConvexLossModel", "BoundedNumber"} <= FAMILIES
+    assert {"DiscreteBayesNet", "ConvexLossModel", "BoundedNumber"} <= FAMILIES
     found = [each for path, file in MODULES.items() for each in findings(path, file.read_text(encoding="utf-8"))]
     assert found == []
 
 
 ASKING = {
     "isinstance": "isinstance(model, Hmm)",
-    "one of several": "isinstance(model, NoisyStatistics | DiscreteNetwork)",
+    "one of several": "isinstance(model, NoisyStatistics | DiscreteBayesNet)",
     "a tuple": "issubclass(kind, (Model, families.ConvexLossModel))",
-    "expect": "expect(model, LinearRegression).complete_draws(draws)",
+    "require_type": "require_type(model, LinearRegression).complete_draws(draws)",
     "its type": "type(model) is BetaBernoulli",
     "the name of its type": "type(model).__name__ == Hmm.__name__",
     "a pattern": "match model:\n    case Hmm(states=2): pass",

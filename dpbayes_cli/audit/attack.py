@@ -264,7 +264,7 @@ class _Attack:
         yield from compared(known, samples)
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[AuditedClaim]:
-        answer = self.planned.plan.answer
+        answer = self.planned.plan.final_step
         wide = max(1, len(answer.statistic.names) + answer.law.n_states) * max(1, answer.draws)
         most = min(_DRAWS_THOROUGH if self.thorough else _DRAWS, _MOST_NUMBERS // wide) if draws is None else draws
         for i, pair in enumerate(pairs):

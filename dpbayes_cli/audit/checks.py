@@ -48,7 +48,7 @@ def at_most(name: str, measured: float, allowed: float, where: str = "") -> Chec
 
 
 @dataclass
-class Worst:
+class WorstLoss:
     """The largest number of a kind that was found, relative to what is allowed.
 
     Attributes:
@@ -91,10 +91,10 @@ class Exact:
     missed: set[str] = field(default_factory=set)
     _runs: dict[Any, tuple[Run, ...]] = field(default_factory=dict)
     _memory: dict[Any, Any] = field(default_factory=dict)
-    _worst: dict[str, Worst] = field(default_factory=dict)
+    _worst: dict[str, WorstLoss] = field(default_factory=dict)
     _moving: dict[int, tuple[int, Pair]] = field(default_factory=dict)
     _broken: dict[str, Check] = field(default_factory=dict)
-    _orders: dict[float, Worst] = field(default_factory=lambda: {order: Worst() for order in RENYI_ORDERS})
+    _orders: dict[float, WorstLoss] = field(default_factory=lambda: {order: WorstLoss() for order in RENYI_ORDERS})
     _most: tuple[float, Pair] | None = None
     _first: Pair | None = None
 
@@ -153,10 +153,10 @@ class Exact:
 
     def _take(self, loss: PrivacyLoss, pair: Pair) -> None:
         worst = self._worst
-        worst.setdefault("largest log ratio of the exact laws", Worst()).take(
+        worst.setdefault("largest log ratio of the exact laws", WorstLoss()).take(
             max(loss.up, loss.down), self._epsilon, pair
         )
-        worst.setdefault(_ALL_BUT_FLIPS, Worst()).take(loss.spread, self._spread, pair)
+        worst.setdefault(_ALL_BUT_FLIPS, WorstLoss()).take(loss.spread, self._spread, pair)
         renyi = [0.0] * len(RENYI_ORDERS) if isinstance(loss.renyi, float) else loss.renyi.max(axis=0)
         for order, measured, allowed in zip(RENYI_ORDERS, renyi, self._renyi, strict=True):
             self._orders[order].take(float(measured), allowed, pair)
@@ -174,15 +174,15 @@ class Exact:
         if not statistic.sensitivity_l1:
             return
         changes = _changes(pair.one, pair.other)
-        self._worst.setdefault("L1 sensitivity", Worst()).take(sum(changes), statistic.sensitivity_l1, pair)
-        squares = self._worst.setdefault("squared L2 sensitivity", Worst())
+        self._worst.setdefault("L1 sensitivity", WorstLoss()).take(sum(changes), statistic.sensitivity_l1, pair)
+        squares = self._worst.setdefault("squared L2 sensitivity", WorstLoss())
         squares.take(sum(c * c for c in changes), statistic.sensitivity_l2_squared, pair)
         first = 0
         for part in statistic.parts:
             own, first = changes[first : first + part.size], first + part.size
-            of_part = self._worst.setdefault("L1 sensitivity of one part", Worst())
+            of_part = self._worst.setdefault("L1 sensitivity of one part", WorstLoss())
             of_part.take(sum(own), part.sensitivity_l1, pair)
-            of_part = self._worst.setdefault("squared L2 sensitivity of one part", Worst())
+            of_part = self._worst.setdefault("squared L2 sensitivity of one part", WorstLoss())
             of_part.take(sum(c * c for c in own), part.sensitivity_l2_squared, pair)
 
     def checks(self) -> Iterator[Check]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn
 from dpbayes_cli.core.design import DesignMatrix
-from dpbayes_cli.core.encoded_records import HeldCodes
+from dpbayes_cli.core.encoded_records import EncodedRecords
 from dpbayes_cli.core.statistic import Cells, Statistics
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
@@ -184,7 +184,7 @@ def identity(evidence: Statistics) -> object:
     if isinstance(design, DesignMatrix):
         blocks = ((x.toarray() if hasattr(x, "toarray") else x, y) for x, y in design.blocks)
         return tuple((x.tobytes(), y.tobytes()) for x, y in blocks)
-    if isinstance(design, HeldCodes):
+    if isinstance(design, EncodedRecords):
         return tuple(codes.tobytes() for codes in design.columns())
     return evidence.values, tuple(sorted(evidence.histogram.items()))
 

@@ -23,7 +23,7 @@ def drawn_at_once(planned: PlannedRelease) -> int:
 
 
 def _batched(planned: PlannedRelease) -> bool:
-    return planned.plan.answer.law.draws_at_once
+    return planned.plan.final_step.law.draws_at_once
 
 
 def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:
@@ -34,7 +34,7 @@ def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floa
     """
     import numpy as np
 
-    answer = planned.plan.answer
+    answer = planned.plan.final_step
     if _batched(planned):
         found: list[list[float]] = []
         while len(found) < n_draws:

@@ -21,7 +21,7 @@ from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms import map as map_mechanism
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
 from dpbayes_cli.privacy.choices import choice_weights, choices
 from dpbayes_cli.privacy.coordinate import Lattice
@@ -176,7 +176,7 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
         (barker_kernel, "chosen", found.step),
         (map_mechanism, "permute_and_flip", found.flip),
         (Lattice, "weights", remembered(Lattice.weights)),
-        (GridPosterior, "weights", remembered(GridPosterior.weights)),
+        (ScalarSampler, "weights", remembered(ScalarSampler.weights)),
         (secrets, "randbits", lambda bits: (1 << bits - 1) + path),  # public coins, and places within a cell
         (secrets, "randbelow", refused),
         (os, "urandom", refused),
@@ -204,12 +204,12 @@ def numbers(released: Payload | Draws) -> list[float]:
 
 def can_be_dictated(planned: PlannedRelease) -> bool:
     """Return whether all randomness of a release is that of known laws; a Langevin chain has its own."""
-    return planned.plan.answer.law.can_be_dictated
+    return planned.plan.final_step.law.can_be_dictated
 
 
 def on_smaller_covers(planned: PlannedRelease) -> PlannedRelease:
     """Return the release whose draws are from covers of few points, at the same price and temperature."""
-    answer = planned.plan.answer
+    answer = planned.plan.final_step
     coarser = answer.law.coarser()
     if coarser == answer.law:
         return planned

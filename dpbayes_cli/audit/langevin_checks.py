@@ -13,7 +13,7 @@ from dpbayes_cli.audit.checks import Check, at_most
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.langevin import Gradient, Langevin
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.privacy.conversions import gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
 
@@ -49,7 +49,7 @@ class Coupled:
     @property
     def law(self) -> Langevin:
         """The chain."""
-        return expect(self.planned.plan.answer.law, Langevin)
+        return require_type(self.planned.plan.final_step.law, Langevin)
 
     def look(self, star: Star) -> Iterator[None]:
         """Compare all pairs of a star; yields after each data set that was compared with those before it."""
@@ -86,7 +86,7 @@ class Coupled:
 
     def checks(self) -> Iterator[Check]:
         """Yield what was found."""
-        stated, law, answer = self.planned.plan.parameters, self.law, self.planned.plan.answer
+        stated, law, answer = self.planned.plan.parameters, self.law, self.planned.plan.final_step
         claimed, smoothness = float(stated["sensitivity"]), float(stated["smoothness"])
         yield at_most("difference of neighbors' gradients", self._gradient, claimed * _ROUNDING)
         yield at_most("largest curvature", self._curvature, smoothness * _ROUNDING)
@@ -138,7 +138,7 @@ def _normal_stream(name: str, law: Langevin, matrix: DesignMatrix, mean: Floats,
 
 
 def _matrix(evidence: Statistics) -> DesignMatrix:
-    return expect(evidence.design, DesignMatrix)
+    return require_type(evidence.design, DesignMatrix)
 
 
 def _rows(matrix: DesignMatrix) -> Floats:

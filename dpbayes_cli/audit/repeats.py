@@ -19,7 +19,7 @@ from dpbayes_cli.audit.forced import UnknownDrawError, can_be_dictated, numbers,
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.langevin import Langevin
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
@@ -56,7 +56,7 @@ def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
 def streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
     """Return what a release draws, one stream for every kind of draw."""
     if not can_be_dictated(planned):
-        return noise_streams(expect(planned.plan.answer.law, Langevin), evidence)
+        return noise_streams(require_type(planned.plan.final_step.law, Langevin), evidence)
     try:
         elements = run(planned, evidence, 0, {}).elements
     except UnknownDrawError:

@@ -11,9 +11,9 @@ import msgspec
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
-from dpbayes_cli.core.problems import NoisyTables, Problem
+from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisyTables
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -74,18 +74,18 @@ def analyse(
 
     from dpbayes_cli.inference.solve import infer
 
-    model = expect(model, NoisyStatistics)
+    model = require_type(model, NoisyStatistics)
     spec.check_samples(model)
-    problem = mechanism.problem(model, spec.policy, released.values, released.noise, n_records)
+    observation = mechanism.observation(model, spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
     asked = msgspec.structs.asdict(spec.inference_options)
     method, samples = asked.pop("method"), asked.pop("samples")
-    posterior = infer(problem, method, samples, rng, Effort(**asked))
+    posterior = infer(observation, method, samples, rng, Effort(**asked))
     marginals = tuple(posterior.marginals[k] for k in model.components)
     predictive = model.predictive([marginal.mean for marginal in marginals])
     components = list(model.components)
     chains = None if posterior.chains is None else posterior.chains[:, :, components]
-    counts, counted = _counts(problem)
+    counts, counted = _counts(observation)
     return Analysis(
         model,
         model.parameters,
@@ -110,18 +110,18 @@ _CONSISTENT = {
 }
 
 
-def _counts(problem: Problem) -> tuple[Floats | None, str]:
+def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
     """Return what was released of each cell of a network, and what that is."""
     import numpy as np
 
-    if not isinstance(problem, NoisyTables):
+    if not isinstance(observation, NoisyTables):
         return None, ""
-    noisy = [table.observed for table in problem.tables]
-    if problem.scope is None:
+    noisy = [table.observed for table in observation.tables]
+    if observation.scope is None:
         return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as they were drawn"
     from dpbayes_cli.inference.tables.infer_tables import consistent_tables
 
-    found = consistent_tables(problem, problem.scope)
+    found = consistent_tables(observation, observation.scope)
     return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]
 
 

@@ -98,13 +98,15 @@ def assemble(parts: Parts) -> ReleaseDocument:
         privacy_unit=_privacy_unit(parts),
         n_records=parts.draw.n_records,
         statistics=parts.draw.statistics,
-        meanings={} if parts.draw.draws else meanings(parts.plan.answer.statistic, parts.model.columns, spec.policy),
+        meanings={}
+        if parts.draw.draws
+        else meanings(parts.plan.final_step.statistic, parts.model.columns, spec.policy),
         noise=parts.draw.noise,
         draws=parts.draw.draws,
         drawn_states=parts.draw.drawn_states,
         log_weight=parts.draw.log_weight,
         parameters=dict(parts.plan.parameters),
-        sensitivity_l1=None if parts.plan.answer.rows else parts.plan.answer.statistic.sensitivity_l1,
+        sensitivity_l1=None if parts.plan.final_step.rows else parts.plan.final_step.statistic.sensitivity_l1,
         bounds=parts.draw.bounds,
         guarantee=guarantee_part(guarantee, spec.privacy.neighbors, _stated_delta(parts)),
         posterior={name: summary(marginal) for name, marginal in named},
@@ -190,7 +192,7 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
 def _with_notes(report: InferenceReport, plan: Plan) -> InferenceReport:
     """Return a report with what the plan says about how draws are made, and how good they are."""
     how = f"{report.how}: {plan.how}" if plan.how else report.how
-    exact = report.exact and plan.answer.law.draws_exactly
+    exact = report.exact and plan.final_step.law.draws_exactly
     return msgspec.structs.replace(report, how=how, exact=exact, warnings=[*report.warnings, *plan.warnings])
 
 
@@ -201,16 +203,16 @@ def _assumptions(parts: Parts) -> list[str]:
     unit = parts.draw.record_unit
     whole = spec.privacy.unit is not None
     relation = {
-        Neighbors.REPLACE_ONE: f"Neighbouring data sets differ in the content of one {unit}; "
+        Neighbors.REPLACE_ONE: f"Neighboring data sets differ in the content of one {unit}; "
         "the number of records is public.",
-        Neighbors.ADD_REMOVE: f"Neighbouring data sets differ by one {unit} more or fewer; the number of "
+        Neighbors.ADD_REMOVE: f"Neighboring data sets differ by one {unit} more or fewer; the number of "
         "records is private, and nothing in this bundle depends on it but through the noisy statistics.",
     }[neighbors]
     if whole:
         relation = {
-            Neighbors.REPLACE_ONE: "Neighbouring data sets differ in all records of one privacy unit; the number of "
+            Neighbors.REPLACE_ONE: "Neighboring data sets differ in all records of one privacy unit; the number of "
             "units is public, and how many records each has is private.",
-            Neighbors.ADD_REMOVE: "Neighbouring data sets differ by one privacy unit more or fewer, with all its "
+            Neighbors.ADD_REMOVE: "Neighboring data sets differ by one privacy unit more or fewer, with all its "
             "records; how many units and records there are is private, and nothing in this bundle depends on it but "
             "through the noisy statistics.",
         }[neighbors]
@@ -227,7 +229,7 @@ def _assumptions(parts: Parts) -> list[str]:
         *_about_outside(parts),
         "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
         "machine, its memory or the time that the computation takes.",
-        *parts.plan.answer.law.assumptions,
+        *parts.plan.final_step.law.assumptions,
         "The posterior (not the privacy) rests on the model: records independent given the parameters.",
     ]
 
@@ -279,7 +281,7 @@ def _about_invalid(parts: Parts) -> str:
         )
     if not stated:
         nothing = "Missing, malformed and undeclared values contributed nothing; how many there were is private."
-        if parts.plan.answer.rows is not None:
+        if parts.plan.final_step.rows is not None:
             return f"{nothing} A record with one of them has no weight at all."
         return f"{nothing} The posterior averages over the number of valid records, uniform a priori."
     listed = ", ".join(f"{role}: {value!r}" for role, value in list(stated.items())[:_LISTED])

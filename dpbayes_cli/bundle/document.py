@@ -166,7 +166,7 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     mechanism: str
     spec: Annotated[dict[str, Any], Meta(description="the question in full, defaults included, without paths")]
     record_unit: Annotated[str, Meta(description="what one record of the source is")]
-    privacy_unit: Annotated[str, Meta(description="what neighbouring data sets differ in")]
+    privacy_unit: Annotated[str, Meta(description="what neighboring data sets differ in")]
     n_records: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,
         Meta(description="the public number of records; null where it is private"),

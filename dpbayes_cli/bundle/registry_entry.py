@@ -87,7 +87,7 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
                 **({"number_of_privacy_units": document.n_records} if document.n_records is not None else {}),
                 "privacy_parameters": _parameters(promised),
                 "privacy_parameters_details": f"{guarantee_text(promised)}; {promised.kind}, under "
-                f"{promised.neighbors} neighbours. {mechanism.card.guarantee}",
+                f"{promised.neighbors} neighbors. {mechanism.card.guarantee}",
             },
             "deployment_model": {
                 "model_name": "Central",
@@ -152,7 +152,7 @@ def _unprotected(document: ReleaseDocument) -> str:
     if document.n_records is None:
         return "None: the number of records is private too."
     of_what = "privacy units" if has_units(document) else "records"
-    return f"The number of {of_what}, {document.n_records:,}, which is the same in neighbouring data sets."
+    return f"The number of {of_what}, {document.n_records:,}, which is the same in neighboring data sets."
 
 
 def _utility(document: ReleaseDocument) -> str | None:

@@ -53,7 +53,7 @@ def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[st
         "release_id": document.release_id,
         "model": document.model,
         "mechanism": document.mechanism,
-        "guarantee": f"{guarantee_text(document.guarantee)} ({document.guarantee.neighbors} neighbours)",
+        "guarantee": f"{guarantee_text(document.guarantee)} ({document.guarantee.neighbors} neighbors)",
         "method": f"{report.method}: {report.how}",
     }
 

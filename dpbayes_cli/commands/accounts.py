@@ -41,7 +41,7 @@ def print_account(account: Account, ledger: Ledger, *, changed: bool, as_json: b
         return
     found = described(account)
     emit(
-        f"account {account.name}: {components(found['budget'])} under {account.neighbors} neighbours of "
+        f"account {account.name}: {components(found['budget'])} under {account.neighbors} neighbors of "
         f"{unit_text(account.unit)}, "
         f"remaining {components(found['remaining'])}"
     )

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say, verbosity
-from dpbayes_cli.commands.question_flags import QuestionCommand, merged, question_options, stated
+from dpbayes_cli.commands.request_flags import RequestCommand, merged, request_options, stated
 
 if TYPE_CHECKING:
     from dpbayes_cli.audit.attack import Audit, Progress
     from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 
-@click.command("audit", cls=QuestionCommand)
+@click.command("audit", cls=RequestCommand)
 @click.option(
     "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
 )
 @click.option(
     "--bundle", type=click.Path(path_type=Path), metavar="BUNDLE", help="Audit what a bundle says that it was made by."
 )
-@question_options()
+@request_options()
 @click.option(
     "--trials",
     type=click.IntRange(1000, 10_000_000),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def command() -> None:
     """Open, show, check, amend and keep privacy budgets.
 
-    One account stands for one population, has one neighbour relation and one total. Charges are never refunded, and
+    One account stands for one population, has one neighbor relation and one total. Charges are never refunded, and
     budgets do not renew with time.
 
     The ledger finds out by itself whether entries were edited; whether its whole chain was rewritten, with a key:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpbayes_cli.commands.output import emit_json, output_options
-from dpbayes_cli.commands.question_flags import question_options, stated
+from dpbayes_cli.commands.request_flags import request_options, stated
 from dpbayes_cli.spec.flags import LAYOUT
 
 
@@ -16,7 +16,7 @@ from dpbayes_cli.spec.flags import LAYOUT
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.argument("data")
 @click.option("--target", metavar="NAME", help="Of a network: the variable to predict [the spec's target].")
-@question_options(*LAYOUT)
+@request_options(*LAYOUT)
 @output_options
 def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags: Any) -> None:
     """Score the predictions of BUNDLE on the labelled records in DATA: accuracy, calibration, ROC; or errors.

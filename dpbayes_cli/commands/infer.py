@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import emit, emit_json, output_options, say
-from dpbayes_cli.commands.question_flags import merged, question_options, stated
+from dpbayes_cli.commands.request_flags import merged, request_options, stated
 from dpbayes_cli.spec.flags import AFTERWARDS
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("infer")
 @click.argument("bundle", type=click.Path(path_type=Path))
-@question_options(*AFTERWARDS)
+@request_options(*AFTERWARDS)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sampling [derived from the bundle].")
 @click.option(
     "--out",

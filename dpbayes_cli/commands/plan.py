@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
-from dpbayes_cli.commands.question_flags import QuestionCommand, asked, question_options, stated
+from dpbayes_cli.commands.request_flags import RequestCommand, asked, request_options, stated
 from dpbayes_cli.commands.totals import DecimalType
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.planning import Offer
 
 
-@click.command("plan", cls=QuestionCommand)
+@click.command("plan", cls=RequestCommand)
 @click.option(
     "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
 )
-@question_options()
+@request_options()
 @click.option("--compare", is_flag=True, help="Plan with every mechanism that serves the model, and rank them.")
 @click.option("--trials", type=click.IntRange(0, 100_000), default=200, metavar="N", help="Releases to simulate [200].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the simulation [0].")

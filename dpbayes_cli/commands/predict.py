@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import emit, emit_json, output_options, printable, say
-from dpbayes_cli.commands.question_flags import question_options, stated
+from dpbayes_cli.commands.request_flags import request_options, stated
 from dpbayes_cli.spec.flags import LAYOUT
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _CONFIDENTIAL = "predictions are about the records in DATA, and as confidential 
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.argument("data")
 @click.option("--target", metavar="NAME", help="Of a network: the variable to predict [the spec's target].")
-@question_options(*LAYOUT)
+@request_options(*LAYOUT)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV here [standard output].")
 @output_options
 def command(bundle: Path, data: str, target: str | None, out: Path | None, as_json: bool, **flags: Any) -> None:

@@ -12,7 +12,7 @@ import click
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
 from dpbayes_cli.commands.progress import reading_shown
-from dpbayes_cli.commands.question_flags import QuestionCommand, asked, question_options, stated
+from dpbayes_cli.commands.request_flags import RequestCommand, asked, request_options, stated
 
 if TYPE_CHECKING:
     from dpbayes_cli.core.plan import Step
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 
-@click.command("release", cls=QuestionCommand)
+@click.command("release", cls=RequestCommand)
 @click.argument("data", nargs=-1)
 @click.option(
     "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
 )
-@question_options()
+@request_options()
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The bundle [./dpbayes-ID].")
 @ledger_option
 @click.option("--release-id", metavar="NAME", help="Name this release; the same name is never charged twice.")
@@ -121,7 +121,7 @@ def _assumed(prepared: PreparedRelease) -> list[str]:
     spec, private = prepared.spec, prepared.plan.bounds
     return [
         f"account {prepared.charge.account}",
-        f"{spec.privacy.neighbors} neighbours",
+        f"{spec.privacy.neighbors} neighbors",
         *([] if spec.privacy.unit is None else [f"privacy unit {spec.privacy.unit.column!r}"]),
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
@@ -151,7 +151,7 @@ def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
         prepared.data.opened()
-    step, private = prepared.plan.answer, prepared.plan.bounds
+    step, private = prepared.plan.final_step, prepared.plan.bounds
     document = {
         "release_id": preview.release_id,
         "account": prepared.charge.account,

@@ -20,13 +20,13 @@ Outside = Literal["clamp", "drop"]
 
 @dataclass(frozen=True)
 class RecordPolicy:
-    """How neighbours are defined and what an invalid record counts as.
+    """How neighbors are defined and what an invalid record counts as.
 
     Attributes:
-        neighbors: the neighbour relation.
+        neighbors: the neighbor relation.
         impute: the public value that stands for an invalid cell, or None when invalid records are dropped
             (a dropped record is the null record: it contributes zero and has likelihood one).
-        contributions: how many records a privacy unit may have; neighbours differ in those of one unit. Where it may
+        contributions: how many records a privacy unit may have; neighbors differ in those of one unit. Where it may
             have several, it may have fewer: each of them may be the null record, and their number is private.
     """
 
@@ -182,7 +182,7 @@ def complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn], n_recor
         SpecError: records may be invalid, or their number is private or not known.
     """
     if policy.neighbors is not Neighbors.REPLACE_ONE:
-        raise SpecError("posterior draws need a public number of records: replace-one neighbours", where="privacy")
+        raise SpecError("posterior draws need a public number of records: replace-one neighbors", where="privacy")
     if policy.contributions > 1:
         raise SpecError(
             "posterior draws need a public number of records, and that of units which may have several is private",

@@ -22,9 +22,9 @@ class Codes:
 
     columns: tuple[Column | CutColumn, ...]
 
-    def hold(self, expected: int) -> HeldCodes:
+    def hold(self, expected: int) -> EncodedRecords:
         """Return where records are collected, at first none."""
-        return HeldCodes(self)
+        return EncodedRecords(self)
 
     def memory(self, n_records: int) -> int:
         """Return the bytes that so many records take."""
@@ -34,7 +34,7 @@ class Codes:
 
 
 @dataclass
-class HeldCodes:
+class EncodedRecords:
     """The codes of all records, block by block: exact evidence.
 
     Attributes:

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.model import BoundedStatistics, Card, Model, NoisyStatistics
+from dpbayes_cli.core.model import BoundedStatistics, MethodInfo, Model, NoisyStatistics
+from dpbayes_cli.core.noisy_observation import NoisyObservation
 from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.released import Draws, Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistic, Statistics, for_units
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -22,7 +22,7 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    card: ClassVar[Card]
+    card: ClassVar[MethodInfo]
     requires: ClassVar[tuple[type, ...]]
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
     """What the tests ask of it, by the sections of a spec; a model is asked for what is read of it."""
@@ -43,13 +43,13 @@ class Mechanism(ABC):
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read from the data."""
-        return for_units(expect(model, BoundedStatistics).statistic(policy), policy)
+        return for_units(require_type(model, BoundedStatistics).statistic(policy), policy)
 
-    def problem(
+    def observation(
         self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
-    ) -> Problem:
-        """State the inference problem behind what was released; see ``NoisyStatistics.problem``."""
-        return expect(model, NoisyStatistics).problem(policy, released, noise, n_records)
+    ) -> NoisyObservation:
+        """State the inference observation behind what was released; see ``NoisyStatistics.observation``."""
+        return require_type(model, NoisyStatistics).observation(policy, released, noise, n_records)
 
     @abstractmethod
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:

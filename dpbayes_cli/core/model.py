@@ -1,4 +1,4 @@
-"""What a model promises: columns, parameters, an exact integer statistic, and the problem behind its noisy form."""
+"""What a model promises: columns, parameters, an exact integer statistic, and the observation behind its noisy form."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model_uses import DataCheck, ModelUses
+from dpbayes_cli.core.noisy_observation import NoisyObservation
 from dpbayes_cli.core.options import InferenceOptions
-from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Card:
+class MethodInfo:
     """What ``dpbayes explain NAME`` tells about a model or a mechanism; every field is a sentence or more."""
 
     releases: str
@@ -37,7 +37,7 @@ class Model(ModelUses):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    card: ClassVar[Card]
+    card: ClassVar[MethodInfo]
     domain_type: ClassVar[type[Section]]
     prior_type: ClassVar[type[Section]]
     examples: ClassVar[tuple[Example, ...]] = ()
@@ -104,8 +104,10 @@ class NoisyStatistics(BoundedStatistics):
     not_simulated: ClassVar[str] = ""
 
     @abstractmethod
-    def problem(self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None) -> Problem:
-        """State the inference problem behind privatized statistics.
+    def observation(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisyObservation:
+        """State the inference observation behind privatized statistics.
 
         Args:
             policy: the policy under which they were released.
@@ -128,5 +130,5 @@ class NoisyStatistics(BoundedStatistics):
 
     @property
     def components(self) -> tuple[int, ...]:
-        """For each reported parameter, the component of the problem's posterior that it is."""
+        """For each reported parameter, the component of the observation's posterior that it is."""
         return tuple(range(len(self.parameters)))

@@ -11,14 +11,14 @@ from dpbayes_cli.core.design import Rows
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistic, Statistics
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.step_law import StepLaw
 
 
-class DrawingLaw(StepLaw, ABC):
+class DrawLaw(StepLaw, ABC):
     """A calibrated law that draws parameters from exact statistics, or from records, as a plan holds it."""
 
     @abstractmethod
@@ -26,7 +26,7 @@ class DrawingLaw(StepLaw, ABC):
         """Draw from exact evidence, with the operating system's randomness."""
 
 
-class Sampler(DrawingLaw):
+class Sampler(DrawLaw):
     """A calibrated law of posterior draws, or of point estimates, that exact statistics determine."""
 
     has_moments: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class Sampler(DrawingLaw):
         return Draws(tuple(self.draw(evidence.values, size)))
 
 
-class Chain(DrawingLaw):
+class Chain(DrawLaw):
     """A planned Markov chain every update of which is priced; it returns its last points."""
 
     draws_exactly: ClassVar[bool] = False
@@ -95,7 +95,7 @@ class Step:
         Raises:
             TypeError: they do not.
         """
-        return expect(self.law, Sampler)
+        return require_type(self.law, Sampler)
 
     def drawn(self, evidence: Statistics) -> Draws:
         """Draw as many as are planned.
@@ -103,7 +103,7 @@ class Step:
         Raises:
             TypeError: the step does not draw from evidence alone.
         """
-        return expect(self.law, DrawingLaw).run(evidence, self.draws)
+        return require_type(self.law, DrawLaw).run(evidence, self.draws)
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,6 @@ class Plan:
     bounds: PrivateBounds | None = None
 
     @property
-    def answer(self) -> Step:
+    def final_step(self) -> Step:
         """The last step; those before it choose what it needs."""
         return self.steps[-1]

@@ -109,7 +109,7 @@ class PrivateBounds(StepLaw):
         Replaced by a valid one: m stays and F moves by at most 1. From valid to none, or back: by 1 - q where it is at
         or below x and by q where it is not, at most max(q, 1 - q) <= 1.
         So D = 1 under replace-one and max(q, 1 - q) under add-remove, for | | does not stretch a difference. Hence the
-        log ratio of two neighbours' probabilities varies by at most e over the edges (bounded range), and integers add
+        log ratio of two neighbors' probabilities varies by at most e over the edges (bounded range), and integers add
         less than ``SLACK``, which is taken off e first. The second choice knows the first, which is public: epsilons
         and Renyi curves add up under such a composition. 2 D is attained where q m lies between counts that move.
     Source: Smith 2011 (private quantiles, as in Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee
@@ -119,7 +119,7 @@ class PrivateBounds(StepLaw):
         grid: the public grid.
         lower, upper: the quantiles; lower is None where the lower bound is fixed at ``grid.low``.
         epsilon: the price of both together, split in halves.
-        neighbors: the neighbour relation.
+        neighbors: the neighbor relation.
         outside: what happens to numbers beyond the bounds.
         contributions: how many records a privacy unit may have.
     """

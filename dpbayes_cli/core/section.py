@@ -10,7 +10,7 @@ import msgspec
 Kind = TypeVar("Kind")
 
 
-def expect(value: object, kind: Callable[..., Kind]) -> Kind:
+def require_type(value: object, kind: Callable[..., Kind]) -> Kind:
     """Return a value that must be of a kind.
 
     Raises:

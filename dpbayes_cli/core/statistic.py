@@ -14,7 +14,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.design import DesignMatrix
-    from dpbayes_cli.core.encoded_records import HeldCodes
+    from dpbayes_cli.core.encoded_records import EncodedRecords
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ Cells = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Witness:
-    """A pair of neighbouring records that attains a sensitivity.
+    """A pair of neighboring records that attains a sensitivity.
 
     Attributes:
         record: the cells of one record; None is the absent record (add-remove); an invalid text is the null record.
@@ -128,7 +128,7 @@ class Statistic:
     Attributes:
         names: the names of its components.
         expressions: one integer expression a component.
-        sensitivity_l1: the largest L1 change between neighbours, in counts.
+        sensitivity_l1: the largest L1 change between neighbors, in counts.
         witness: two records that attain it.
         sensitivity_l2_squared: the square of the largest L2 change, an integer.
         witness_l2: two records that attain that; None: the same.
@@ -167,13 +167,13 @@ class Statistics:
     values: tuple[int, ...]
     n_records: int
     histogram: Mapping[int, int] = field(default_factory=dict)
-    design: DesignMatrix | HeldCodes | None = None
+    design: DesignMatrix | EncodedRecords | None = None
 
 
 def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
     """Return a statistic with the sensitivities of privacy units that have several records.
 
-    Privacy: neighbours differ in the records of one unit, at most k on either side. Paired, with the null record where
+    Privacy: neighbors differ in the records of one unit, at most k on either side. Paired, with the null record where
         one side has fewer, each pair moves the statistic by at most its sensitivity to one record, in which the null
         record is included wherever units have several (``has_null``); norms add up: k times in L1 and L2. Attained by k
         times the witness.

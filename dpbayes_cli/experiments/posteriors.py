@@ -12,29 +12,33 @@ from dpbayes_cli.inference.posterior import Method
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.problems import Problem
+    from dpbayes_cli.core.noisy_observation import NoisyObservation
 
 
 def draws_of(
-    problems: Sequence[Problem], method: Method, n_draws: int, components: Sequence[int], rng: np.random.Generator
+    observations: Sequence[NoisyObservation],
+    method: Method,
+    n_draws: int,
+    components: Sequence[int],
+    rng: np.random.Generator,
 ) -> Floats:
-    """Draw from the posterior of every problem.
+    """Draw from the posterior of every observation.
 
     Args:
-        problems: one a trial.
+        observations: one a trial.
         method: how the posterior is computed.
-        n_draws: how many draws a problem.
+        n_draws: how many draws an observation.
         components: which components of a posterior to return, in this order.
         rng: the generator.
 
     Returns:
         Shape (n_problems, n_draws, n_components).
     """
-    return draw_many(problems, method, n_draws, rng)[:, :, list(components)]
+    return draw_many(observations, method, n_draws, rng)[:, :, list(components)]
 
 
 def ranks_of(
-    problems: Sequence[Problem],
+    observations: Sequence[NoisyObservation],
     thetas: Floats,
     method: Method,
     n_draws: int,
@@ -44,14 +48,14 @@ def ranks_of(
     """Return where the true parameters fall in their posteriors, and the draws by which that was found.
 
     Args:
-        problems: one a trial.
+        observations: one a trial.
         thetas: the true parameters, shape (n_problems, n_components).
         method, n_draws, components, rng: those of ``draws_of``.
 
     Returns:
         Ranks in (0, 1), shape (n_problems, n_components); and the draws.
     """
-    drawn = draws_of(problems, method, n_draws, components, rng)
+    drawn = draws_of(observations, method, n_draws, components, rng)
     return ranks_among(thetas, drawn, rng), drawn
 
 

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.problems import NoisyCounts
+from dpbayes_cli.core.noisy_observation import NoisyCounts
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 
-def naive_shape(problem: NoisyCounts) -> Floats:
+def naive_shape(observation: NoisyCounts) -> Floats:
     """Return the parameters of the naive Dirichlet posterior, shape (n_categories,)."""
-    n = problem.total.n
-    if any(observed is None for observed in problem.observed):  # one of two counts, the total known
-        counts = np.array([np.nan if y is None else min(max(y, 0), n) for y in problem.observed], dtype=float)
+    n = observation.total.n
+    if any(observed is None for observed in observation.observed):  # one of two counts, the total known
+        counts = np.array([np.nan if y is None else min(max(y, 0), n) for y in observation.observed], dtype=float)
         counts[np.isnan(counts)] = n - np.nansum(counts)
-        return counts + problem.concentration
-    observed = np.array(problem.observed, dtype=float)
+        return counts + observation.concentration
+    observed = np.array(observation.observed, dtype=float)
     counts = np.maximum(observed, 0.0)
-    if problem.total.kind == "known" or (problem.total.kind == "at-most" and counts.sum() > n):
+    if observation.total.kind == "known" or (observation.total.kind == "at-most" and counts.sum() > n):
         counts = project_on_simplex(observed, n)
-    return np.asarray(counts + problem.concentration)
+    return np.asarray(counts + observation.concentration)
 
 
 def project_on_simplex(point: Floats, total: float) -> Floats:

@@ -15,8 +15,8 @@ from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_limit
-from dpbayes_cli.ledger.owner import is_running
 from dpbayes_cli.ledger.populations import check_population
+from dpbayes_cli.ledger.process_identity import is_running
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import record_layout
 from dpbayes_cli.ledger.state import Account, State
@@ -123,7 +123,7 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
         return Account(charge.account, PureBudget(DEFAULT_EPSILON), charge.neighbors, "", True, charge.unit), True
     if account.neighbors is not charge.neighbors:
         raise BudgetError(
-            f"the account {account.name!r} is kept under {account.neighbors} neighbours; "
+            f"the account {account.name!r} is kept under {account.neighbors} neighbors; "
             f"this release is priced under {charge.neighbors}",
             hint="one account has one relation: state the account's; or for data of other people another --dataset",
         )

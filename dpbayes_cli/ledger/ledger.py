@@ -22,12 +22,12 @@ from dpbayes_cli.ledger.charging import (
 )
 from dpbayes_cli.ledger.data_names import file_numbers
 from dpbayes_cli.ledger.limits import change_said, opening
-from dpbayes_cli.ledger.owner import this_process
 from dpbayes_cli.ledger.payloads import (
     document_key,
     sealed_payload,
     stored_document,
 )
+from dpbayes_cli.ledger.process_identity import this_process
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.verified_chain import VerifiedChain
@@ -50,12 +50,12 @@ class Ledger(VerifiedChain):
         Raises:
             BudgetError: there is no such account.
         """
-        with self.guarded.reading() as (_, state):
+        with self.anchored.reading() as (_, state):
             return state.whole_account(_account(state, name))
 
     def account_entries(self, name: str) -> list[Entry]:
         """Return the entries about one account, in order."""
-        with self.guarded.reading() as (transaction, _):
+        with self.anchored.reading() as (transaction, _):
             return transaction.find(f"account:{name}")
 
     def open_account(
@@ -116,7 +116,7 @@ class Ledger(VerifiedChain):
         """
         with ExitStack() as held:
             if self.storage.exists:
-                _, state = held.enter_context(self.guarded.reading())
+                _, state = held.enter_context(self.anchored.reading())
             else:
                 state = self.state()
             account, opened = paying_account(state, charge)
@@ -132,7 +132,7 @@ class Ledger(VerifiedChain):
         """Return the sealed draw of a release that was answered before; whatever its guarantee says."""
         if not self.storage.exists:
             return None
-        with self.guarded.reading() as (transaction, state):
+        with self.anchored.reading() as (transaction, state):
             account = state.accounts.get(charge.account)
             if account is None or charge.fresh:
                 return None

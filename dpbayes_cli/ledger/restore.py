@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.ledger.anchored_storage import marks_of, unsettled
 from dpbayes_cli.ledger.chain import Entry, Mark
-from dpbayes_cli.ledger.guarded import marks_of, unsettled
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import RebuiltChain
 from dpbayes_cli.ledger.replacement import Leftover, Replacement
@@ -100,7 +100,7 @@ def _replaced(
     carried, rest = _take_over(chain, left, ledger.location)
     counted = _counted_by_salvage(chain, left)
     complete = counted or (not rest and left.reads_on_from(head.sequence) and (carried > 0 or _has(left, head)))
-    with ledger.guarded.replacing(chain.state) as disputes:
+    with ledger.anchored.replacing(chain.state) as disputes:
         unseen = unsettled(chain.state, disputes)
         complete = complete and not any(dispute.path for dispute in unseen)
         if not complete:

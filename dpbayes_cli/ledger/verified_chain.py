@@ -14,15 +14,15 @@ from typing import Any
 from dpbayes_cli import __version__
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, marks_of, unsettled
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
-from dpbayes_cli.ledger.guarded import Dispute, Guarded, marks_of, unsettled
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.owner import user_name
 from dpbayes_cli.ledger.payloads import (
     index_findings,
     payload_findings,
 )
+from dpbayes_cli.ledger.process_identity import user_name
 from dpbayes_cli.ledger.replay import follow, replay
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Storage, Transaction
@@ -54,7 +54,7 @@ class VerifiedChain:
     ) -> None:
         self.storage = storage
         self.key = key
-        self.guarded = Guarded(storage, stated_anchor, [key] if key else [])
+        self.anchored = AnchoredStorage(storage, stated_anchor, [key] if key else [])
         self.time = clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
@@ -78,9 +78,9 @@ class VerifiedChain:
         """
         if not self.storage.exists:
             if compare:
-                self.guarded.refuse_disputed(State())
+                self.anchored.refuse_disputed(State())
             return State()
-        with self.guarded.reading(compare=compare) as (_, state):
+        with self.anchored.reading(compare=compare) as (_, state):
             return state
 
     def entries(self) -> list[Entry]:
@@ -102,7 +102,7 @@ class VerifiedChain:
     def disputes(self, state: State) -> list[str]:
         """Return what the anchors say against a state, one sentence each."""
         try:
-            disputes = self.guarded.disputes(state)
+            disputes = self.anchored.disputes(state)
         except LedgerError as error:
             return [error.message]
         if disputes and self.storage.exists:
@@ -112,7 +112,7 @@ class VerifiedChain:
 
     def anchors(self, state: State) -> list[Path]:
         """Return where the head of the ledger is marked."""
-        return self.guarded.paths(state)
+        return self.anchored.paths(state)
 
     def anchor(self, path: Path | None, reason: str) -> tuple[State, bool]:
         """Mark the head in a file from now on, or in none; the entry that says so is the first to be marked.
@@ -141,7 +141,7 @@ class VerifiedChain:
         Returns:
             The state, and what was said against it; where that is nothing, nothing is recorded.
         """
-        with self.guarded.adopting() as (transaction, state, disputes):
+        with self.anchored.adopting() as (transaction, state, disputes):
             if disputes:
                 fields = {
                     "kind": "adopt",
@@ -170,7 +170,7 @@ class VerifiedChain:
         Raises:
             LedgerError: the ledger is signed with a key that is not at hand.
         """
-        with self.guarded.writing(need_key=False) as (transaction, state):
+        with self.anchored.writing(need_key=False) as (transaction, state):
             if state.key == key.fingerprint:
                 return False
             if state.key and state.key not in state.keys:
@@ -201,7 +201,7 @@ class VerifiedChain:
     @contextmanager
     def writing(self, new: Path | None = None, *, begin: bool = True) -> Iterator[tuple[Transaction, State]]:
         """Begin a transaction that changes the ledger, and add a checkpoint if one is due."""
-        with self.guarded.writing(new, begin=begin) as (transaction, state):
+        with self.anchored.writing(new, begin=begin) as (transaction, state):
             if state.last is None and self.key is not None:
                 fields = {"kind": "key", "account": "", "key": self.key.fingerprint, "reason": "a key was stated"}
                 self.append(transaction, state, fields)

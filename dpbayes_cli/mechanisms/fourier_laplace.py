@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, has_stand_in
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model
+from dpbayes_cli.core.model import MethodInfo, Model
+from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount, Scope
 from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
-from dpbayes_cli.core.problems import NoisyTables, Scope, Total
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistic, Statistics, TableCounts, Witness, for_units
 from dpbayes_cli.models.families.capabilities import total_of
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork, cell_of
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet, cell_of
 from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
@@ -63,7 +63,7 @@ class FourierLaplace(Mechanism):
 
     name: ClassVar[str] = "fourier-laplace"
     summary: ClassVar[str] = "discrete Laplace noise on parities of a network's tables; consistent tables; pure epsilon"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="For every pattern of bits inside a table the number of records in which it is odd, with noise, each "
         "once, however many tables share it. From these numbers tables are rebuilt, the nearest non-negative ones that "
         "agree on every shared margin are found by linear programming, and the posterior is inferred.",
@@ -80,7 +80,7 @@ class FourierLaplace(Mechanism):
         prefer_when="Tables that must agree, or small ones of two-valued variables that overlap, as in a chain. Of "
         "wide tables and of many values a record moves half the parities, and two cells: there `laplace` tells more.",
     )
-    requires: ClassVar[tuple[type, ...]] = (DiscreteNetwork,)
+    requires: ClassVar[tuple[type, ...]] = (DiscreteBayesNet,)
     options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
@@ -89,7 +89,7 @@ class FourierLaplace(Mechanism):
         Raises:
             SpecError: a table has too many parities.
         """
-        network = expect(model, DiscreteNetwork)
+        network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
         found = _sensitivity(parities, policy.neighbors, complete)
@@ -122,10 +122,10 @@ class FourierLaplace(Mechanism):
             SpecError: a table has too many parities, or no epsilon is stated.
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
-        if len(set(expect(model, DiscreteNetwork).weights)) > 1:
+        if len(set(require_type(model, DiscreteBayesNet).weights)) > 1:
             raise SpecError("parities are shared by tables and have one price: no weights", where="domain.variables")
         statistic = self.statistic(model, policy)
-        guarantee = PureDP(expect(options, EpsilonOptions).stated_epsilon())
+        guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
         noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, guarantee.epsilon)
         parameters = {"scale": noise.scale, "parities": len(statistic.names)}
         return Plan((Step(statistic, noise, guarantee),), guarantee, parameters)
@@ -137,13 +137,13 @@ class FourierLaplace(Mechanism):
         Source: see the class.
         """
         (step,) = plan.steps
-        noise = expect(step.noise, DiscreteLaplace)
+        noise = require_type(step.noise, DiscreteLaplace)
         return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)
 
-    def problem(
+    def observation(
         self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyTables:
-        """State the problem behind noisy parities: rebuilt tables, whose cells have independent noise of one variance.
+        """Return the tables that are rebuilt from noisy parities; their cells have independent noise of one variance.
 
         The transform is orthogonal, so that the noise of the 2^b cells of a rebuilt table is uncorrelated, as far as
         the total is not known; it is a sum of 2^b - 1 or 2^b noises, and taken for normal. Of a table of two cells with
@@ -151,11 +151,11 @@ class FourierLaplace(Mechanism):
         """
         import numpy as np
 
-        network = expect(model, DiscreteNetwork)
+        network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
         total = total_of(policy, n_records)
-        known = Total("known", total.n) if complete else total
+        known = RecordCount("known", total.n) if complete else total
         values = np.asarray(released, dtype=np.float64)
         rebuilt = parities.tables(values, float(total.n) if complete else None)
         tables = []
@@ -173,7 +173,7 @@ class FourierLaplace(Mechanism):
         return NoisyTables(tuple(tables), Scope(network.network.sizes, network.network.families, counted))
 
 
-def _complete(model: DiscreteNetwork, policy: RecordPolicy) -> bool:
+def _complete(model: DiscreteBayesNet, policy: RecordPolicy) -> bool:
     """Return whether every record is valid and their number public."""
     whole = all(has_stand_in(policy, column) for column in model.variables)
     return whole and policy.neighbors is Neighbors.REPLACE_ONE

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model, NoisyStatistics
+from dpbayes_cli.core.model import MethodInfo, Model, NoisyStatistics
 from dpbayes_cli.core.options import Delta, Epsilon, Options, Rho
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
@@ -33,7 +33,7 @@ class GaussianOptions(Options, frozen=True, kw_only=True):
 class Gaussian(Mechanism):
     """Add independent discrete Gaussian noise of variance Delta_2^2 / (2 rho) to every component.
 
-    Privacy: rho-zCDP under the neighbours of the policy; see ``DiscreteGaussian``.
+    Privacy: rho-zCDP under the neighbors of the policy; see ``DiscreteGaussian``.
     Source: Canonne, Kamath and Steinke 2020; Geumlek et al. 2017 sec. 5.1, corrected by a factor of two.
     """
 
@@ -41,7 +41,7 @@ class Gaussian(Mechanism):
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; zCDP"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
         guarantee="rho-zCDP, rho = squared L2 sensitivity / (2 sigma^2): state --rho, or --eps and --delta, from which "
@@ -65,7 +65,7 @@ class Gaussian(Mechanism):
             SpecError: neither rho nor (epsilon, delta) was stated, or both.
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
-        rho = _rho(expect(options, GaussianOptions))
+        rho = _rho(require_type(options, GaussianOptions))
         check_rho(rho)
         statistic = self.statistic(model, policy)
         noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)

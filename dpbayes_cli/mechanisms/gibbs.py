@@ -11,11 +11,11 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import BoundedStatistics, Card, Model
+from dpbayes_cli.core.model import BoundedStatistics, MethodInfo, Model
 from dpbayes_cli.core.options import SAMPLING, Options, Support, Temper, option
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
@@ -23,14 +23,14 @@ from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing
 from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
-from dpbayes_cli.models.families.latent_variables import LatentStates
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
+from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
     "under Metropolis' rule a better point is accepted for certain, so that staying can have probability 0 under one "
-    "data set and not under its neighbour: no finite pure epsilon holds"
+    "data set and not under its neighbor: no finite pure epsilon holds"
 )
 
 
@@ -64,8 +64,8 @@ class Gibbs(Mechanism):
 
     Privacy: every update that touches data is an exponential mechanism of a planned range, given everything drawn
         before; their number is fixed, and the whole chain is charged before it starts: epsilons add, and curves of
-        bounded range add, whether or not the chain has mixed. See ``LatentChain``, ``BarkerWalk`` and, where a sweep is
-        one exact draw, ``GridPosterior``, ``LatticePosterior`` and ``NetworkSampler``.
+        bounded range add, whether or not the chain has mixed. See ``PrivateGibbs``, ``BarkerKernel`` and, for sweeps
+        that are one exact draw, ``ScalarSampler``, ``SimplexSampler`` and ``DagSampler``.
     Source: Foulds et al. 2016, sec. 4.1; McSherry and Talwar 2007; Cesar and Rogers 2021.
     """
 
@@ -75,7 +75,7 @@ class Gibbs(Mechanism):
         "privacy": {"epsilon": "1"},
         "sampling": {"draws": 3, "sweeps": 4},
     }
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The last points of a Markov chain: parameters and, of hidden Markov models, the state of every "
         "sequence at every step. The point of every sweep is public to the analysis and paid for, so that more of the "
         "last sweeps (sampling.draws) cost nothing more.",
@@ -92,7 +92,7 @@ class Gibbs(Mechanism):
         "state shows which record was used, and nothing is amplified under pure epsilon. Its Renyi divergence is at "
         "most log(1 - 1/n + (1/n) exp((l - 1) D_l)) / (l - 1) at order l, D_l that of one update, and n of them do not "
         "compose in parallel; it is not offered. (2) Metropolis-Hastings has no pure epsilon. Two lines show it: let "
-        "the proposed point be better by 0.1 under X and worse by 0.1 under a neighbour X'. Staying has probability 0 "
+        "the proposed point be better by 0.1 under X and worse by 0.1 under a neighbor X'. Staying has probability 0 "
         "under X and 1 - exp(-0.1) > 0 under X'. Barker's rule (kernel: barker) is the exponential mechanism on the "
         "two. (3) A replaced record may leave one site and join another, which changes two hidden states: both are "
         "charged. (4) A chain of real numbers is no mechanism that runs: here states and shares are drawn by exact "
@@ -103,7 +103,7 @@ class Gibbs(Mechanism):
         prefer_when="Hidden states are wanted that no noisy statistic holds, as in mixtures. Elsewhere `laplace` "
         "pays once and runs any chain for free: plan shows its noise at the same epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork, LatentStates)
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteBayesNet, LatentVariables)
     options_type: ClassVar[type[Options]] = ExactOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
@@ -111,18 +111,18 @@ class Gibbs(Mechanism):
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
         """Return what is read, by the kinds of chain that there are for a model."""
-        if issubclass(model, LatentStates):
-            return private_gibbs.LatentOptions
+        if issubclass(model, LatentVariables):
+            return private_gibbs.PrivateGibbsOptions
         if issubclass(model, OneParameterFamily):
             return WalkOptions
         return ExactRangeOptions if takes_support(model) else ExactOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read, the empty one where records are."""
-        if isinstance(model, LatentStates):
+        if isinstance(model, LatentVariables):
             read = model.read(policy)
             return NO_STATISTIC if isinstance(read, Codes) else read
-        return expect(model, BoundedStatistics).statistic(policy)
+        return require_type(model, BoundedStatistics).statistic(policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Plan the whole chain: its temperature and its price.
@@ -130,20 +130,20 @@ class Gibbs(Mechanism):
         Raises:
             SpecError: records are not complete, the kernel has no price, or epsilon does not suffice.
         """
-        asked, n = expect(options, ChainOptions), complete_records(policy, model.columns, n_records)
+        asked, n = require_type(options, ChainOptions), complete_records(policy, model.columns, n_records)
         kernel = asked.value("kernel") or "gibbs"
         if kernel == "metropolis":
             raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
-        if isinstance(model, LatentStates):
-            return self._latent(model, policy, expect(options, private_gibbs.LatentOptions), n)
-        exact = expect(options, ExactOptions)
+        if isinstance(model, LatentVariables):
+            return self._latent(model, policy, require_type(options, private_gibbs.PrivateGibbsOptions), n)
+        exact = require_type(options, ExactOptions)
         drawing = Drawing(exact.stated_epsilon(), n, exact.draws, exact.temper, exact.value("support"))
         if isinstance(model, OneParameterFamily) and kernel != "gibbs":
             return self._walk(model, policy, drawing, exact.sweeps, kernel)
         return self._exact(model, policy, drawing, exact.sweeps)
 
     def _latent(
-        self, model: LatentStates, policy: RecordPolicy, options: private_gibbs.LatentOptions, n_records: int
+        self, model: LatentVariables, policy: RecordPolicy, options: private_gibbs.PrivateGibbsOptions, n_records: int
     ) -> Plan:
         """Plan a chain on hidden states."""
         chain, price = private_gibbs.latent_chain(model.structure, options, n_records)

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model
+from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import chains_of, planned, run_chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, by_gdp, by_minami, geumlek
@@ -32,7 +32,7 @@ class GibbsPosterior(Mechanism):
         "sampling": {"draws": 3},
     }
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
         "of the loss at temperature rho with prior precision tau. Nothing else: no summary, no diagnostics of the "
         "chain.",
@@ -68,8 +68,8 @@ class GibbsPosterior(Mechanism):
         Raises:
             SpecError: the price is not stated, or nothing fits.
         """
-        asked = expect(options, GibbsPosteriorOptions)
-        chains = chains_of(expect(model, ConvexLossModel), policy, asked, n_records)
+        asked = require_type(options, GibbsPosteriorOptions)
+        chains = chains_of(require_type(model, ConvexLossModel), policy, asked, n_records)
         rule = {"gdp": by_gdp, "minami": by_minami, "geumlek": geumlek}[asked.calibration]
         found, more = rule(chains, asked)
         return planned(chains, found, asked.calibration, more)

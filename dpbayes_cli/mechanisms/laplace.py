@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model, NoisyStatistics
+from dpbayes_cli.core.model import MethodInfo, Model, NoisyStatistics
 from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.kinds import PureDP
@@ -20,14 +20,14 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 class Laplace(Mechanism):
     """Add independent discrete Laplace noise of scale sensitivity / epsilon to every component.
 
-    Privacy: pure epsilon-DP under the neighbours of the policy; see ``DiscreteLaplace``.
+    Privacy: pure epsilon-DP under the neighbors of the policy; see ``DiscreteLaplace``.
     Source: Foulds et al. 2016 eq. 16-17; Zhang et al. 2016 Alg. 1; Bernstein and Sheldon 2018 sec. 3.1, with integer
         noise in place of real noise.
     """
 
     name: ClassVar[str] = "laplace"
     summary: ClassVar[str] = "discrete Laplace noise on integer statistics; pure epsilon"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Laplace noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
         guarantee="Pure epsilon-DP. Scale of the noise = L1 sensitivity / epsilon, in counts.",
@@ -51,7 +51,7 @@ class Laplace(Mechanism):
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
         statistic = self.statistic(model, policy)
-        guarantee = PureDP(expect(options, EpsilonOptions).stated_epsilon())
+        guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
         noise = calibrated_noise(
             statistic, guarantee.epsilon, DiscreteLaplace.calibrate, lambda part: part.sensitivity_l1
         )

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model
+from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfEstimates, Options, Selection, SelectionKind, Support
 from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
 from dpbayes_cli.mechanisms.samplers.sampler_for import takes_support
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, exact_curve, grid_posterior
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover, cover_of, log_share
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, exact_curve, grid_posterior
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT, SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
@@ -85,7 +85,7 @@ class ModeEstimate(Sampler):
 class GridEstimate(ModeEstimate):
     """A mode on the middles of the cells of a public support.
 
-    Privacy: that of ``GridPosterior`` at any temperature for the exponential choice, whose integers are drawn with;
+    Privacy: that of ``ScalarSampler`` at any temperature for the exponential choice, whose integers are drawn with;
         that of ``permute_and_flip`` with e = T R + ``SLACK`` for the other.
     Source: Zhang et al. 2016 Alg. 3; McKenna and Sheldon 2020.
 
@@ -95,7 +95,7 @@ class GridEstimate(ModeEstimate):
         error: what the floats of a score err by, for any data.
     """
 
-    law: GridPosterior
+    law: ScalarSampler
     selection: SelectionKind
     error: float
 
@@ -130,7 +130,7 @@ class GridEstimate(ModeEstimate):
 class SharesEstimate(ModeEstimate):
     """A mode of a vector of shares on a public lattice.
 
-    Privacy: that of ``LatticePosterior`` at any temperature for the exponential choice; for the other that of
+    Privacy: that of ``SimplexSampler`` at any temperature for the exponential choice; for the other that of
         ``permute_and_flip``, e = T R + ``SLACK``: a replaced record moves the scores by T (log theta_j - log theta_i).
     Source: Zhang et al. 2016 Alg. 3, Lemma 2; McKenna and Sheldon 2020.
 
@@ -140,7 +140,7 @@ class SharesEstimate(ModeEstimate):
         error: what the floats of a score err by, for any data.
     """
 
-    law: LatticePosterior
+    law: SimplexSampler
     selection: SelectionKind
     error: float
 
@@ -190,7 +190,7 @@ class Map(Mechanism):
     """Choose a point of a finite public cover of the parameter space by its posterior density.
 
     Privacy: scores T u with u = log posterior, T = epsilon / (k R), R the range over the cover of the difference of two
-        neighbours' log likelihoods (symmetric sensitivity R / 2, see ``Tempering``). The exponential choice has bounded
+        neighbors' log likelihoods (symmetric sensitivity R / 2, see ``Tempering``). The exponential choice has bounded
         range epsilon / k an estimate; permute-and-flip is pure epsilon / k-DP, and has no such range.
     Source: Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; McKenna and Sheldon 2020.
     """
@@ -198,7 +198,7 @@ class Map(Mechanism):
     name: ClassVar[str] = "map"
     summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="k estimates of the posterior's mode (MAP), each a point of a public cover of the parameter space: "
         "the middles of a grid's cells, or a lattice of shares. An estimate is no sample of a posterior: its spread "
         "tells nothing about how uncertain the parameter is, and nothing else is released.",
@@ -220,7 +220,7 @@ class Map(Mechanism):
         "parameters, `laplace` tells more. Permute-and-flip where the cover is coarse and the account is one of pure "
         "epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork)
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteBayesNet)
     options_type: ClassVar[type[Options]] = MapOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
@@ -237,7 +237,7 @@ class Map(Mechanism):
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        wanted, n = expect(options, MapOptions), complete_records(policy, model.columns, n_records)
+        wanted, n = require_type(options, MapOptions), complete_records(policy, model.columns, n_records)
         selection = wanted.selection
         asked = Drawing(wanted.stated_epsilon(), n, wanted.draws, "joint", wanted.value("support"))
         if isinstance(model, OneParameterFamily):
@@ -276,7 +276,7 @@ class Map(Mechanism):
                 hint="--selection exponential draws from any lattice",
             )
         found = tempered(asked, cover.spread, max(SLACK, LATTICE_SLACK) * touched, None)
-        law = LatticePosterior(cover, concentration, found.temperature, "joint")
+        law = SimplexSampler(cover, concentration, found.temperature, "joint")
         error = _error(law, asked.n_records)
         if flip and error > _LARGEST_ERROR:
             raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
@@ -289,11 +289,11 @@ class Map(Mechanism):
         Source: see the class.
         """
         (step,) = plan.steps
-        sampler = expect(step.law, Sampler)
+        sampler = require_type(step.law, Sampler)
         return Draws(tuple(sampler.draw(evidence.values, step.draws)))
 
 
-def _error(law: LatticePosterior, n_records: int) -> float:
+def _error(law: SimplexSampler, n_records: int) -> float:
     """Return a bound of the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
     largest = float(law.temperature) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
     deepest = math.log(law.cover.resolution / law.cover.least)

@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model
+from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Support, Temper
 from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing
 from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.kinds import BoundedRange
 
 
@@ -36,15 +36,15 @@ class OpsRangeOptions(OpsOptions, frozen=True, kw_only=True):
 class Ops(Mechanism):
     """Draw from the posterior of complete records, tempered so that each draw has the range that was asked for.
 
-    Privacy: each of k draws has bounded range epsilon / k, together they are pure epsilon-DP; see ``GridPosterior``,
-        ``LatticePosterior`` and ``LinePosterior`` for the code that draws.
+    Privacy: each of k draws has bounded range epsilon / k, together they are pure epsilon-DP; see ``ScalarSampler``,
+        ``SimplexSampler`` and ``LinearRegressionSampler`` for the code that draws.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 2.2, 3.1; Zhang et al. 2016 sec. 4.
     """
 
     name: ClassVar[str] = "ops"
     summary: ClassVar[str] = "posterior samples, tempered and truncated; pure epsilon, bounded range"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws from the posterior, truncated to a public range of the parameter and tempered by "
         "T = min(1, epsilon / (k R)). Nothing else: no statistic, no summary; more draws cost more.",
         guarantee="Pure epsilon-DP and bounded range epsilon / k for each draw, with its Renyi curve: accounts of "
@@ -61,7 +61,7 @@ class Ops(Mechanism):
         prefer_when="A single synthetic parameter is wanted, or many small releases on a curve budget. For anything "
         "else `laplace` tells more for the same epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteNetwork, LinearPosterior)
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteBayesNet, LinearPosterior)
     options_type: ClassVar[type[Options]] = OpsOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
@@ -77,7 +77,7 @@ class Ops(Mechanism):
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        asked, n = expect(options, OpsOptions), complete_records(policy, model.columns, n_records)
+        asked, n = require_type(options, OpsOptions), complete_records(policy, model.columns, n_records)
         drawing = Drawing(asked.stated_epsilon(), n, asked.draws, asked.temper, asked.value("support"))
         found = exact_posterior(model, policy, drawing)
         price = BoundedRange(found.charged, asked.draws, found.curve)
@@ -91,5 +91,5 @@ class Ops(Mechanism):
         Source: see the class.
         """
         (step,) = plan.steps
-        sampler = expect(step.law, Sampler)
+        sampler = require_type(step.law, Sampler)
         return Draws(tuple(sampler.draw(evidence.values, step.draws)))

@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.options import Temperature
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import concentrated
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
@@ -38,7 +38,7 @@ class RdpConcentrated(RenyiMechanism):
     name: ClassVar[str] = "rdp-concentrated"
     summary: ClassVar[str] = "posterior samples with the prior concentrated by 1/m; a Renyi curve"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[Card] = renyi_card(
+    card: ClassVar[MethodInfo] = renyi_card(
         releases="k draws from the posterior whose prior's parameters are divided by m, the largest m in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 3",
@@ -55,5 +55,5 @@ class RdpConcentrated(RenyiMechanism):
 
     def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 4."""
-        temperature = expect(options, ConcentratedOptions).temperature
+        temperature = require_type(options, ConcentratedOptions).temperature
         return concentrated(chains, options.order, temperature)

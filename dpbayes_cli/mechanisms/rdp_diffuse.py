@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import diffused
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
@@ -30,7 +30,7 @@ class RdpDiffuse(RenyiMechanism):
     name: ClassVar[str] = "rdp-diffuse"
     summary: ClassVar[str] = "posterior samples with the likelihood diffused by r; a Renyi curve"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[Card] = renyi_card(
+    card: ClassVar[MethodInfo] = renyi_card(
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 2",

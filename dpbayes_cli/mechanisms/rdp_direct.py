@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, price, renyi_card
@@ -28,7 +28,7 @@ class RdpDirect(RenyiMechanism):
         ("prior.alpha", "prior.beta", "prior.concentration", "prior.shape", "prior.rate"), "300"
     )
     """What a draw costs is its prior's to say: one with some weight, of whatever family."""
-    card: ClassVar[Card] = renyi_card(
+    card: ClassVar[MethodInfo] = renyi_card(
         releases="k draws from the true posterior: nothing is tempered, and the prior decides what that costs.",
         algorithm="Algorithm 1",
         prefer_when="A strong prior is meant seriously and the posterior must not be changed: `plan` tells its price.",

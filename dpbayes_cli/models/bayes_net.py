@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.core.examples import Example, of_discrete_columns
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.models.families.network_domain import Concentrations, VariableSection, check_variables
 
 
@@ -44,7 +44,7 @@ class BayesNetPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class BayesNet(DiscreteNetwork):
+class BayesNet(DiscreteBayesNet):
     """x_i ~ theta_{i|parents}; every row of every table has a Dirichlet prior.
 
     Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 2 and 3.
@@ -52,7 +52,7 @@ class BayesNet(DiscreteNetwork):
 
     name: ClassVar[str] = "bayes-net"
     summary: ClassVar[str] = "a directed acyclic graph of discrete variables, Dirichlet priors on its tables"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The joint counts of each variable and its parents, with noise (or, through fourier-laplace, parities "
         "of them); from them the posterior of every table.",
         guarantee="That of the mechanism. L1 sensitivity of |I| variables: replace-one 2 |I|, add-remove |I|: a record "
@@ -90,6 +90,6 @@ class BayesNet(DiscreteNetwork):
         Raises:
             SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
         """
-        parts = expect(domain, BayesNetDomain)
-        stated = expect(prior, BayesNetPrior).concentration
+        parts = require_type(domain, BayesNetDomain)
+        stated = require_type(prior, BayesNetPrior).concentration
         return cls.of_variables(parts.variables, parts.parents, parts.target, stated)

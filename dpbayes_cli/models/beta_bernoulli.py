@@ -10,9 +10,9 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.problems import NoisyCounts
-from dpbayes_cli.core.section import Level, Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.noisy_observation import NoisyCounts
+from dpbayes_cli.core.section import Level, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability
 from dpbayes_cli.models.families.capabilities import Arithmetic, LatentCounts, total_of
@@ -55,7 +55,7 @@ class BetaBernoulli(LatentCounts, BetaProbability):
 
     name: ClassVar[str] = "beta-bernoulli"
     summary: ClassVar[str] = "probability of a binary outcome, Beta prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The number of successes, and of failures where the number of valid records is private, with noise; "
         "from them the posterior of theta, the probability of success.",
         guarantee="That of the mechanism. L1 sensitivity: complete records under replace-one 1 (one count); with "
@@ -85,7 +85,7 @@ class BetaBernoulli(LatentCounts, BetaProbability):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        texts, beta = expect(domain, BetaBernoulliDomain), expect(prior, BetaPrior)
+        texts, beta = require_type(domain, BetaBernoulliDomain), require_type(prior, BetaPrior)
         return cls(*texts.levels, beta.alpha, beta.beta)
 
     @property
@@ -154,10 +154,10 @@ class BetaBernoulli(LatentCounts, BetaProbability):
         """Return the probability of success."""
         return point[:1]
 
-    def problem(
+    def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
-        """State the problem: categories (success, failure), the total known exactly only for complete records."""
+        """State the observation: categories (success, failure), the total known exactly only for complete records."""
         prior = (self.alpha, self.beta)
         total = total_of(policy, n_records)
         counts = (released[0], None) if total.kind == "known" else tuple(released)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability, LogitOfBeta
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
@@ -84,7 +84,7 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
 
     name: ClassVar[str] = "beta-geometric"
     summary: ClassVar[str] = "probability of success from failures before it, Beta prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the failures, clamped to a public bound, with noise (and the number of records that "
         "count, where it is private); from it the posterior of the probability of success. With gibbs, map, ops and "
         "the rdp mechanisms draws of that probability, or an estimate of it.",
@@ -113,7 +113,7 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        bounds, beta = expect(domain, WholeNumberDomain), expect(prior, BetaPrior)
+        bounds, beta = require_type(domain, WholeNumberDomain), require_type(prior, BetaPrior)
         return cls(bounds.upper, beta.alpha, beta.beta, bounds.out_of_bounds)
 
     @property

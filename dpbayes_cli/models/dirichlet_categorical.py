@@ -11,9 +11,9 @@ from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.problems import NoisyCounts
-from dpbayes_cli.core.section import Level, Positive, Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.noisy_observation import NoisyCounts
+from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, SharesPosterior, total_of
 from dpbayes_cli.privacy.conjugate import DirichletFamily
@@ -57,7 +57,7 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
 
     name: ClassVar[str] = "dirichlet-categorical"
     summary: ClassVar[str] = "probabilities of K categories, Dirichlet prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="One count for each of the K public categories, with noise; from them the posterior of theta, the "
         "vector of probabilities.",
         guarantee="That of the mechanism. L1 sensitivity: replace-one 2 (one count falls, one rises), add-remove 1.",
@@ -89,8 +89,8 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         Raises:
             SpecError: the prior names a category that the domain does not, or leaves one out.
         """
-        labels = expect(domain, DirichletCategoricalDomain).categories
-        stated = expect(prior, DirichletCategoricalPrior).concentration
+        labels = require_type(domain, DirichletCategoricalDomain).categories
+        stated = require_type(prior, DirichletCategoricalPrior).concentration
         if not isinstance(stated, dict):
             return cls(labels, (stated,) * len(labels))
         for label in stated:
@@ -160,8 +160,8 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         """Return the counts."""
         return tuple(map(Fraction, values))
 
-    def problem(
+    def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
-        """State the problem: one noisy count a category, the total known exactly only for complete records."""
+        """State the observation: one noisy count a category, the total known exactly only for complete records."""
         return NoisyCounts(self.concentration, tuple(released), noise, total_of(policy, n_records))

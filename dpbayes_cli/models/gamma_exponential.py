@@ -9,8 +9,8 @@ from msgspec import Meta
 from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
@@ -97,7 +97,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
     name: ClassVar[str] = "gamma-exponential"
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the times, clamped to a public bound, with noise (and the number of those that count, "
         "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
         guarantee="That of the mechanism. One record moves the sum of the times by at most the public bound.",
@@ -128,7 +128,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        bounds, gamma = expect(domain, GammaExponentialDomain), expect(prior, GammaPrior)
+        bounds, gamma = require_type(domain, GammaExponentialDomain), require_type(prior, GammaPrior)
         return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
 
     @property

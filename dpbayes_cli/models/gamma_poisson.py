@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
@@ -74,7 +74,7 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
 
     name: ClassVar[str] = "gamma-poisson"
     summary: ClassVar[str] = "rate of a count, Gamma prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the counts, clamped to a public bound, with noise (and the number of those that count, "
         "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
         guarantee="That of the mechanism. One record moves the sum of the counts by at most the public bound.",
@@ -100,7 +100,7 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        bounds, gamma = expect(domain, WholeNumberDomain), expect(prior, GammaPrior)
+        bounds, gamma = require_type(domain, WholeNumberDomain), require_type(prior, GammaPrior)
         return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
 
     @property

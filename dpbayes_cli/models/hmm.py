@@ -14,17 +14,17 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.examples import Example, of_discrete_columns
-from dpbayes_cli.core.model import Card, NoisyStatistics
+from dpbayes_cli.core.model import MethodInfo, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime
 from dpbayes_cli.core.model_uses import DataCheck
+from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.options import INFERENCE, InferenceOptions, option
-from dpbayes_cli.core.problems import NoisySequences
-from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section, expect
+from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
 from dpbayes_cli.models.families.capabilities import total_of
 from dpbayes_cli.models.families.discrete_bayes_net import cell_of
 from dpbayes_cli.models.families.hidden_markov import Sequences
-from dpbayes_cli.models.families.latent_variables import LatentStates
+from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.network_domain import VariableSection, check_network
 from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
 from dpbayes_cli.privacy.dag import Network, cell_names
@@ -104,7 +104,7 @@ class HmmInference(InferenceOptions, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Hmm(NoisyStatistics, LatentStates):
+class Hmm(NoisyStatistics, LatentVariables):
     """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of records of (s, t) ~ emission[z_st], independent.
 
     Source: Foulds et al. 2016, sec. 5.
@@ -132,7 +132,7 @@ class Hmm(NoisyStatistics, LatentStates):
     summary: ClassVar[str] = (
         "sequences in hidden states that records' features depend on (naive Bayes), Dirichlet priors"
     )
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="For each feature the number of records of each sequence, time step and value, with noise; from them "
         "the posterior of each state's emissions, of transitions, and of the state of every sequence at every step.",
         guarantee="That of the mechanism. L1 sensitivity of F features: replace-one 2 F, add-remove F: a record is in "
@@ -170,12 +170,12 @@ class Hmm(NoisyStatistics, LatentStates):
     first_spec_drawn: ClassVar[Mapping[str, str]] = {"sequence.impute": "north", "time.impute": "jan"}
     inference_options: ClassVar[type[InferenceOptions]] = HmmInference
     data_check: ClassVar[DataCheck] = "levels"
-    not_simulated: ClassVar[str] = LatentStates.not_simulated
+    not_simulated: ClassVar[str] = LatentVariables.not_simulated
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        parts, concentration = expect(domain, HmmDomain), expect(prior, HmmPrior)
+        parts, concentration = require_type(domain, HmmDomain), require_type(prior, HmmPrior)
         return cls(
             parts.graph(),
             (parts.sequence.read(), parts.time.read()),
@@ -282,10 +282,10 @@ class Hmm(NoisyStatistics, LatentStates):
         witness = Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
         return Statistic(names, expressions, total, witness, total, parts=parts)
 
-    def problem(
+    def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySequences:
-        """State the problem behind privatized counts; see ``NoisyStatistics``."""
+        """State the observation behind privatized counts; see ``NoisyStatistics``."""
         import numpy as np
 
         total_of(policy, n_records)
@@ -299,7 +299,7 @@ class Hmm(NoisyStatistics, LatentStates):
     def observed(
         self, counts: tuple[Any, ...], noises: tuple[NoiseLaw | None, ...], *, complete: bool
     ) -> NoisySequences:
-        """State the problem of counts that were seen through noise, or (None) exactly.
+        """State the observation of counts that were seen through noise, or (None) exactly.
 
         Args:
             counts: for each feature, shape (n_sequences, n_steps, n_values).

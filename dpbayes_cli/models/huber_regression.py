@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import HuberLoss
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
 from dpbayes_cli.models.families.regression_domain import NumberDomain, RegressionDomain
 from dpbayes_cli.models.families.regression_examples import NUMBER_SPEC, numbers
@@ -33,7 +33,7 @@ class HuberRegression(ConvexNumberModel):
 
     name: ClassVar[str] = "huber-regression"
     summary: ClassVar[str] = "a number from features with Huber's loss, normal prior; predicts new records"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c threshold / scale at most, "
         "its curvature c^2 / scale^2, with the scale of a target that goes from -1 to 1.",
@@ -50,5 +50,5 @@ class HuberRegression(ConvexNumberModel):
     @classmethod
     def loss_of(cls, domain: RegressionDomain) -> HuberLoss:
         """Return the loss."""
-        parts = expect(domain, HuberDomain)
+        parts = require_type(domain, HuberDomain)
         return HuberLoss(parts.threshold, parts.relative_scale)

@@ -10,9 +10,9 @@ from msgspec import Meta
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.predictor import only_target
-from dpbayes_cli.core.section import Positive, Section, expect
+from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
 from dpbayes_cli.models.families.joint_normal import LARGEST, STEPS, JointNormal, NumberBounds
 from dpbayes_cli.models.families.line_predictor import LinePredictor
@@ -93,7 +93,7 @@ class LinearRegression(JointNormal, LinearPosterior):
 
     name: ClassVar[str] = "linear-regression"
     summary: ClassVar[str] = "coefficients and variance of a number given others, conjugate prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The sums of a target and its features, D columns, of their squares and products, with noise, and the "
         "number of valid records where it is private; from them the joint posterior of intercept, slopes and variance, "
         "in the units of the file.",
@@ -145,7 +145,7 @@ class LinearRegression(JointNormal, LinearPosterior):
         Raises:
             SpecError: a name is taken, a prior names no column, or is not one.
         """
-        stated, asked = expect(prior, LinearRegressionPrior), expect(domain, LinearRegressionDomain)
+        stated, asked = require_type(prior, LinearRegressionPrior), require_type(domain, LinearRegressionDomain)
         target, features = asked.target, dict(sorted(asked.features.items()))
         if target.column in features:
             raise SpecError(f"the target {target.column!r} is a feature of itself", where="domain.features")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import LogisticLoss
-from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
@@ -26,7 +26,7 @@ class LogisticRegression(ConvexLossModel):
     name: ClassVar[str] = "logistic-regression"
     summary: ClassVar[str] = "the probability of a class from features, normal prior; classifies new records"
     has_probabilities: ClassVar[bool] = True
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
         "with an intercept; its curvature is c^2 / 4 at most.",

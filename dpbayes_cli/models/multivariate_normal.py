@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Positive, Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.joint_normal import LARGEST, JointNormal, NumberBounds
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
@@ -60,7 +60,7 @@ class MultivariateNormal(JointNormal):
 
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The sums of D columns, of their squares and products, with noise, and the number of valid records "
         "where it is private; from them the joint posterior of means, variances and covariances, always positive "
         "definite.",
@@ -95,8 +95,9 @@ class MultivariateNormal(JointNormal):
         Raises:
             SpecError: the prior names a column that the domain does not, or has too few degrees of freedom.
         """
-        stated = expect(prior, MultivariateNormalPrior)
-        columns = dict(sorted(expect(domain, MultivariateNormalDomain).columns.items()))  # one order for one question
+        stated = require_type(prior, MultivariateNormalPrior)
+        stated_columns = require_type(domain, MultivariateNormalDomain).columns
+        columns = dict(sorted(stated_columns.items()))  # the same request, whatever the order in the spec
         for part in ("mean", "deviation"):
             for name in getattr(stated, part):
                 if name not in columns:

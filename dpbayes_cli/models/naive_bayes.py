@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.core.examples import Example, of_discrete_columns
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.models.families.network_domain import Concentrations, VariableSection, check_variables
 
 
@@ -37,7 +37,7 @@ class NaiveBayesPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class NaiveBayes(DiscreteNetwork):
+class NaiveBayes(DiscreteBayesNet):
     """Class c ~ theta; feature x_j ~ theta_{j|c}; every row of every table has a Dirichlet prior.
 
     Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 3 and Fig. 1.
@@ -45,7 +45,7 @@ class NaiveBayes(DiscreteNetwork):
 
     name: ClassVar[str] = "naive-bayes"
     summary: ClassVar[str] = "a class and features independent given it, Dirichlet priors; classifies new records"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The joint counts of the class and each feature, and those of the class, with noise (or, through "
         "fourier-laplace, parities of them); from them the posterior of every table.",
         guarantee="That of the mechanism. L1 sensitivity of m features: replace-one 2 (m + 1), add-remove m + 1: a "
@@ -83,6 +83,6 @@ class NaiveBayes(DiscreteNetwork):
         Raises:
             SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
         """
-        parts = expect(domain, NaiveBayesDomain)
-        stated = expect(prior, NaiveBayesPrior).concentration
+        parts = require_type(domain, NaiveBayesDomain)
+        stated = require_type(prior, NaiveBayesPrior).concentration
         return cls.of_variables(parts.variables, parts.parents, parts.target, stated)

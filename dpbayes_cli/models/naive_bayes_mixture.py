@@ -11,10 +11,10 @@ from msgspec import Meta
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.examples import Example, of_discrete_columns
-from dpbayes_cli.core.model import Card
+from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.model_uses import DataCheck
-from dpbayes_cli.core.section import Positive, Section, expect
-from dpbayes_cli.models.families.latent_variables import LatentStates
+from dpbayes_cli.core.section import Positive, Section, require_type
+from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.mixture import Records
 from dpbayes_cli.models.families.network_domain import (
     MOST_CELLS,
@@ -58,11 +58,11 @@ class NaiveBayesMixturePrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class NaiveBayesMixture(LatentStates):
+class NaiveBayesMixture(LatentVariables):
     """Class z_i ~ shares, hidden; feature x_ij ~ theta_j[z_i], independent; every row has a Dirichlet prior.
 
     Privacy: the records themselves are read, and by a private chain alone: a replaced record changes the law of its own
-        class, and one count in a row of each feature's table; see ``LatentChain``.
+        class, and one count in a row of each feature's table; see ``PrivateGibbs``.
     Source: Foulds et al. 2016, sec. 4.1 (latent variables each associated with one data point).
 
     Attributes:
@@ -79,7 +79,7 @@ class NaiveBayesMixture(LatentStates):
 
     name: ClassVar[str] = "naive-bayes-mixture"
     summary: ClassVar[str] = "hidden classes, and features independent given the class; Dirichlet priors"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the classes' shares and of each class's feature tables, from a private chain. The class of "
         "a record is in the chain's state and is not released.",
         guarantee="That of the mechanism. A replaced record changes the law of its own class alone, in every update.",
@@ -112,7 +112,7 @@ class NaiveBayesMixture(LatentStates):
         Raises:
             SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
         """
-        parts, stated = expect(domain, NaiveBayesMixtureDomain), expect(prior, NaiveBayesMixturePrior)
+        parts, stated = require_type(domain, NaiveBayesMixtureDomain), require_type(prior, NaiveBayesMixturePrior)
         return cls(
             tuple(part.column(name) for name, part in parts.variables.items()),
             parts.classes,

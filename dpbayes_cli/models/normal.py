@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy, check_bounds
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.problems import NoisySums, RecordLaw
-from dpbayes_cli.core.section import Positive, Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.noisy_observation import NoisySums, RecordLaw
+from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.core.statistic import Statistic, has_null, second_moments
 from dpbayes_cli.models.families.capabilities import BoundedNumber, total_of
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -174,7 +174,7 @@ class Normal(BoundedNumber):
 
     name: ClassVar[str] = "normal"
     summary: ClassVar[str] = "mean and variance of a number, normal-inverse-gamma prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the numbers and of their squares, with noise, and the number of those that count where "
         "it is private; from them the joint posterior of mean and variance.",
         guarantee="That of the mechanism. In units of the range, one record moves sum, square and count together by at "
@@ -211,7 +211,7 @@ class Normal(BoundedNumber):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        bounds, normal = expect(domain, NormalDomain), expect(prior, NormalPrior)
+        bounds, normal = require_type(domain, NormalDomain), require_type(prior, NormalPrior)
         parts = (normal.mean, normal.strength, normal.shape, normal.rate)
         return cls(bounds.lower, bounds.upper, *parts, bounds.out_of_bounds)
 
@@ -237,10 +237,10 @@ class Normal(BoundedNumber):
         """
         return second_moments(self.columns, policy)
 
-    def problem(
+    def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """State the latent-sum problem; see ``NoisyStatistics``."""
+        """State the latent-sum observation; see ``NoisyStatistics``."""
         counted, total = has_null(policy, self.column), total_of(policy, n_records)
         inside = total.kind == "unbounded" and self.out_of_bounds == "drop"
         law = NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.column, counted, inside)

@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Positive, Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.number_families import NumberFamily
@@ -127,7 +127,7 @@ class NormalMean(ConjugateNumber):
 
     name: ClassVar[str] = "normal-mean"
     summary: ClassVar[str] = "mean of a number of known variance, normal prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the numbers, clamped to public bounds, with noise (and the number of those that count, "
         "where it is private); from it the posterior of the mean. With ops and the rdp mechanisms draws of the mean.",
         guarantee="That of the mechanism. One record moves the sum by at most upper - lower.",
@@ -157,7 +157,7 @@ class NormalMean(ConjugateNumber):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        bounds, normal = expect(domain, NormalMeanDomain), expect(prior, NormalMeanPrior)
+        bounds, normal = require_type(domain, NormalMeanDomain), require_type(prior, NormalMeanPrior)
         return cls(bounds.lower, bounds.upper, bounds.variance, normal.mean, normal.variance, bounds.out_of_bounds)
 
     @property

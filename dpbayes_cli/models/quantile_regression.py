@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import QuantileLoss
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
 from dpbayes_cli.models.families.regression_domain import NumberDomain, RegressionDomain
 from dpbayes_cli.models.families.regression_examples import NUMBER_SPEC, numbers
@@ -34,7 +34,7 @@ class QuantileRegression(ConvexNumberModel):
 
     name: ClassVar[str] = "quantile-regression"
     summary: ClassVar[str] = "a quantile of a number from features, smoothed pinball loss, normal prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c max(level, 1 - level) / "
         "scale at most, its curvature c^2 / (2 smoothing scale^2), with the scale of a target that goes from -1 to 1.",
@@ -50,5 +50,5 @@ class QuantileRegression(ConvexNumberModel):
     @classmethod
     def loss_of(cls, domain: RegressionDomain) -> QuantileLoss:
         """Return the loss."""
-        parts = expect(domain, QuantileDomain)
+        parts = require_type(domain, QuantileDomain)
         return QuantileLoss(parts.level, parts.smoothing, parts.relative_scale)

@@ -7,8 +7,8 @@ from msgspec import Meta
 
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import SmoothHingeLoss
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
 from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, classes
@@ -35,7 +35,7 @@ class Svm(ConvexLossModel):
 
     name: ClassVar[str] = "svm"
     summary: ClassVar[str] = "a linear classifier with the smoothed hinge loss, normal prior; scores new records"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
         "with an intercept; its curvature is c^2 / smoothing at most.",
@@ -51,7 +51,7 @@ class Svm(ConvexLossModel):
     @classmethod
     def loss_of(cls, domain: RegressionDomain) -> SmoothHingeLoss:
         """Return the loss."""
-        return SmoothHingeLoss(expect(domain, SvmDomain).smoothing)
+        return SmoothHingeLoss(require_type(domain, SvmDomain).smoothing)
 
     def mean(self, t: "Floats") -> "Floats":
         """Return the score: positive for class 1."""

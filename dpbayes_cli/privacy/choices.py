@@ -48,7 +48,7 @@ def choices(utilities: Integers, bits: int) -> Integers:
     Returns:
         The indices of the outcomes, shape (n_places,).
 
-    Privacy: let u, u' be the utilities of a place under two neighbours, and u' - u lie in [a, b]. The window cuts at
+    Privacy: let u, u' be the utilities of a place under two neighbors, and u' - u lie in [a, b]. The window cuts at
         max u - w: v = max(u, max u - w). As max u' <= max u + b, v' <= max(u + b, max u + b - w) = v + b, and v' >= v +
         a alike: cutting keeps the range b - a. The log ratio of the probabilities of an outcome then varies by at most
         b - a + ``CHOICE_SLACK``; places are independent, and those of equal utilities have equal laws.

@@ -1,7 +1,7 @@
-"""Conjugate posteriors under Renyi privacy: the largest divergence between neighbours, and draws on a public grid.
+"""Conjugate posteriors under Renyi privacy: the largest divergence between neighbors, and draws on a public grid.
 
 Every family tempers the likelihood by r and divides the prior by m, and states three things: the supremum of the Renyi
-divergence over neighbouring complete data sets, the order at which it becomes infinite, and the posterior as a law on
+divergence over neighboring complete data sets, the order at which it becomes infinite, and the posterior as a law on
 a public grid of a real coordinate y.
 
 What the grid does to the draw (see ``coordinate``) raises the divergence above the stated supremum by at most
@@ -51,15 +51,15 @@ def slack(order: float) -> float:
 
 
 class ConjugateFamily(ABC):
-    """A conjugate family with complete records under replace-one neighbours, its statistic in real units."""
+    """A conjugate family with complete records under replace-one neighbors, its statistic in real units."""
 
     @abstractmethod
     def order_max(self, r: float, m: float) -> float:
-        """Return lambda*: at and above it the divergence is infinite for some neighbours."""
+        """Return lambda*: at and above it the divergence is infinite for some neighbors."""
 
     @abstractmethod
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the supremum of the Renyi divergence over neighbours, both directions; infinite from lambda* on."""
+        """Return the supremum of the Renyi divergence over neighbors, both directions; infinite from lambda* on."""
 
     @property
     def n_coordinates(self) -> int:
@@ -97,7 +97,7 @@ class DirichletFamily(ConjugateFamily):
     Privacy: P = a + r (c + e_i), Q = a + r (c + e_j) with c >= 0, sum c = n - 1. D splits into g(a_i + r c_i) +
         h(a_j + r c_j), both convex and decreasing, so that the maximum is at a vertex of c: for K >= 3 at c_i = c_j =
         0, for K = 2 at one of two vertices.
-    Source: Geumlek et al. 2017 Thm. 15, corrected: neighbours share n - 1 records.
+    Source: Geumlek et al. 2017 Thm. 15, corrected: neighbors share n - 1 records.
     """
 
     concentration: tuple[float, ...]

@@ -120,7 +120,7 @@ class Elimination:
 
     Attributes:
         order: the vertices.
-        later: for each vertex of the order its neighbours when its turn comes: a clique from then on.
+        later: for each vertex of the order its neighbors when its turn comes: a clique from then on.
     """
 
     order: tuple[int, ...]
@@ -133,12 +133,12 @@ def min_fill(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Eli
     Args:
         n_vertices: the number of vertices.
         groups: the cliques.
-        most: the order ends before the first vertex that would meet more than so many neighbours.
+        most: the order ends before the first vertex that would meet more than so many neighbors.
 
     Returns:
         The order, of all vertices unless it ended early.
 
-    Source: Kjaerulff 1990, triangulation of graphs (minimum fill-in); ties: fewest neighbours, then the order given.
+    Source: Kjaerulff 1990, triangulation of graphs (minimum fill-in); ties: fewest neighbors, then the order given.
     """
     near = [0] * n_vertices  # sets of vertices as the bits of integers
     for group in groups:
@@ -177,7 +177,7 @@ def min_fill(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Eli
 
 
 def _fill(near: Sequence[int], i: int) -> int:
-    """Return how many edges the neighbours of a vertex lack among themselves."""
+    """Return how many edges the neighbors of a vertex lack among themselves."""
     around = near[i]
     return sum((around & ~near[j]).bit_count() - 1 for j in _bits(around)) // 2
 

@@ -36,7 +36,7 @@ class Statement:
 
 
 class Guarantee(ABC):
-    """A promise of differential privacy under one neighbour relation (which the account and the document state).
+    """A promise of differential privacy under one neighbor relation (which the account and the document state).
 
     Privacy: every number that it gives is an upper bound on the loss of the mechanism that carries it.
     Source: mechanisms, guarantees and how they convert.

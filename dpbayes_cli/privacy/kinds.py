@@ -35,7 +35,7 @@ _UP = Context(prec=40, rounding=ROUND_CEILING)
 class PureDP(Guarantee):
     """Pure epsilon-differential privacy.
 
-    Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighbouring data sets and all events E; delta = 0.
+    Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighboring data sets and all events E; delta = 0.
     Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1.
     """
 
@@ -63,7 +63,7 @@ class PureDP(Guarantee):
 class ApproximateDP(Guarantee):
     """(epsilon, delta)-differential privacy.
 
-    Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighbouring data sets and all events E. Such a
+    Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighboring data sets and all events E. Such a
         mechanism is, but for an event of probability delta, pure epsilon-DP: that curve and delta are its prices.
     Source: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006; Kairouz, Oh and Viswanath 2015 (the decomposition).
     """
@@ -172,7 +172,7 @@ class ZeroConcentrated(Guarantee):
 class GaussianDP(Guarantee):
     """mu-Gaussian differential privacy.
 
-    Privacy: telling neighbours apart is no easier than telling N(0, 1) from N(mu, 1); delta(epsilon) is exact.
+    Privacy: telling neighbors apart is no easier than telling N(0, 1) from N(mu, 1); delta(epsilon) is exact.
     Source: Dong, Roth and Su 2022, Corollary 2.13; order mu^2 / 2 for Renyi divergences.
     """
 

@@ -103,7 +103,7 @@ def share_table(
         log_weight: of the share k / G, in ``EXACT`` arithmetic.
 
     Privacy: a factor of a whole table leaves the law as it is, and rounding is a part of less than 1e-37 of each entry
-        and of each sum: neighbours' log ratios vary as those of the real weights do, but for ``LATTICE_SLACK``.
+        and of each sum: neighbors' log ratios vary as those of the real weights do, but for ``LATTICE_SLACK``.
     Source: mechanisms, truncated Dirichlet.
     """
     logs = [log_weight(EXACT.divide(Decimal(k), Decimal(resolution))) for k in range(least, most + 1)]

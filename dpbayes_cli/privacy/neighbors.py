@@ -6,9 +6,9 @@ from enum import StrEnum
 
 
 class Neighbors(StrEnum):
-    """The neighbour relation of a guarantee.
+    """The neighbor relation of a guarantee.
 
-    ``REPLACE_ONE``: neighbours differ in the content of one record; the number of records n is the same in both,
+    ``REPLACE_ONE``: neighbors differ in the content of one record; the number of records n is the same in both,
     and public.
     ``ADD_REMOVE``: one record more or fewer; n is private and nothing printed or written may depend on it.
     """

@@ -1,7 +1,7 @@
 """What noisy gradient descent with many steps costs, and the temperatures that a price allows.
 
 The potential is U(w) = rho sum_i l(w; x_i) + (tau / 2) |w|^2. D is the largest |grad U(w; X) - grad U(w; X')| over w
-and neighbours, M the smoothness of U, tau its strong convexity.
+and neighbors, M the smoothness of U, tau its strong convexity.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Curvature:
     Attributes:
         slope: the largest gradient norm of one record's loss (L).
         smoothness: the largest curvature of the sum of losses of all records.
-        touched: how many gradients neighbours can differ in: two where a record is replaced.
+        touched: how many gradients neighbors can differ in: two where a record is replaced.
     """
 
     slope: float

@@ -173,7 +173,7 @@ class Parities:
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return how far apart neighbours along each axis of a table are, in C order."""
+    """Return how far apart neighbors along each axis of a table are, in C order."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 

@@ -35,10 +35,10 @@ _LARGEST_BOUND = 12
 
 @dataclass(frozen=True)
 class ParitySensitivity:
-    """The largest L1 change of parities between neighbours, or a bound on it, and two records.
+    """The largest L1 change of parities between neighbors, or a bound on it, and two records.
 
     Attributes:
-        value: no pair of neighbours moves the parities by more.
+        value: no pair of neighbors moves the parities by more.
         attained: by how much the two records move them.
         record: the codes of one record, for each variable.
         neighbor: the codes of the other, or None for the null or absent record.
@@ -60,7 +60,7 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
 
     Args:
         parities: the patterns, N with the pattern 0.
-        neighbors: the neighbour relation; a unit of one record.
+        neighbors: the neighbor relation; a unit of one record.
         complete: whether every record is valid.
 
     Returns:

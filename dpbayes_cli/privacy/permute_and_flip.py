@@ -28,7 +28,7 @@ class FlipWeights:
 
     Weights are evaluated when they are asked for; c = ``FLOOR`` alone is that of every cell that is not near.
 
-    Privacy: let u_i = exp(s_i - max s). Between neighbours u'_i / u_i varies over the cells by a factor exp(r) at most,
+    Privacy: let u_i = exp(s_i - max s). Between neighbors u'_i / u_i varies over the cells by a factor exp(r) at most,
         r the range of the scores' difference, and as one cell has u = 1 and one u' = 1, these quotients lie on both
         sides of one. The constant draws each towards one, and flooring moves log W_i by less than -ln(1 - 1 / c) <
         8.7e-19, decimals by less than 1e-40: log W'_i - log W_i varies by at most r + ``SLACK``.

@@ -1,6 +1,6 @@
 """Physical lines as records: bytes in, sanitized blocks of whole lines out, one record never touching another.
 
-DuckDB's CSV reader guesses the line ending from neighbouring lines, drops lines that are not UTF-8 or too long, and
+DuckDB's CSV reader guesses the line ending from neighboring lines, drops lines that are not UTF-8 or too long, and
 splits on a lone carriage return, so one person's cell could change another's record. Here a record ends at a line
 feed and nowhere else, and every byte that could steer a later reader is replaced inside its own record. After that
 the engine's reader has nothing left to decide.

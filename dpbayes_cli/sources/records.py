@@ -26,7 +26,7 @@ class Dialect:
         quote: one printable ASCII character.
         header: whether the first line holds the names of the columns.
         names: the names of the columns where there is no header.
-        quoted_newlines: whether a quoted text may span lines; then neighbours are defined on parsed records.
+        quoted_newlines: whether a quoted text may span lines; then neighbors are defined on parsed records.
     """
 
     delimiter: str = ","

@@ -24,4 +24,4 @@ class PrivacySection(OptionsSection, frozen=True, kw_only=True):
         Neighbors,
         Meta(description=said("privacy.neighbors")),
     ] = Neighbors.REPLACE_ONE
-    unit: Annotated[UnitSection | None, Meta(description="whose records neighbours differ in [one record]")] = None
+    unit: Annotated[UnitSection | None, Meta(description="whose records neighbors differ in [one record]")] = None

@@ -130,7 +130,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
 
     @property
     def policy(self) -> RecordPolicy:
-        """Neighbours, and what an invalid record counts as."""
+        """Neighbors, and what an invalid record counts as."""
         impute = self.on_invalid.removeprefix(_IMPUTE) if self.on_invalid.startswith(_IMPUTE) else None
         unit = self.privacy.unit
         return RecordPolicy(self.privacy.neighbors, impute, 1 if unit is None else unit.max_contributions)

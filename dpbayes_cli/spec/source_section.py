@@ -21,7 +21,7 @@ class SourceSection(Section, frozen=True, kw_only=True):
     header: Annotated[bool, Meta(description="whether the first line names the columns")] = True
     columns: Annotated[tuple[str, ...], Meta(description=said("source.columns"))] = ()
     quoted_newlines: Annotated[
-        bool, Meta(description="quoted texts may span lines; neighbours are then parsed records")
+        bool, Meta(description="quoted texts may span lines; neighbors are then parsed records")
     ] = False
 
     engine: Annotated[Literal["duckdb", "spark"], Meta(description=said("source.engine"))] = "duckdb"

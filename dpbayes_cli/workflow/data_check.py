@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics, Model
 from dpbayes_cli.core.model_uses import DataCheck
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import Location
@@ -36,7 +36,7 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
 def _count_statistic(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
     """Count the records that the model's statistic counts, and the others."""
     dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
-    statistic = expect(model, BoundedStatistics).statistic(dropping)
+    statistic = require_type(model, BoundedStatistics).statistic(dropping)
     with closing(ReleaseData(spec, location, model)) as data:
         evidence = data.opened().statistics(statistic, dropping)
     counted = dict(zip(statistic.names, evidence.values, strict=True))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import NoisyStatistics
+from dpbayes_cli.core.noisy_observation import NoisyObservation
 from dpbayes_cli.core.plan import Plan, Sampler
 from dpbayes_cli.core.private_quantile import PrivateBounds
-from dpbayes_cli.core.problems import Problem
 from dpbayes_cli.core.registry import model_type, serving
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.privacy.conversions import ORDERS
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -132,10 +132,10 @@ def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -
     """
     import numpy as np
 
-    model, step = planned.model, planned.plan.answer
+    model, step = planned.model, planned.plan.final_step
     if model.not_simulated or not step.law.can_be_simulated:
         return None
-    simulating = expect(model, NoisyStatistics)
+    simulating = require_type(model, NoisyStatistics)
     truth, own = np.random.default_rng(seed).spawn(2)
     trials = model.simulation_trials(trials)
     if step.law.adds_noise:
@@ -161,7 +161,7 @@ def _of_own(
 ) -> Expectation | None:
     """Simulate draws of a law that itself tells the sd of the first parameter without privacy."""
     trials = min(trials, _LEAST_TRIALS) if law.slow_moments else trials
-    model = expect(planned.model, NoisyStatistics)
+    model = require_type(planned.model, NoisyStatistics)
     data = [model.simulated(planned.policy, n_records, rng)[1] for _ in range(trials)]
     private = _root_mean_square([law.moments(values)[1] for values in data])
     plain = [law.plain_sd(values) for values in data]
@@ -182,7 +182,7 @@ def _noisy(
     from dpbayes_cli.inference.solve import infer
 
     policy, plan, law = planned.policy, planned.plan, planned.plan.bounds
-    model = expect(planned.model, NoisyStatistics)
+    model = require_type(planned.model, NoisyStatistics)
     public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
     heads = model.compared
     private: list[float] = []
@@ -190,13 +190,13 @@ def _noisy(
     held = {"noise-aware": 0, "naive": 0}
     for _ in range(trials):
         if law is not None:
-            theta, problem = simulated_between(planned, law, n_records, truth)
+            theta, observation = simulated_between(planned, law, n_records, truth)
         else:
-            theta, values = model.simulated_statistic(plan.answer.statistic, policy, n_records, truth)
+            theta, values = model.simulated_statistic(plan.final_step.statistic, policy, n_records, truth)
             released = _noised(values, plan, own)
-            problem = planned.mechanism.problem(model, policy, released, plan.answer.noise, public)
+            observation = planned.mechanism.observation(model, policy, released, plan.final_step.noise, public)
         for method in _METHODS:
-            found = infer(problem, method, 1, own, Effort(_SUMMARY_DRAWS, _ESS)).marginals
+            found = infer(observation, method, 1, own, Effort(_SUMMARY_DRAWS, _ESS)).marginals
             marginals = [found[model.components[k]] for k in heads]
             pairs = zip(marginals, (theta[k] for k in heads), strict=True)
             held[method] += sum(m.quantiles["q05"] <= true <= m.quantiles["q95"] for m, true in pairs)
@@ -205,27 +205,27 @@ def _noisy(
                 plain += [marginal.sd_data for marginal in marginals]
     sd, free = _root_mean_square(private), _root_mean_square(plain)
     coverage = {method: count / (trials * len(heads)) for method, count in held.items()}
-    return Expectation(n_records, trials, plan.answer.noise.scale, sd, free, sd / free, coverage)
+    return Expectation(n_records, trials, plan.final_step.noise.scale, sd, free, sd / free, coverage)
 
 
 def simulated_between(
     planned: PlannedRelease, law: PrivateBounds, n_records: int, rng: np.random.Generator
-) -> tuple[tuple[float, ...], Problem]:
-    """Simulate one release between private bounds: return the reported parameters, and the inference problem."""
+) -> tuple[tuple[float, ...], NoisyObservation]:
+    """Simulate one release between private bounds: return the reported parameters, and the inference observation."""
     whole = law.grid.column("value", law.outside)
     theta, histogram = planned.model.simulated_histogram(whole, n_records, rng)
     lower, upper = law.simulate(histogram, rng)
     narrowed = planned.at((law.grid.value(lower), law.grid.value(upper)))
-    policy, plan, bounded = planned.policy, narrowed.plan, expect(narrowed.model, NoisyStatistics)
-    column = expect(bounded.columns[0], NumericColumn)
-    values = evaluate_codes(plan.answer.statistic, column, law.codes(histogram, lower, upper, column))
+    policy, plan, bounded = planned.policy, narrowed.plan, require_type(narrowed.model, NoisyStatistics)
+    column = require_type(bounded.columns[0], NumericColumn)
+    values = evaluate_codes(plan.final_step.statistic, column, law.codes(histogram, lower, upper, column))
     public = n_records if policy.neighbors is Neighbors.REPLACE_ONE else None
-    return theta, bounded.problem(policy, _noised(values, plan, rng), plan.answer.noise, public)
+    return theta, bounded.observation(policy, _noised(values, plan, rng), plan.final_step.noise, public)
 
 
 def _noised(values: tuple[int, ...], plan: Plan, rng: np.random.Generator) -> list[int]:
     """Return a statistic with simulated noise."""
-    noise = plan.answer.noise.simulate(rng, len(values))
+    noise = plan.final_step.noise.simulate(rng, len(values))
     return [int(value + z) for value, z in zip(values, noise, strict=True)]
 
 

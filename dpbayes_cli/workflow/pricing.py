@@ -80,7 +80,7 @@ class PlannedRelease:
             plan = None
         if plan is None or compose([choice.guarantee, plan.guarantee]) != whole.guarantee:
             statistic = self.mechanism.statistic(model, self.policy)
-            steps = (*whole.steps[:-1], replace(whole.answer, statistic=statistic))
+            steps = (*whole.steps[:-1], replace(whole.final_step, statistic=statistic))
             return replace(self, model=model, plan=replace(whole, steps=steps))
         steps = (choice, *plan.steps)
         return replace(self, model=model, plan=replace(whole, steps=steps, parameters=plan.parameters))
@@ -112,17 +112,17 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         )
     options, known = spec.options, spec.records if n_records is None else n_records
     plan = mechanism.plan(model, policy, options, known)
-    limited = isinstance(plan.answer.rows, Rows) and plan.answer.rows.n_most is not None
+    limited = isinstance(plan.final_step.rows, Rows) and plan.final_step.rows.n_most is not None
     if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and limited:
         raise SpecError(
             "which records are the first ones depends on all units' lots, where only so many are read",
             where="privacy.unit",
-            hint="replace-one neighbours: then the number of units is public",
+            hint="replace-one neighbors: then the number of units is public",
         )
-    drawn = len(model.parameters) + plan.answer.law.n_states
-    if plan.answer.draws * drawn > _MOST_DRAWN:
+    drawn = len(model.parameters) + plan.final_step.law.n_states
+    if plan.final_step.draws * drawn > _MOST_DRAWN:
         raise SpecError(
-            f"{plan.answer.draws} draws of {drawn} numbers are more than the ledger seals at once",
+            f"{plan.final_step.draws} draws of {drawn} numbers are more than the ledger seals at once",
             where="sampling.draws",
             hint=f"at most {_MOST_DRAWN:,} numbers together",
         )

@@ -25,7 +25,7 @@ from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.released import Draws, Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics, evaluate_codes
 from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
@@ -90,7 +90,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
     if reservation.opened:
         say(
             f"opened account {charge.account!r} with the default total of epsilon 3 under "
-            f"{charge.neighbors} neighbours; to state another: dpbayes budget open or amend"
+            f"{charge.neighbors} neighbors; to state another: dpbayes budget open or amend"
         )
     sealed = reservation.payload
     replayed = sealed is not None
@@ -187,11 +187,11 @@ def _between_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidenc
     lower, upper = law.choose(evidence.histogram)
     bounds = law.grid.value(lower), law.grid.value(upper)
     narrowed = planned.at(bounds)
-    column, step = expect(narrowed.model.columns[0], NumericColumn), narrowed.plan.answer
+    column, step = require_type(narrowed.model.columns[0], NumericColumn), narrowed.plan.final_step
     codes = law.codes(evidence.histogram, lower, upper, column)
     exact = Statistics(evaluate_codes(step.statistic, column, codes), evidence.n_records)
     second = Plan((step,), step.guarantee, narrowed.plan.parameters)
-    return replace(expect(narrowed.mechanism.release(second, exact), Payload), bounds=bounds)
+    return replace(require_type(narrowed.mechanism.release(second, exact), Payload), bounds=bounds)
 
 
 def _described(
@@ -206,7 +206,7 @@ def _described(
         return document, lambda: analysis_of(bundle_of(document))
     draw, record = parse_draw(sealed), reservation.release
     narrowed = prepared.at(bounds_of(draw))
-    names = narrowed.plan.answer.statistic.names
+    names = narrowed.plan.final_step.statistic.names
     if draw.statistics and tuple(item.name for item in draw.statistics) != names:
         raise DpbayesError("the sealed statistics are not those of the question; nothing is written")
     analysis = analysis_of_draw(narrowed.spec, narrowed.model, narrowed.mechanism, record.release_id, draw)

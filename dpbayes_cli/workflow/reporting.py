@@ -13,10 +13,10 @@ from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.bundle.assemble import guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
-from dpbayes_cli.bundle.report.report_context import Beside, BudgetAround, Expected, ExpectedWidth
+from dpbayes_cli.bundle.report.report_context import BudgetAround, Expected, ExpectedWidth, ReportContext
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -30,7 +30,7 @@ _LARGEST = 20_000
 _MOST_RECORDS = 10**6
 
 
-def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None) -> Beside:
+def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None) -> ReportContext:
     """Return what a page tells beside what is in the bundle.
 
     Args:
@@ -43,11 +43,11 @@ def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records:
     try:
         planned = price(spec, document.n_records, model)
     except DpbayesError:
-        return Beside(None, Expected(absent="The question has no price in this version of dpbayes."), budget)
+        return ReportContext(None, Expected(absent="The question has no price in this version of dpbayes."), budget)
     stated = guarantee_part(planned.plan.guarantee, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
     guarantee = planned.plan.guarantee if stated == document.guarantee else None
     n_records = records if document.n_records is None else document.n_records
-    return Beside(guarantee, expected(planned, n_records), budget)
+    return ReportContext(guarantee, expected(planned, n_records), budget)
 
 
 def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
@@ -61,11 +61,11 @@ def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
     absent = _not_simulated(spec, model, plan, n_records)
     if absent or n_records is None:
         return Expected(absent=absent)
-    simulating = expect(model, NoisyStatistics)
+    simulating = require_type(model, NoisyStatistics)
     trials = max(3, min(_TRIALS, _PARAMETERS // len(model.parameters), _RECORDS // n_records))
     widths = nonprivate_widths(spec, simulating, n_records, trials)
     drawn = None
-    if plan.answer.law.has_moments and not plan.answer.law.slow_moments:
+    if plan.final_step.law.has_moments and not plan.final_step.law.slow_moments:
         from dpbayes_cli.workflow.planning import simulated
 
         with suppress(SpecError):
@@ -98,8 +98,8 @@ def nonprivate_widths(
     for trial in range(trials):
         _, values = model.simulated(spec.policy, n_records, rng)
         exact = [int(value) for value in values]
-        problem = model.problem(spec.policy, exact, DiscreteLaplace(1e-2), public)  # naive: no noise is assumed
-        marginals = infer(problem, "naive", 1, rng).marginals
+        observation = model.observation(spec.policy, exact, DiscreteLaplace(1e-2), public)  # naive: no noise is assumed
+        marginals = infer(observation, "naive", 1, rng).marginals
         kept = [marginals[component] for component in model.components]
         found[0, trial] = [marginal.sd for marginal in kept]
         found[1, trial] = [marginal.quantiles["q95"] - marginal.quantiles["q05"] for marginal in kept]
@@ -113,7 +113,7 @@ def _not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int |
     """Return why nothing can be expected before the data; an empty text where it can."""
     if model.not_simulated:
         return model.not_simulated
-    if not plan.answer.law.can_be_simulated:
+    if not plan.final_step.law.can_be_simulated:
         return "Posteriors of hidden states take long Markov chains, and are not simulated for a page."
     if spec.policy.contributions > 1:
         return "Privacy units have several records, and how many records there are is private."

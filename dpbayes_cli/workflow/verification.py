@@ -143,7 +143,7 @@ def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
     Raises:
         VerificationError: it is.
     """
-    answer = plan.answer
+    answer = plan.final_step
     if not answer.law.adds_noise:
         if document.noise is not None or len(document.draws) != answer.draws:
             raise VerificationError(f"draws: not the {answer.draws} that were paid for")
@@ -200,7 +200,7 @@ def _check_derived(found: Verification, parts: Parts) -> None:
         found.findings.append(f"record_unit: not one of {', '.join(sorted(units))}")
     found.checked.append(
         f"the guarantee, derived again from the question alone: {price_text(parts.plan.guarantee)} under "
-        f"{parts.spec.privacy.neighbors} neighbours"
+        f"{parts.spec.privacy.neighbors} neighbors"
     )
     followed = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
     found.checked.append(f"what follows from the question and the draw: {', '.join(followed)}")
@@ -208,12 +208,12 @@ def _check_derived(found: Verification, parts: Parts) -> None:
 
 def _as_stated(found: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
     """Return what follows, with the sentence about its numbers that a chain of an earlier version states."""
-    today = plan.answer.law.assumptions
+    today = plan.final_step.law.assumptions
     if not today or EARLIER_CHAIN not in found.document.assumptions:
         return derived
     found.unchecked.append(
         "the far tail of the Gaussian curve: this chain was drawn with normal numbers that ended at 8.4 standard "
-        "deviations, and what it released may be impossible under neighbouring data with a tiny probability"
+        "deviations, and what it released may be impossible under neighboring data with a tiny probability"
     )
     words = [EARLIER_CHAIN if each in today else each for each in derived.assumptions]
     return msgspec.structs.replace(derived, assumptions=words)
@@ -223,7 +223,7 @@ def _check_values(found: Verification, plan: Plan) -> None:
     """Check that what was released is a possible outcome."""
     document = found.document
     if document.draws:
-        possible = [_possible(plan.answer.law, values) for values in document.draws]
+        possible = [_possible(plan.final_step.law, values) for values in document.draws]
         if False in possible:
             found.findings.append("draws: not all are such as their law can give")
         elif None in possible:
@@ -231,7 +231,7 @@ def _check_values(found: Verification, plan: Plan) -> None:
         else:
             found.checked.append("the draws are such as their law can give")
         return
-    statistic, law = plan.answer.statistic, plan.answer.noise
+    statistic, law = plan.final_step.statistic, plan.final_step.noise
     limits = _limits(statistic, found.bundle.model, _most_records(found.bundle.spec, document.n_records))
     laws = [law.at(i) for i in range(len(document.statistics))]
     radii = {each: each.radius(_UNLIKELY) for each in dict.fromkeys(laws)}

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -105,9 +105,9 @@ def test_three_million_records_of_six_columns(place: Path) -> None:
     ("n", "scale"), [(1000, 1.0), (1000, 100.0), (10**6, 10.0), (10**8, 1.0), (10**8, 1e4), (10**8, 1e6)]
 )
 def test_the_exact_mixture(n: int, scale: float) -> None:
-    problem = NoisyCounts((1.0, 1.0), (int(0.3 * n), None), DiscreteLaplace(scale), Total("known", n))
+    observation = NoisyCounts((1.0, 1.0), (int(0.3 * n), None), DiscreteLaplace(scale), RecordCount("known", n))
     started = time.perf_counter()
-    mixture = beta_mixture(problem)
+    mixture = beta_mixture(observation)
     mixture.posterior(4000, np.random.default_rng(0))
     print(
         f"n = {n:.0e}, noise scale {scale:g}: {len(mixture.weights)} components, {time.perf_counter() - started:.3f} s"
@@ -118,7 +118,7 @@ def test_the_exact_mixture(n: int, scale: float) -> None:
     ("k", "n", "scale"), [(2, 10**3, 2.0), (2, 10**6, 200.0), (10, 10**4, 20.0), (1000, 10**4, 2.0)]
 )
 def test_latent_counts_of_unknown_total(k: int, n: int, scale: float) -> None:
-    problem = NoisyCounts((1.0,) * k, (n // k,) * k, DiscreteLaplace(scale), Total("at-most", n))
+    observation = NoisyCounts((1.0,) * k, (n // k,) * k, DiscreteLaplace(scale), RecordCount("at-most", n))
     started = time.perf_counter()
-    posterior = infer(problem, "noise-aware", 4000, np.random.default_rng(0))
+    posterior = infer(observation, "noise-aware", 4000, np.random.default_rng(0))
     print(f"K = {k}, n = {n:.0e}, noise scale {scale:g}: {posterior.method}: {time.perf_counter() - started:.2f} s")

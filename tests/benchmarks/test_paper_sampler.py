@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.core.problems import NoisyCounts, NoisySums, Problem, ScalarLaw, Total
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, RecordCount, ScalarLaw
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.diagnostics import ess_bulk, ks_distance
@@ -39,12 +39,12 @@ SWEEPS = 50_000
 
 def binomial_problem(epsilon: float, n: int = N) -> NoisyCounts:
     """Beta(10, 10), 30 % successes."""
-    return NoisyCounts((10.0, 10.0), (int(0.3 * n) + 40, None), DiscreteLaplace(1.0 / epsilon), Total("known", n))
+    return NoisyCounts((10.0, 10.0), (int(0.3 * n) + 40, None), DiscreteLaplace(1.0 / epsilon), RecordCount("known", n))
 
 
 def multinomial_problem(epsilon: float) -> NoisyCounts:
     """Dirichlet(5, 5, 5), three noisy counts of sensitivity 2."""
-    return NoisyCounts((5.0,) * 3, (260, 370, 330), DiscreteLaplace(2.0 / epsilon), Total("known", N))
+    return NoisyCounts((5.0,) * 3, (260, 370, 330), DiscreteLaplace(2.0 / epsilon), RecordCount("known", N))
 
 
 def exponential_problem(epsilon: str, outside: str) -> NoisySums:
@@ -60,7 +60,7 @@ def exponential_problem(epsilon: str, outside: str) -> NoisySums:
     if outside == "drop":
         exact = [int(((2 * codes - column.steps) * valid).sum()), int(column.steps * valid.sum())]
     released = [value + int(z) for value, z in zip(exact, noise.simulate(rng, len(exact)), strict=True)]
-    return model.problem(policy, released, noise, N)
+    return model.observation(policy, released, noise, N)
 
 
 def paper(draw: Callable[[np.random.Generator], Floats]) -> float:
@@ -74,10 +74,10 @@ def paper(draw: Callable[[np.random.Generator], Floats]) -> float:
     return effective / seconds
 
 
-def ours(problem: Problem, method: Method, n_draws: int, rate: float) -> None:
+def ours(observation: NoisyObservation, method: Method, n_draws: int, rate: float) -> None:
     """Print the effective draws a second of an inference, and the ratio to another."""
     started = time.perf_counter()
-    posterior = infer(problem, method, n_draws, np.random.default_rng(1))
+    posterior = infer(observation, method, n_draws, np.random.default_rng(1))
     seconds = time.perf_counter() - started
     effective = float(len(posterior.draws))
     if posterior.chains is not None:
@@ -86,51 +86,51 @@ def ours(problem: Problem, method: Method, n_draws: int, rate: float) -> None:
           f"{seconds:.3f} s: {effective / seconds:.0f} a second, ratio {effective / seconds / rate:.0f}")  # fmt: skip
 
 
-def compare(problem: Problem, draw: Callable[[np.random.Generator], Floats]) -> None:
+def compare(observation: NoisyObservation, draw: Callable[[np.random.Generator], Floats]) -> None:
     """Measure the default and the chain against the paper's sampler."""
     for method in ("noise-aware", "chain"):
-        infer(problem, method, 100, np.random.default_rng(0))  # imports
+        infer(observation, method, 100, np.random.default_rng(0))  # imports
     rate = paper(draw)
     for n_draws in (4000, 100_000):
-        ours(problem, "noise-aware", n_draws, rate)
+        ours(observation, "noise-aware", n_draws, rate)
     for n_draws in (4000, 100_000):
-        ours(problem, "chain", n_draws, rate)
+        ours(observation, "chain", n_draws, rate)
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", [0.01, 0.1])
 def test_binomial(epsilon: float) -> None:
-    problem = binomial_problem(epsilon)
-    y = float(problem.observed[0] or 0)
-    compare(problem, lambda rng: paper_sampler.binomial(y, N, 10.0, 10.0, 1.0 / epsilon, SWEEPS, rng))
+    observation = binomial_problem(epsilon)
+    y = float(observation.observed[0] or 0)
+    compare(observation, lambda rng: paper_sampler.binomial(y, N, 10.0, 10.0, 1.0 / epsilon, SWEEPS, rng))
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", [0.01, 0.1])
 def test_multinomial(epsilon: float) -> None:
-    problem = multinomial_problem(epsilon)
-    y = np.array(problem.observed, dtype=np.float64)
-    compare(problem, lambda rng: paper_sampler.multinomial(y, N, np.full(3, 5.0), 2.0 / epsilon, SWEEPS, rng))
+    observation = multinomial_problem(epsilon)
+    y = np.array(observation.observed, dtype=np.float64)
+    compare(observation, lambda rng: paper_sampler.multinomial(y, N, np.full(3, 5.0), 2.0 / epsilon, SWEEPS, rng))
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
 def test_exponential(epsilon: str) -> None:
     """Clamped: one release, two samplers."""
-    problem = exponential_problem(epsilon, "clamp")
-    step = UPPER / problem.law.span if isinstance(problem.law, ScalarLaw) else 0.0
-    y, scale = problem.observed[0] * step, UPPER / float(epsilon)
-    compare(problem, lambda rng: paper_sampler.exponential(y, N, 8.0, 2.0, UPPER, scale, "clamp", SWEEPS, rng))
+    observation = exponential_problem(epsilon, "clamp")
+    step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
+    y, scale = observation.observed[0] * step, UPPER / float(epsilon)
+    compare(observation, lambda rng: paper_sampler.exponential(y, N, 8.0, 2.0, UPPER, scale, "clamp", SWEEPS, rng))
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
 def test_truncated_exponential(epsilon: str) -> None:
     """Dropped: the paper's release of one sum against ours, which holds the number of those inside as well."""
-    problem = exponential_problem(epsilon, "drop")
-    step = UPPER / problem.law.span if isinstance(problem.law, ScalarLaw) else 0.0
-    y, scale = (problem.observed[0] + problem.observed[1]) / 2.0 * step, UPPER / float(epsilon)
-    compare(problem, lambda rng: paper_sampler.exponential(y, N, 8.0, 2.0, UPPER, scale, "drop", SWEEPS, rng))
+    observation = exponential_problem(epsilon, "drop")
+    step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
+    y, scale = (observation.observed[0] + observation.observed[1]) / 2.0 * step, UPPER / float(epsilon)
+    compare(observation, lambda rng: paper_sampler.exponential(y, N, 8.0, 2.0, UPPER, scale, "drop", SWEEPS, rng))
 
 
 @pytest.mark.benchmark
@@ -142,10 +142,10 @@ def test_a_calibration_cell_of_one_parameter(name: str, complete: bool) -> None:
         for epsilon in EPSILONS:
             trials = TRIALS if complete else TRIALS // 10
             cell = simulate(models()[name], complete, n, epsilon, trials)
-            law = cell.problem.law
+            law = cell.observation.law
             assert isinstance(law, ScalarLaw)
             started, busy = time.perf_counter(), time.process_time()
-            grid_density(cell.problem, law, cell.observed)
+            grid_density(cell.observation, law, cell.observed)
             seconds, busy = time.perf_counter() - started, time.process_time() - busy
             print(f"  {name}, n = {n}, epsilon {epsilon}: {trials} trials in {seconds:.2f} s ({busy:.2f} s of CPU)")
 
@@ -153,14 +153,14 @@ def test_a_calibration_cell_of_one_parameter(name: str, complete: bool) -> None:
 @pytest.mark.benchmark
 @pytest.mark.parametrize("name", ["normal", "multivariate-normal"])
 def test_a_calibration_cell_of_chains(name: str) -> None:
-    """300 problems, 199 draws of each, as in a study."""
+    """300 observations, 199 draws of each, as in a study."""
     print()
     for n in SIZES:
         for epsilon in EPSILONS:
             cell = simulate(models()[name], True, n, epsilon)
             started, busy = time.perf_counter(), time.process_time()
-            problems = [replace(cell.problem, observed=tuple(map(int, row))) for row in cell.observed]
-            draw_many(problems, "noise-aware", 199, np.random.default_rng(1))
+            observations = [replace(cell.observation, observed=tuple(map(int, row))) for row in cell.observed]
+            draw_many(observations, "noise-aware", 199, np.random.default_rng(1))
             print(f"  {name}, n = {n}, epsilon {epsilon}: {time.perf_counter() - started:.2f} s "
                   f"({time.process_time() - busy:.2f} s of CPU)")  # fmt: skip
 
@@ -175,9 +175,9 @@ def test_the_papers_binomial_sampler_is_right_where_it_mixes() -> None:
 
     The seed is fixed. The sampler takes a count for normal, which is seen at n = 10 and not at 100.
     """
-    problem = binomial_problem(1.0, 100)
-    y = float(problem.observed[0] or 0) - 40.0
-    mixture = beta_mixture(NoisyCounts((10.0, 10.0), (int(y), None), problem.noise, problem.total))
+    observation = binomial_problem(1.0, 100)
+    y = float(observation.observed[0] or 0) - 40.0
+    mixture = beta_mixture(NoisyCounts((10.0, 10.0), (int(y), None), observation.noise, observation.total))
     draws = paper_sampler.binomial(y, 100, 10.0, 10.0, 1.0, 10_000, np.random.default_rng(1))
     assert thinned_distance(draws, lambda theta: np.array([mixture.cdf(float(t)) for t in theta])) < 0.02
 
@@ -196,9 +196,9 @@ def test_the_papers_exponential_sampler_is_right_where_it_mixes() -> None:
     """Against the exact likelihood of clamped times; bound as above."""
     model = GammaExponential(1.0, 8.0, 2.0)
     cell = simulate(model, True, 1000, "1", 1)
-    law = cell.problem.law
+    law = cell.observation.law
     assert isinstance(law, ScalarLaw)
-    exact = grid_density(cell.problem, law, cell.observed)
+    exact = grid_density(cell.observation, law, cell.observed)
     y = float(cell.observed[0, 0]) / law.span
     draws = paper_sampler.exponential(y, 1000, 8.0, 2.0, 1.0, 1.0, "clamp", 10_000, np.random.default_rng(3))
     assert thinned_distance(draws, lambda theta: exact.cdf_of_first(np.log(theta))) < 0.02

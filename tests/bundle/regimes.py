@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.core.problems import NoisySequences, Problem
+from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisySequences
 from dpbayes_cli.inference.posterior import Effort, Method, Posterior, marginals_of
 from tests.commands.networks import spec_file
 from tests.conftest import Cli
@@ -55,16 +55,16 @@ def states_of(n_sequences: int, n_steps: int, n_states: int, seed: int = 1) -> F
 
 
 def made_up(
-    problem: Problem, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort | None = None
+    observation: NoisyObservation, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort | None = None
 ) -> Posterior:
     """Return a posterior of the right shape that owes nothing to the data: what a figure is made of is known."""
-    assert isinstance(problem, NoisySequences)
-    n_states, rng = len(problem.initial), np.random.default_rng(7)
-    emissions = [rng.dirichlet(np.full(len(prior), 0.5), n_states) for prior in problem.emission]
+    assert isinstance(observation, NoisySequences)
+    n_states, rng = len(observation.initial), np.random.default_rng(7)
+    emissions = [rng.dirichlet(np.full(len(prior), 0.5), n_states) for prior in observation.emission]
     transition = rng.dirichlet(np.ones(n_states), n_states) * 0.2 + 0.8 * np.eye(n_states)
     rows = [row for table in (*emissions, transition) for row in table] + [rng.dirichlet(np.ones(n_states))]
     draws = np.concatenate([rng.dirichlet(40.0 * row + 0.3, n_draws) for row in rows], axis=1)
-    n_sequences, n_steps, _ = problem.observed[0].shape
+    n_sequences, n_steps, _ = observation.observed[0].shape
     states = states_of(n_sequences, n_steps, n_states)
     return Posterior(marginals_of(draws, draws.var(axis=0) / 2), draws, "made up", False, states=states)
 

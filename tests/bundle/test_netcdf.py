@@ -35,7 +35,7 @@ def summary(data: Any) -> Any:
 
 @pytest.fixture
 def only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave every problem to the Markov chain, as only large ones are."""
+    """Leave every observation to the Markov chain, as only large ones are."""
     monkeypatch.setattr("dpbayes_cli.inference.counts.convolution.affordable_draws", lambda *_: 0)
 
 
@@ -53,7 +53,7 @@ def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:
     assert posterior.attrs["release_id"] == document.release_id
     assert posterior.attrs["model"] == "dirichlet-categorical"
     assert posterior.attrs["mechanism"] == "laplace"
-    assert posterior.attrs["guarantee"] == "epsilon 1, delta 0 (replace-one neighbours)"
+    assert posterior.attrs["guarantee"] == "epsilon 1, delta 0 (replace-one neighbors)"
     assert posterior.attrs["method"] == f"noise-aware: {document.inference.how}"
     assert posterior.attrs["inference_library"] == "dpbayes"
     assert "samples.nc" in Path("out/report.md").read_text()

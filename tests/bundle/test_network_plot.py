@@ -44,7 +44,7 @@ def texts(picture: Picture) -> list[str]:
 
 
 def check(picture: Picture, *, labelled: bool = False) -> None:
-    """What is true of every picture: one element, labelled, of the page's colours, that fetches nothing.
+    """What is true of every picture: one element, labelled, of the page's colors, that fetches nothing.
 
     Args:
         picture: a picture.

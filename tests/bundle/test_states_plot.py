@@ -37,7 +37,7 @@ def picture_of(n_sequences: int, n_steps: int, n_states: int) -> Picture:
 
 
 def cells(picture: Picture) -> Counter[tuple[str, float]]:
-    """Return how many rectangles there are of each colour and opacity, swatches of the legend left out."""
+    """Return how many rectangles there are of each color and opacity, swatches of the legend left out."""
     found: Counter[tuple[str, float]] = Counter()
     for shape in Page(picture.svg).attributes("path"):
         style = re.fullmatch(r"fill: var\(--([a-z0-9-]+)\)(?:; opacity: ([0-9.]+))?", shape.get("style", ""))

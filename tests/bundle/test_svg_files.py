@@ -1,4 +1,4 @@
-"""Figures as files: whole by themselves, in colours of their own, with nothing of the page left in them."""
+"""Figures as files: whole by themselves, in colors of their own, with nothing of the page left in them."""
 
 from __future__ import annotations
 

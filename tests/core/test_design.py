@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 AGE = NumericColumn("age", 20.0, 60.0, 1 << 16)
 GAIN = NumericColumn("gain", 0.0, 15000.0, 1 << 16)
-COLOUR = Column("colour", ("red", "green", "blue"))
+COLOUR = Column("color", ("red", "green", "blue"))
 CITY = Column("city", tuple(f"c{i}" for i in range(30)))
 Y = Column("y", ("no", "yes"))
 TARGET = NumericColumn("t", 10.0, 20.0, 1 << 16)
@@ -55,7 +55,7 @@ def matrix_of(design: Design, codes: Integers, **more: Any) -> DesignMatrix:
 
 
 def test_numbers_go_from_minus_one_to_one_and_texts_have_indicators() -> None:
-    assert SMALL.names == ("intercept", "age", "colour=red", "colour=green", "colour=blue", "gain")
+    assert SMALL.names == ("intercept", "age", "color=red", "color=green", "color=blue", "gain")
     codes = np.array([[0, 0, 0], [1 << 15, 2, 1 << 16], [1 << 16, 1, 1 << 15]])
     assert SMALL.rows(codes) == pytest.approx(np.array([[1, -1, 1, 0, 0, 0], [1, 0, 0, 0, 1, 1], [1, 1, 0, 1, 0, 0.5]]))
     assert SMALL.row_norm == pytest.approx(2.0)
@@ -191,7 +191,7 @@ def test_pieces_are_all_rows_in_their_order() -> None:
 def test_cells_of_a_file_become_rows(place: Path) -> None:
     """Clamped, imputed, dropped: what the engine makes of cells is what the columns say."""
     data = place / "d.csv"
-    data.write_text("gain,age,y,colour\n0,10,no,red\n1e9,60, yes ,blue\nNaN,40,no,green\n1,40,maybe,red\n7500,40,yes\n")
+    data.write_text("gain,age,y,color\n0,10,no,red\n1e9,60, yes ,blue\nNaN,40,no,green\n1,40,maybe,red\n7500,40,yes\n")
     design = replace(SMALL, features=(Feature(replace(AGE, impute="40")), *SMALL.features[1:]))
     matrix = DesignMatrix(Rows(design, Y), 5)
     source = source_for(locate(str(data)), Dialect(), None)

@@ -137,7 +137,7 @@ def test_released_coefficients_are_on_the_public_grid() -> None:
 
 
 def test_nothing_valid_is_a_draw_from_the_prior() -> None:
-    """A data set of no valid record is a neighbour too: nothing breaks, and the noise alone remains."""
+    """A data set of no valid record is a neighbor too: nothing breaks, and the noise alone remains."""
     matrix = DesignMatrix(Rows(DESIGN, Y), 3)
     matrix.take(np.full((3, 3), -1))
     chain = replace(QUADRATIC, steps=30)

@@ -23,7 +23,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.core.registry import model_names, model_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
@@ -58,7 +58,7 @@ def histogram_of(data: Data) -> Counter[int]:
 
 
 def pairs_of(records: str, neighbors: Neighbors, n: int) -> list[tuple[Data, Data]]:
-    """All ordered pairs of neighbouring data sets whose larger one has n records."""
+    """All ordered pairs of neighboring data sets whose larger one has n records."""
     values: list[int | None] = [*range(5), *([None] if records == "drop" else [])]
     pairs: list[tuple[Data, Data]] = []
     for rest in itertools.combinations_with_replacement(values, n - 1):
@@ -79,7 +79,7 @@ def utilities(data: Data, quantile: Fraction) -> list[Fraction]:
 def test_one_record_moves_the_utility_by_at_most_its_sensitivity(
     records: str, neighbors: Neighbors, quantile: Fraction
 ) -> None:
-    """Over all neighbouring data sets of up to four records, and attained."""
+    """Over all neighboring data sets of up to four records, and attained."""
     sensitivity = law_of(neighbors, None, quantile).sensitivity(quantile)
     moves = [
         [a - b for a, b in zip(utilities(one, quantile), utilities(other, quantile), strict=True)]
@@ -213,7 +213,7 @@ def test_the_statistic_between_any_bounds_keeps_its_sensitivity(model: str, on_i
     for i, j in itertools.combinations(range(grid.last + 1), 2):
         if i and law.lower is None:
             continue
-        bounded = expect(spec.build_model((grid.value(i), grid.value(j))), BoundedNumber)
+        bounded = require_type(spec.build_model((grid.value(i), grid.value(j))), BoundedNumber)
         statistic = bounded.statistic(spec.policy)
         names.add(statistic.names)
 
@@ -239,7 +239,7 @@ def test_codes_are_those_of_numbers_between_the_bounds() -> None:
     """The integers of the histogram give the code of the number itself, up to the rounding of the histogram."""
     spec = spec_of("normal-mean", cells="8")
     law, rng = spec.private_bounds, np.random.default_rng(1)
-    model = expect(spec.build_model((law.grid.value(2), law.grid.value(5))), BoundedNumber)
+    model = require_type(spec.build_model((law.grid.value(2), law.grid.value(5))), BoundedNumber)
     column = law.grid.column("value", "clamp")
     for number in rng.uniform(-3, 5, 200):
         (code,) = law.codes({column.code(number): 1}, 2, 5, model.column)
@@ -340,7 +340,7 @@ def test_posteriors_between_private_bounds_are_calibrated() -> None:
     planned, law = price(spec, 1000), spec.private_bounds
     assert law is not None
     for _ in range(300):
-        (rate,), problem = simulated_between(planned, law, 1000, rng)
-        draws = infer(problem, "noise-aware", 199, rng, Effort(summary_draws=199)).draws[:, 0]
+        (rate,), observation = simulated_between(planned, law, 1000, rng)
+        draws = infer(observation, "noise-aware", 199, rng, Effort(summary_draws=199)).draws[:, 0]
         ranks.append((float((draws < rate).sum()) + float(rng.random())) / 200)
     assert_uniform(ranks, 1e-6)

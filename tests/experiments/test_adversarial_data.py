@@ -13,19 +13,19 @@ import pytest
 from scipy import special
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, follow_adversary, local_loss
 from dpbayes_cli.experiments.adversarial_data.study import AdversaryCase
 from dpbayes_cli.experiments.kinds import build_study
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from tests.conftest import ROOT, Cli
 
 CONFIG = str(ROOT / "configs" / "experiments" / "adversarial-data.yaml")
 CASE = AdversaryCase(support=(0.2, 0.8))
 
 
-def law_of(n: int) -> GridPosterior:
-    return expect(AdversaryCell("coin", CASE, n).step(n).law, GridPosterior)
+def law_of(n: int) -> ScalarSampler:
+    return require_type(AdversaryCell("coin", CASE, n).step(n).law, ScalarSampler)
 
 
 def test_the_posterior_is_not_tempered() -> None:

@@ -17,7 +17,7 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
@@ -82,18 +82,18 @@ def files_case(train: Path, test: Path) -> dict[str, Any]:
 
 
 def study_of(**changes: Any) -> ClassificationStudy:
-    return expect(build_study({**TINY, **changes}), ClassificationStudy)
+    return require_type(build_study({**TINY, **changes}), ClassificationStudy)
 
 
 def cell_of(case: dict[str, Any], method: str, epsilon: str = "1", **changes: Any) -> ClassificationCell:
     """The one cell of a study of one case, price and method."""
     study = study_of(cases={"one": case}, methods=[method], epsilon=[epsilon], **changes)
     (found,) = kind_of(study).cells(study)
-    return expect(found, ClassificationCell)
+    return require_type(found, ClassificationCell)
 
 
 def mean(outcome: CellOutcome, measure: str) -> float:
-    return expect(outcome.measures[measure], float)
+    return require_type(outcome.measures[measure], float)
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path
     (tmp_path / "test.csv").write_text("y,x\n" + "yes,1\n" * 6 + "no,0\n" * 3 + "?,0\n", encoding="ascii")
     case = files_case(Path("train.csv"), Path("test.csv"))
     (tmp_path / "study.yaml").write_text(json.dumps({**TINY, "cases": {"one": case}}), encoding="utf-8")
-    study = expect(read_study(tmp_path / "study.yaml"), ClassificationStudy)
+    study = require_type(read_study(tmp_path / "study.yaml"), ClassificationStudy)
     assert study.cases["one"].train == str(tmp_path / "train.csv")
     assert build_study(parse_yaml(study_yaml(study).decode())) == study, "the canonical file is found from anywhere"
     cells = kind_of(study).cells(study)
@@ -435,7 +435,7 @@ def test_the_idealized_draws_are_those_of_the_mechanism() -> None:
     model, n = model_of(at), 60
     counts = records_of(at, model).counts[0]
     plan = plan_of(Ops(), model, POLICY, Decimal(60), n_records=n)
-    exact = np.array(expect(plan.answer.law, Sampler).draw(counts.tolist(), 400))
+    exact = np.array(require_type(plan.final_step.law, Sampler).draw(counts.tolist(), 400))
     repeated = ClassificationRecords(n, np.tile(counts, (4000, 1)), (), ())
     floats = posteriors(at, model, repeated).draws[:, 0]
     assert plan.parameters["tables"]["c"]["temperature"] == pytest.approx(table_temperature(15.0, 2), rel=0.02)
@@ -455,7 +455,7 @@ OFTEN, SELDOM = ("one-parent",), ("sixteen-features", "two-parents", "three-pare
 @pytest.mark.parametrize("case", [*OFTEN, *(pytest.param(case, marks=pytest.mark.slow) for case in SELDOM)])
 def test_the_study_of_the_paper_runs(case: str, dpbayes: Cli) -> None:
     """The whole is planned, and one price of it is run."""
-    study = expect(read_study(NAIVE_BAYES), ClassificationStudy)
+    study = require_type(read_study(NAIVE_BAYES), ClassificationStudy)
     assert len(kind_of(study).cells(study)) == 5 * 26
     cases = {name: msgspec.structs.replace(each, epsilon=("1",)) for name, each in study.cases.items()}
     Path("one.yaml").write_bytes(study_yaml(msgspec.structs.replace(study, cases=cases)))
@@ -468,7 +468,7 @@ def test_the_study_of_the_paper_runs(case: str, dpbayes: Cli) -> None:
 
 
 def test_the_paper_has_sixteen_features_and_fifty_records() -> None:
-    study = expect(read_study(NAIVE_BAYES), ClassificationStudy)
+    study = require_type(read_study(NAIVE_BAYES), ClassificationStudy)
     case = study.cases["sixteen-features"]
     assert (len(case.domain["variables"]), case.n_train, study.trials) == (17, 50, 100)
     assert case.prior == {"concentration": 1.0}

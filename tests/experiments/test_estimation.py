@@ -49,7 +49,7 @@ def test_all_methods_see_the_same_records_and_both_readings_the_same_release() -
     assert naive["mean"] == pytest.approx((1.0 + np.clip(naive["released"], 0, 20)) / 22.0)
     step = step_of(cell("laplace"))
     assert step is not None
-    law = beta_mixture(CASE.model.problem(COMPLETE, (int(aware["released"][0]),), step.noise, 20))
+    law = beta_mixture(CASE.model.observation(COMPLETE, (int(aware["released"][0]),), step.noise, 20))
     assert aware["mean"][0] == pytest.approx(law.mean)
 
 

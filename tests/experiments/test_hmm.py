@@ -16,9 +16,9 @@ import pytest
 from scipy.special import betainc, betaln, gammaln
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.problems import NoisySequences
+from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.hmm import posteriors
 from dpbayes_cli.experiments.hmm.cell import HmmCell
@@ -87,14 +87,14 @@ class StandIn:
     """In place of the inference of sequences, which has tests of its own: all is equally likely, and it takes notes."""
 
     def __init__(self) -> None:
-        self.problems: list[NoisySequences] = []
+        self.observations: list[NoisySequences] = []
 
-    def __call__(self, problem: Any, method: Any, n_draws: int, *rest: Any) -> Posterior:
-        if not isinstance(problem, NoisySequences):
-            return infer(problem, method, n_draws, *rest)
-        self.problems.append(problem)
-        k, shape = len(problem.initial), problem.observed[0].shape[:2]
-        values = [np.full(k * each.shape[2], 1.0 / each.shape[2]) for each in problem.observed]
+    def __call__(self, observation: Any, method: Any, n_draws: int, *rest: Any) -> Posterior:
+        if not isinstance(observation, NoisySequences):
+            return infer(observation, method, n_draws, *rest)
+        self.observations.append(observation)
+        k, shape = len(observation.initial), observation.observed[0].shape[:2]
+        values = [np.full(k * each.shape[2], 1.0 / each.shape[2]) for each in observation.observed]
         row = np.concatenate([*values, np.full(k * k + k, 1.0 / k)])
         return Posterior((), np.tile(row, (n_draws, 1)), "", False, states=np.full((*shape, k), 1.0 / k))
 
@@ -107,11 +107,11 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def study_of(place: Path, **changes: Any) -> HmmStudy:
-    return expect(build_study({**TINY, **changes}, place), HmmStudy)
+    return require_type(build_study({**TINY, **changes}, place), HmmStudy)
 
 
 def grid(study: HmmStudy) -> list[HmmCell]:
-    return [expect(cell, HmmCell) for cell in kind_of(study).cells(study)]
+    return [require_type(cell, HmmCell) for cell in kind_of(study).cells(study)]
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_the_command_runs_the_study(
     assert done.json["stamp"] == NOT_PRIVATE
     assert len(done.json["results"]) == 2 * (1 + 2 * 4)
     assert "18 of 18: units, 1 state, epsilon 1000, gibbs" in done.err
-    assert len(stand_in.problems) == 2 * (1 + 2 * 2)
+    assert len(stand_in.observations) == 2 * (1 + 2 * 2)
 
 
 def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
@@ -261,15 +261,15 @@ def test_releases_have_noise_where_nothing_is_left(records: Path, stand_in: Stan
     trials = trials_of(cells[0])
     for cell in cells:
         predictions(cell, trials)
-    exact, aware, naive = (stand_in.problems[4 * i : 4 * i + 4] for i in range(3))
-    for trial, *problems in zip(trials, exact, aware, naive, strict=True):
-        assert all(problem.complete for problem in problems)
-        for seen, known, first, second in zip(trial.train, *(p.observed for p in problems), strict=True):
+    exact, aware, naive = (stand_in.observations[4 * i : 4 * i + 4] for i in range(3))
+    for trial, *observations in zip(trials, exact, aware, naive, strict=True):
+        assert all(observation.complete for observation in observations)
+        for seen, known, first, second in zip(trial.train, *(p.observed for p in observations), strict=True):
             np.testing.assert_array_equal(known, seen)
             np.testing.assert_array_equal(first, second, "one release")
             assert (first != seen)[trial.held].mean() > 0.5
-        assert problems[0].noises == (None, None)
-        assert [law.scale for law in problems[1].noises if law is not None] == [4.0, 4.0], "2 F / epsilon"
+        assert observations[0].noises == (None, None)
+        assert [law.scale for law in observations[1].noises if law is not None] == [4.0, 4.0], "2 F / epsilon"
 
 
 @pytest.mark.parametrize("n_states_draws", [5, 1])
@@ -365,7 +365,7 @@ def test_chains_end_where_the_tempered_posterior_is(as_released: bool) -> None:
     from dpbayes_cli.spec.release_spec import build_spec
 
     spec = build_spec({"model": "hmm", "domain": domain, "prior": {"stay": 1.0, "emission": 1.5, "initial": 0.8}})
-    model = expect(spec.build_model(), Hmm)
+    model = require_type(spec.build_model(), Hmm)
     counts = np.array([[6, 1], [5, 3], [1, 4]])
     weights = {}
     for path in itertools.product(range(2), repeat=3):
@@ -384,7 +384,7 @@ def test_chains_end_where_the_tempered_posterior_is(as_released: bool) -> None:
         assert abs((drawn == path).all(axis=1).mean() - share) <= 5.0 * math.sqrt(share * (1.0 - share) / n)
 
 
-def test_neighbouring_states_say_what_they_know_of_a_state() -> None:
+def test_neighboring_states_say_what_they_know_of_a_state() -> None:
     transition, initial = np.array([[0.9, 0.1], [0.3, 0.7]]), np.array([0.6, 0.4])
     first, middle, last = state_shares(np.array([[[0, 1, 1]]]), transition[None], initial[None])[0, 0]
     np.testing.assert_allclose(first, np.array([0.6 * 0.1, 0.4 * 0.7]) / 0.34)
@@ -396,7 +396,7 @@ def test_neighbouring_states_say_what_they_know_of_a_state() -> None:
 
 
 def test_the_study_of_the_paper_is_valid() -> None:
-    study = expect(read_study(CONFIG), HmmStudy)
+    study = require_type(read_study(CONFIG), HmmStudy)
     assert (study.trials, study.held_out, study.states) == (10, 0.1, (2, 1))
     assert len(grid(study)) == 2 * (1 + 5 * 4)
 
@@ -413,7 +413,7 @@ def planted(model: Hmm, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("method", ["laplace", "ops"])
 def test_the_planted_states_are_found_at_epsilon_3(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong in less than 5 % of all cells: those with a handful of records or none say little."""
-    study = expect(read_study(CONFIG), HmmStudy)
+    study = require_type(read_study(CONFIG), HmmStudy)
     cell = next(c for c in grid(study) if (c.states, c.epsilon, c.method) == (2, "3", method))
     truth = planted(model_of(cell.case, 2), monkeypatch)
     (first, *_) = predictions(cell, trials_of(cell)[:1])

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.experiments.linear_regression.ball import (
@@ -62,11 +62,11 @@ TINY: dict[str, Any] = {
 
 
 def study_of(place: Path, **changes: Any) -> LinearStudy:
-    return expect(build_study({**TINY, **changes}, place), LinearStudy)
+    return require_type(build_study({**TINY, **changes}, place), LinearStudy)
 
 
 def grid(study: LinearStudy) -> list[LinearCell]:
-    return [expect(cell, LinearCell) for cell in kind_of(study).cells(study)]
+    return [require_type(cell, LinearCell) for cell in kind_of(study).cells(study)]
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +246,7 @@ def test_coefficients_in_units_of_the_file_are_those_of_rows(place_with_records:
 
 
 def test_the_study_of_the_paper_is_valid() -> None:
-    study = expect(read_study(CONFIG), LinearStudy)
+    study = require_type(read_study(CONFIG), LinearStudy)
     assert study.train_share == 0.1
     cells = grid(study)
     assert {cell.name for cell in cells} == {"abalone-weights", "abalone", "adult"}
@@ -261,7 +261,7 @@ def test_no_posterior_of_many_is_lost_on_its_way_from_the_prior() -> None:
     """
     cells = [
         cell
-        for cell in grid(expect(read_study(CONFIG), LinearStudy))
+        for cell in grid(require_type(read_study(CONFIG), LinearStudy))
         if (cell.name, cell.prior_variance, cell.epsilon) in {("abalone-weights", "10", e) for e in ("100", None)}
     ]
     found = {cell.method: run_trials(cell).trials["mse"] for cell in cells if cell.method != "truncated-sampler"}

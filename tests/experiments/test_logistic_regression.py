@@ -14,7 +14,7 @@ import pytest
 from scipy.special import expit
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
@@ -72,11 +72,11 @@ TINY: dict[str, Any] = {
 
 
 def study_of(place: Path, **changes: Any) -> LogisticStudy:
-    return expect(build_study({**TINY, **changes}, place), LogisticStudy)
+    return require_type(build_study({**TINY, **changes}, place), LogisticStudy)
 
 
 def grid(study: LogisticStudy) -> list[LogisticCell]:
-    return [expect(cell, LogisticCell) for cell in kind_of(study).cells(study)]
+    return [require_type(cell, LogisticCell) for cell in kind_of(study).cells(study)]
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +206,7 @@ def test_a_law_has_the_divergence_that_was_asked_for(order: str, epsilon: str, p
         assert law.tau == TAU if method == "rdp-diffuse" else law.rho == 1.0
     chain = law_of("gdp-langevin", price, cell)
     smoothness = chain.rho * N / 4.0 + TAU
-    mu = descent_mu(2.0 * chain.rho, expect(chain.step, float), expect(chain.steps, int), TAU, smoothness)
+    mu = descent_mu(2.0 * chain.rho, require_type(chain.step, float), require_type(chain.steps, int), TAU, smoothness)
     assert float(order) * mu**2 / 2.0 == pytest.approx(float(epsilon), rel=0.05), "horizons are whole numbers"
     assert float(order) * mu**2 / 2.0 <= float(epsilon)
     assert chain.rho >= law_of("rdp-diffuse", price, cell).rho * (1.0 - 1e-6), "a chain costs no more than exact draws"
@@ -225,7 +225,9 @@ def test_the_two_rules_at_a_delta(place_with_records: Path) -> None:
     exact = mu_of_statement(1.0, 1e-6) * math.sqrt(TAU) / 2.0
     assert exact / minami.rho == pytest.approx(1.27, abs=0.01), "what the exact curve alone gains"
     assert gdp.rho >= exact * (1.0 - 1e-6)
-    mu = descent_mu(2.0 * gdp.rho, expect(gdp.step, float), expect(gdp.steps, int), TAU, gdp.rho * N / 4.0 + TAU)
+    mu = descent_mu(
+        2.0 * gdp.rho, require_type(gdp.step, float), require_type(gdp.steps, int), TAU, gdp.rho * N / 4.0 + TAU
+    )
     assert gaussian_delta(mu, 1.0) <= 1e-6
 
 
@@ -240,14 +242,14 @@ def test_restricted_draws_pay_by_the_smaller_curve(place_with_records: Path) -> 
     cell = grid(study_of(place_with_records))[0]
     law = law_of("ops", Price("20", order="100"), cell)
     assert law.radius == N / TAU, "c / beta"
-    assert 2.0 * law.rho * expect(law.radius, float) == pytest.approx(restricted_range(20.0, 100.0))
+    assert 2.0 * law.rho * require_type(law.radius, float) == pytest.approx(restricted_range(20.0, 100.0))
 
 
 # --- rows and chains --------------------------------------------------------------------------------------------------
 
 
 def test_rows_are_those_of_the_paper(place_with_records: Path) -> None:
-    design = expect(model_of(grid(study_of(place_with_records))[0].case, N).design, UnitRows)
+    design = require_type(model_of(grid(study_of(place_with_records))[0].case, N).design, UnitRows)
     rows = design.rows(np.array([[0, 0], [1 << 16, 2]]))
     np.testing.assert_allclose(rows, [[-0.5, 0.5, -0.5, -0.5], [0.5, -0.5, -0.5, 0.5]])
     odd = design.rows(np.array([[1 << 15, 1]]))
@@ -284,7 +286,7 @@ def test_a_statement_follows_from_its_numbers() -> None:
 
 
 def test_the_study_of_the_paper_is_valid() -> None:
-    study = expect(read_study(CONFIG), LogisticStudy)
+    study = require_type(read_study(CONFIG), LogisticStudy)
     cells = grid(study)
     assert {cell.n_train for cell in cells} == {2784, 32_561}
     assert len(cells) == 2 * (1 + 3 * 7 * 4 + 4 * 2)

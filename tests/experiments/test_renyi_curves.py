@@ -42,7 +42,7 @@ def test_direct_sampling_costs_what_is_known_and_ends_at_seven() -> None:
 
 @pytest.mark.parametrize("method", ["rdp-diffuse", "rdp-concentrated"])
 @pytest.mark.parametrize("order", [1.5, 3.0])
-def test_dropped_records_are_brute_force_over_all_neighbours(method: Any, order: float) -> None:
+def test_dropped_records_are_brute_force_over_all_neighbors(method: Any, order: float) -> None:
     n, weight = 3, 0.5
     cell = replace(PAPER, case=RenyiCase(alpha=2.0, beta=3.0, n=n), method=method, records="dropped", weight="0.5")
     r, m = cell.r_and_m

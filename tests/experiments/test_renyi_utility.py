@@ -87,7 +87,7 @@ def test_the_mixing_is_the_mean_over_the_noise() -> None:
     means = (SMALL.alpha + counts) / (SMALL.alpha + SMALL.beta + SMALL.n)
     seen = np.arange(-80, 87)
     posterior = [
-        beta_mixture(SMALL.model.problem(COMPLETE, (int(y),), noise, SMALL.n)).mean for y in seen
+        beta_mixture(SMALL.model.observation(COMPLETE, (int(y),), noise, SMALL.n)).mean for y in seen
     ]  # fmt: skip
     for aware, at in ((True, np.array(posterior)), (False, means[np.clip(seen, 0, 6)])):
         mixing = mixing_of(noise, SMALL, aware=aware)

@@ -13,7 +13,7 @@ import yaml
 
 from dpbayes_cli.base.errors import OutputError
 from dpbayes_cli.base.figures import new_figure
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.cell import Cell
@@ -101,7 +101,7 @@ def test_a_killed_run_is_taken_up(whole: Path, copy: Path) -> None:
 
 def test_a_changed_study_recomputes_the_cells_that_changed(copy: Path) -> None:
     computed = run(changed("ops", "draws", "21"), copy)
-    assert {expect(cell, CalibrationCell).method for cell in computed} == {"ops"}
+    assert {require_type(cell, CalibrationCell).method for cell in computed} == {"ops"}
     assert len(computed) == 4
     assert yaml.safe_load((copy / "study.yaml").read_text())["ops"]["draws"] == 21
     assert run(SMALL, copy) == [], "what was computed before is still there"

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import ks_band
 from dpbayes_cli.experiments.calibration.simulation import model_of, plan_of, simulate_cell
@@ -34,7 +34,7 @@ def cell(case: str, n: int, epsilon: str, method: Method, trials: int = TRIALS) 
 
 
 def number(outcome: CellOutcome, measure: str) -> float:
-    return expect(outcome.measures[measure], float)
+    return require_type(outcome.measures[measure], float)
 
 
 @pytest.mark.parametrize("case", ["coin", "dice"])
@@ -108,7 +108,7 @@ def test_simulated_draws_are_those_of_the_exact_sampler(case: str, epsilon: str)
     """Two samples of one law: Kolmogorov-Smirnov, false fail 1e-6 a component."""
     at = cell(case, 40, epsilon, "ops")
     (step,) = plan_of(at, model_of(at, at.case.domain), "ops").steps
-    sampler, values = expect(step.law, Sampler), ((27,) if case == "coin" else (25, 3, 12))
+    sampler, values = require_type(step.law, Sampler), ((27,) if case == "coin" else (25, 3, 12))
     exact = np.array(sampler.draw(values, 400))
     floats = simulate_sampler(sampler, values, 4000, np.random.default_rng(3))
     spread = np.random.default_rng(4)  # lattice points are tied; spreading both over their cell keeps one law
@@ -124,7 +124,7 @@ def test_a_lattice_far_from_the_mode_is_drawn_too() -> None:
     """All the mass would lie below the least share: the law crowds at the edge, and nothing underflows."""
     at = replace(cell("dice", 10**6, "1000", "ops"), ops=OpsSection(draws=2))
     (step,) = plan_of(at, model_of(at, at.case.domain), "ops").steps
-    drawn = simulate_sampler(expect(step.law, Sampler), (10, 999_980, 10), 50, np.random.default_rng(5))
+    drawn = simulate_sampler(require_type(step.law, Sampler), (10, 999_980, 10), 50, np.random.default_rng(5))
     assert np.isfinite(drawn).all()
     assert drawn[:, 0] == pytest.approx(0.1, abs=0.02)
 

@@ -8,7 +8,7 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.registry import model_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.calibration.cell import cells
 from dpbayes_cli.experiments.calibration.simulation import check_plans
 from dpbayes_cli.experiments.calibration.study import CalibrationStudy, build_calibration, check_served
@@ -124,7 +124,7 @@ def test_some_cases_alone_and_other_trials() -> None:
 
 
 def test_the_study_of_the_paper_is_its_grid() -> None:
-    study = expect(read_study(CALIBRATION), CalibrationStudy)
+    study = require_type(read_study(CALIBRATION), CalibrationStudy)
     assert (study.n, study.epsilon, study.trials) == ((10, 30, 100, 300, 1000), ("0.01", "0.1"), 300)
     assert {case.model for case in study.cases.values()} == {
         "beta-bernoulli", "dirichlet-categorical", "gamma-exponential",

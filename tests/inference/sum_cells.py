@@ -10,11 +10,11 @@ import numpy as np
 
 from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.problems import NoisySums, ScalarLaw
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.sums.inversion import log_likelihoods
 from dpbayes_cli.inference.sums.one_parameter import grid_density
-from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_geometric import BetaGeometric
@@ -60,16 +60,16 @@ def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
 
 @dataclass(frozen=True)
 class Cell:
-    """Trials of one cell: problems that differ in their observations alone.
+    """Trials of one cell: observations that differ in their observations alone.
 
     Attributes:
-        problem: the problem of the first trial.
+        observation: the observation of the first trial.
         observed: the releases, shape (n_trials, n_components).
         parameters: the true parameters, shape (n_trials, n_parameters).
         exact: the exact statistics, of the shape of the releases.
     """
 
-    problem: NoisySums
+    observation: NoisySums
     observed: Floats
     parameters: Floats
     exact: Floats
@@ -125,21 +125,21 @@ def simulate(
     if shared_noise:
         added = np.broadcast_to(added[:, :1], added.shape)
     observed = sums + added
-    problem = expect(model.problem(policy, tuple(observed[0].tolist()), noise, n), NoisySums)
-    return Cell(problem, observed.astype(np.float64), np.array(parameters), sums.astype(np.float64))
+    observation = require_type(model.observation(policy, tuple(observed[0].tolist()), noise, n), NoisySums)
+    return Cell(observation, observed.astype(np.float64), np.array(parameters), sums.astype(np.float64))
 
 
-def all_log_likelihoods(problem: NoisySums, law: ScalarLaw, observed: Floats, points: Floats) -> Floats:
+def all_log_likelihoods(observation: NoisySums, law: ScalarLaw, observed: Floats, points: Floats) -> Floats:
     """Return log p(observed | theta) for all pairs, shape (n_points, n_observed)."""
     shape = (len(points), len(observed))
     which, release = (index.ravel() for index in np.indices(shape))
-    return log_likelihoods(problem, law, observed, points, (which, release)).reshape(shape)
+    return log_likelihoods(observation, law, observed, points, (which, release)).reshape(shape)
 
 
 def exact_ranks(cell: Cell) -> Floats:
     """Return where the true parameters fall in their exact posteriors."""
-    law = expect(cell.problem.law, ScalarLaw)
-    found = grid_density(cell.problem, law, cell.observed)
+    law = require_type(cell.observation.law, ScalarLaw)
+    found = grid_density(cell.observation, law, cell.observed)
     low, high = law.prior_range
     grid = np.linspace(low, high, 4001)
     values = law.parameters(grid[:, None])[:, 0]
@@ -148,13 +148,13 @@ def exact_ranks(cell: Cell) -> Floats:
 
 def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:
     """Return 2,001 coordinates and the probabilities below them, shape (n_trials, 2001); nothing adapts."""
-    law = expect(cell.problem.law, ScalarLaw)
+    law = require_type(cell.observation.law, ScalarLaw)
     low, high = law.prior_range
     drawn = law.draw_prior(20_000, np.random.default_rng(0))
     reach = float(drawn.max() - drawn.min()) * 0.25
     points = np.linspace(max(low, float(drawn.min()) - reach), min(high, float(drawn.max()) + reach), 2001)
     column = points[:, None]
-    log_density = all_log_likelihoods(cell.problem, law, cell.observed, column) + law.log_prior(column)[:, None]
+    log_density = all_log_likelihoods(cell.observation, law, cell.observed, column) + law.log_prior(column)[:, None]
     density = np.exp(log_density - log_density.max(axis=0)).T
     cells = (density[:, 1:] + density[:, :-1]) / 2.0
     cumulative = np.hstack([np.zeros((len(cells), 1)), np.cumsum(cells, axis=1)])
@@ -170,8 +170,8 @@ def chain_ranks(cell: Cell, seed: int = 1, functional: Callable[[Floats], Floats
         functional: ranks functions of the parameters in place of the parameters, shape (..., any number).
     """
     rng = np.random.default_rng(seed)
-    sampler = AugmentedSampler(cell.problem, cell.observed, CHAINS, rng)
-    values = cell.problem.law.parameters(sampler.run(KEPT, THINNING)[..., :-1])
+    sampler = ScaleMixtureSampler(cell.observation, cell.observed, CHAINS, rng)
+    values = cell.observation.law.parameters(sampler.run(KEPT, THINNING)[..., :-1])
     flat = values.reshape(len(cell.observed), -1, values.shape[-1])
     truth = cell.parameters
     if functional is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
+from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -20,7 +20,7 @@ SQUARE = (np.array([[0.5, 2.0], [1.0, 3.0]]), np.array([1.0, 0.7]), np.array([[3
 ROW = (np.array([[0.5, 2.0, 1.0]]), np.array([1.3]), np.array([[3.0, 1.0, -2.0]]))
 LAPLACE, GAUSSIAN = DiscreteLaplace(1.5), DiscreteGaussian(2.0)
 NOISES: tuple[NoiseLaw, ...] = (LAPLACE, GAUSSIAN)
-TOTALS = (Total("known", 7), Total("at-most", 8), Total("unbounded"))
+TOTALS = (RecordCount("known", 7), RecordCount("at-most", 8), RecordCount("unbounded"))
 UNBOUNDED_MOST = 30
 """Of larger totals the noise is exp(-15) times as probable at most: they are left out."""
 
@@ -82,9 +82,13 @@ def theta_moments(table: NoisyTable) -> tuple[Array, Array]:
 
 
 def draw_network(
-    shapes: list[tuple[int, int]], total: Total, noise: NoiseLaw, rng: np.random.Generator, concentration: float = 1.0
+    shapes: list[tuple[int, int]],
+    total: RecordCount,
+    noise: NoiseLaw,
+    rng: np.random.Generator,
+    concentration: float = 1.0,
 ) -> tuple[Array, NoisyTables]:
-    """Draw theta, row shares, data and noise from their laws; return theta, cells in order, and the problem."""
+    """Draw theta, row shares, data and noise from their laws; return theta, cells in order, and the observation."""
     thetas, tables = [], []
     for n_rows, n_values in shapes:
         a, b = np.full((n_rows, n_values), concentration), np.ones(n_rows)

@@ -1,4 +1,4 @@
-"""Noise of a law that inference knows nothing of but its probabilities: staircases, in every kind of problem.
+"""Noise of a law that inference knows nothing of but its probabilities: staircases, in every kind of observation.
 
 No law is taken for a Laplace or a Gaussian one: each result is compared with sums over the law itself.
 """
@@ -79,9 +79,9 @@ def test_posteriors_of_sums_are_those_of_enumeration(kind: Kind) -> None:
 def test_chains_have_the_posterior_of_the_law_and_not_of_one_like_it() -> None:
     """KS <= 0.02: 40,000 draws of 500 chains, of which about half count; seeds are fixed."""
     cell = simulate(models()["gamma-exponential"], True, 1000, "0.01", 1)
-    scale = cell.problem.noise.scale
+    scale = cell.observation.noise.scale
     law = Staircase.of(round(3 * scale), Decimal(3))
-    cell = replace(cell, problem=replace(cell.problem, noise=law))
+    cell = replace(cell, observation=replace(cell.observation, noise=law))
     points, cumulative = dense_posterior(cell)
-    drawn = pooled(cell.problem, cell.observed, chains=500)
+    drawn = pooled(cell.observation, cell.observed, chains=500)
     assert ks_distance(np.interp(drawn, points, cumulative[0])) <= 0.02

@@ -12,7 +12,7 @@ import pytest
 from scipy import special, stats
 
 from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
-from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.inference.counts.beta_mixture import _rule, beta_mixture
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
@@ -22,16 +22,16 @@ Number = Any  # mpmath's numbers have no types
 def known(
     n: int, scale: float, observed: tuple[int | None, int | None], prior: tuple[float, float] = (1.0, 1.0)
 ) -> NoisyCounts:
-    return NoisyCounts(prior, observed, DiscreteLaplace(scale), Total("known", n))
+    return NoisyCounts(prior, observed, DiscreteLaplace(scale), RecordCount("known", n))
 
 
-def likelihood(problem: NoisyCounts) -> Callable[[Number], Number]:
+def likelihood(observation: NoisyCounts) -> Callable[[Number], Number]:
     """p(y | theta) as a polynomial in theta, summed term by term in arbitrary precision."""
-    n, scale = problem.total.n, mpmath.mpf(problem.noise.scale)
+    n, scale = observation.total.n, mpmath.mpf(observation.noise.scale)
     weights = []
     for s in range(n + 1):
         weight = mpmath.binomial(n, s)
-        for observed, count in zip(problem.observed, (s, n - s), strict=True):
+        for observed, count in zip(observation.observed, (s, n - s), strict=True):
             if observed is not None:
                 weight *= mpmath.e ** (-abs(observed - count) / scale)
         weights.append(weight)
@@ -49,11 +49,11 @@ CASES = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("problem", CASES)
-def test_the_mixture_agrees_with_quadrature(problem: NoisyCounts) -> None:
-    mixture = beta_mixture(problem)
-    a, b = problem.concentration
-    evidence = likelihood(problem)
+@pytest.mark.parametrize("observation", CASES)
+def test_the_mixture_agrees_with_quadrature(observation: NoisyCounts) -> None:
+    mixture = beta_mixture(observation)
+    a, b = observation.concentration
+    evidence = likelihood(observation)
     with mpmath.workdps(40):
 
         def integral(power: int, high: float) -> Number:
@@ -73,19 +73,19 @@ def test_the_mixture_agrees_with_quadrature(problem: NoisyCounts) -> None:
             assert mixture.pdf(np.array([theta]))[0] == pytest.approx(density, rel=1e-10)
 
 
-def enumerated(problem: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
+def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
     """All counts and their weights, without windows, panels or rules."""
-    (a, b), n = problem.concentration, problem.total.n
+    (a, b), n = observation.concentration, observation.total.n
     s = np.arange(n + 1)
     terms = log_gamma_ratio(s + 1, a - 1) + log_gamma_ratio(n - s + 1, b - 1)
-    for observed, count in zip(problem.observed, (s, n - s), strict=True):
+    for observed, count in zip(observation.observed, (s, n - s), strict=True):
         if observed is not None:
-            terms = terms + problem.noise.log_pmf(observed - count)
+            terms = terms + observation.noise.log_pmf(observed - count)
     return s, normalized(terms)
 
 
 @pytest.mark.parametrize(
-    "problem",
+    "observation",
     [
         known(1000, 100.0, (300, None)),
         known(1000, 100.0, (1500, None), (0.5, 0.5)),
@@ -96,10 +96,10 @@ def enumerated(problem: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
         known(1_000_000, 5e4, (-20_000, 999_000), (3.0, 0.2)),
     ],
 )
-def test_panels_and_windows_lose_nothing(problem: NoisyCounts) -> None:
-    mixture = beta_mixture(problem)
-    (a, b), n = problem.concentration, problem.total.n
-    s, weights = enumerated(problem)
+def test_panels_and_windows_lose_nothing(observation: NoisyCounts) -> None:
+    mixture = beta_mixture(observation)
+    (a, b), n = observation.concentration, observation.total.n
+    s, weights = enumerated(observation)
     assert mixture.mean == pytest.approx(float(weights @ ((a + s) / (a + b + n))), rel=1e-11)
     for probability in (0.001, 0.05, 0.5, 0.95):
         theta = mixture.quantile(probability)

@@ -15,8 +15,8 @@ import pytest
 from scipy.special import betainc
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.problems import NoisyCounts, Total
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import CountAt
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
@@ -48,32 +48,32 @@ CELLS = [(m, c, n, e) for m in MODELS for c in (True, False) for n in SIZES for 
 def simulate(
     model: LatentCounts, policy: RecordPolicy, n: int, epsilon: str, rng: np.random.Generator
 ) -> tuple[float, NoisyCounts]:
-    """Draw theta, the data, and a release; return theta of the first category and the inference problem.
+    """Draw theta, the data, and a release; return theta of the first category and the inference observation.
 
     Where invalid records are dropped, the number of valid ones is uniform on 0..n: the stated law.
     """
     plan = plan_of(Laplace(), model, policy, Decimal(epsilon))
     (step,) = plan.steps
-    blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, n)
+    blank = model.observation(policy, [0] * len(step.statistic.names), step.noise, n)
     theta = rng.dirichlet(blank.concentration)
     valid = n if policy.complete else int(rng.integers(0, n, endpoint=True))
     counts = rng.multinomial(valid, theta)
-    exact = [int(counts[expect(expression, CountAt).level]) for expression in step.statistic.expressions]
+    exact = [int(counts[require_type(expression, CountAt).level]) for expression in step.statistic.expressions]
     noise = step.noise.simulate(rng, len(exact))
     released = [value + int(z) for value, z in zip(exact, noise, strict=True)]
-    return float(theta[0]), model.problem(policy, released, step.noise, n)
+    return float(theta[0]), model.observation(policy, released, step.noise, n)
 
 
-def quantile_of(theta: float, problem: NoisyCounts, rng: np.random.Generator) -> float:
+def quantile_of(theta: float, observation: NoisyCounts, rng: np.random.Generator) -> float:
     """Return where theta falls in its posterior: exactly for the mixture, by rank among independent draws elsewhere."""
-    if problem.total.kind == "known" and len(problem.concentration) == 2:
-        return beta_mixture(problem).cdf(theta)
-    draws = infer(problem, "noise-aware", DRAWS, rng, Effort(summary_draws=DRAWS)).draws[:, 0]
+    if observation.total.kind == "known" and len(observation.concentration) == 2:
+        return beta_mixture(observation).cdf(theta)
+    draws = infer(observation, "noise-aware", DRAWS, rng, Effort(summary_draws=DRAWS)).draws[:, 0]
     return (float((draws < theta).sum()) + float(rng.random())) / (len(draws) + 1)
 
 
-def naive_quantile_of(theta: float, problem: NoisyCounts) -> float:
-    shape = naive_shape(problem)
+def naive_quantile_of(theta: float, observation: NoisyCounts) -> float:
+    shape = naive_shape(observation)
     return float(betainc(shape[0], shape.sum() - shape[0], theta))
 
 
@@ -90,7 +90,7 @@ def trials(name: str, complete: bool, n: int, epsilon: str, count: int) -> tuple
 
 def ranks(name: str, complete: bool, n: int, epsilon: str, count: int) -> list[float]:
     rng = np.random.default_rng(1)
-    return [quantile_of(theta, problem, rng) for theta, problem in trials(name, complete, n, epsilon, count)]
+    return [quantile_of(theta, observation, rng) for theta, observation in trials(name, complete, n, epsilon, count)]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,9 @@ def test_noise_aware_posteriors_are_calibrated_in_a_long_run(name: str, complete
     ],
 )
 def test_naive_posteriors_are_not(name: str, complete: bool, n: int, epsilon: str) -> None:
-    values = [naive_quantile_of(theta, problem) for theta, problem in trials(name, complete, n, epsilon, TRIALS)]
+    values = [
+        naive_quantile_of(theta, observation) for theta, observation in trials(name, complete, n, epsilon, TRIALS)
+    ]
     assert_not_uniform(values, FALSE_FAIL)
 
 
@@ -130,8 +132,8 @@ def test_naive_posteriors_are_not(name: str, complete: bool, n: int, epsilon: st
 def test_a_posterior_that_takes_the_noise_for_a_third_as_large_is_caught(name: str, complete: bool) -> None:
     rng = np.random.default_rng(3)
     values = []
-    for theta, problem in trials(name, complete, 1000, "0.05", 2 * TRIALS):
-        smaller = replace(problem, noise=DiscreteLaplace(problem.noise.scale / 3))
+    for theta, observation in trials(name, complete, 1000, "0.05", 2 * TRIALS):
+        smaller = replace(observation, noise=DiscreteLaplace(observation.noise.scale / 3))
         values.append(quantile_of(theta, smaller, rng))
     assert_not_uniform(values, FALSE_FAIL)
 
@@ -146,7 +148,9 @@ def test_the_known_total_formula_is_wrong_where_values_are_missing() -> None:
         successes = int(rng.binomial(800, theta))
         noise = plan_of(Laplace(), model, policy_for(model, False), Decimal(1)).steps[0].noise
         released = successes + int(noise.simulate(rng, 1)[0])
-        values.append(beta_mixture(NoisyCounts((2.0, 3.0), (released, None), noise, Total("known", 1000))).cdf(theta))
+        values.append(
+            beta_mixture(NoisyCounts((2.0, 3.0), (released, None), noise, RecordCount("known", 1000))).cdf(theta)
+        )
     assert uniformity_p_value(values) < FALSE_FAIL
 
 
@@ -158,13 +162,13 @@ def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon
     model, rng, values = MODELS[name], np.random.default_rng(6), []
     policy = RecordPolicy(Neighbors.ADD_REMOVE)
     (step,) = plan_of(Laplace(), model, policy, Decimal(epsilon)).steps
-    blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, None)
+    blank = model.observation(policy, [0] * len(step.statistic.names), step.noise, None)
     widest = 20 * int(step.noise.scale) + 200
     for _ in range(TRIALS // 2):
         theta = rng.dirichlet(blank.concentration)
         counts = rng.multinomial(int(rng.integers(0, widest)), theta)
         released = [int(c) for c in counts + step.noise.simulate(rng, len(counts))]
-        values.append(quantile_of(float(theta[0]), model.problem(policy, released, step.noise, None), rng))
+        values.append(quantile_of(float(theta[0]), model.observation(policy, released, step.noise, None), rng))
     assert_uniform(values, FALSE_FAIL)
 
 
@@ -177,18 +181,18 @@ def test_gaussian_noise_is_calibrated_too_and_a_third_of_it_is_not(name: str, n:
     model, rng = MODELS[name], np.random.default_rng(7)
     policy = policy_for(model, complete)
     (step,) = plan_of(Gaussian(), model, policy, rho=Decimal(rho)).steps
-    blank = model.problem(policy, [0] * len(step.statistic.names), step.noise, n)
+    blank = model.observation(policy, [0] * len(step.statistic.names), step.noise, n)
     values, wrong = [], []
     for _ in range(TRIALS // 2):
         theta = rng.dirichlet(blank.concentration)
         valid = n if complete else int(rng.integers(0, n, endpoint=True))
         counts = rng.multinomial(valid, theta)
-        exact = np.array([counts[expect(e, CountAt).level] for e in step.statistic.expressions])
+        exact = np.array([counts[require_type(e, CountAt).level] for e in step.statistic.expressions])
         released = [int(v) for v in exact + step.noise.simulate(rng, len(exact))]
-        problem = model.problem(policy, released, step.noise, n)
-        values.append(quantile_of(float(theta[0]), problem, rng))
+        observation = model.observation(policy, released, step.noise, n)
+        values.append(quantile_of(float(theta[0]), observation, rng))
         if (n, rho) == (1000, "0.0001"):
-            smaller = replace(problem, noise=DiscreteGaussian(step.noise.scale / 4))
+            smaller = replace(observation, noise=DiscreteGaussian(step.noise.scale / 4))
             wrong.append(quantile_of(float(theta[0]), smaller, rng))
     assert_uniform(values, FALSE_FAIL)
     if wrong:

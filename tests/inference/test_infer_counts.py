@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.base.numeric import log_gamma_ratio
-from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.inference.counts import two_count_rejection
 from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
 from dpbayes_cli.inference.counts.infer_counts import infer_counts
-from dpbayes_cli.inference.counts.two_count_rejection import draw_plane
+from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -20,10 +20,10 @@ from tests.statistical import assert_follows, assert_means
 DRAWS = 60_000
 
 
-def problem(
+def observation(
     kind: str, n: int, scale: float, observed: tuple[int, ...], prior: tuple[float, ...] | None = None
 ) -> NoisyCounts:
-    total = Total(kind, n)  # type: ignore[arg-type]
+    total = RecordCount(kind, n)  # type: ignore[arg-type]
     return NoisyCounts(prior or (1.0,) * len(observed), observed, DiscreteLaplace(scale), total)
 
 
@@ -36,16 +36,16 @@ def assert_exact(counts: np.ndarray, exact: dict[tuple[int, ...], float], base: 
 
 
 SMALL_PLANES = [
-    problem("at-most", 10, 2.0, (4, 5)),
-    problem("at-most", 10, 200.0, (-120, 300), (2.0, 0.5)),
-    problem("at-most", 14, 1.0, (20, -3), (0.2, 0.2)),
-    problem("unbounded", 0, 1.0, (3, 2), (1.0, 4.0)),
+    observation("at-most", 10, 2.0, (4, 5)),
+    observation("at-most", 10, 200.0, (-120, 300), (2.0, 0.5)),
+    observation("at-most", 14, 1.0, (20, -3), (0.2, 0.2)),
+    observation("unbounded", 0, 1.0, (3, 2), (1.0, 4.0)),
 ]
 
 
 @pytest.mark.parametrize("case", SMALL_PLANES)
 def test_plane_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
-    counts = draw_plane(case, DRAWS, np.random.default_rng(11))
+    counts = draw_two_counts(case, DRAWS, np.random.default_rng(11))
     assert counts is not None
     assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)
 
@@ -53,14 +53,14 @@ def test_plane_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
 @pytest.mark.parametrize("case", SMALL_PLANES)
 def test_plane_draws_from_coarse_blocks_follow_it_too(case: NoisyCounts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two_count_rejection, "_UNIT_CELLS", 0)
-    counts = draw_plane(case, DRAWS, np.random.default_rng(12))
+    counts = draw_two_counts(case, DRAWS, np.random.default_rng(12))
     assert counts is not None
     assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)
 
 
 def test_a_bound_that_is_too_low_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that is too low on one side of the observation distorts the draws, and comparing means shows it."""
-    case = problem("at-most", 8000, 800.0, (3000, 3200))
+    case = observation("at-most", 8000, 800.0, (3000, 3200))
     monkeypatch.setattr(two_count_rejection, "_UNIT_CELLS", 0)
     honest_bound = two_count_rejection._axis_bound
     monkeypatch.setattr(
@@ -68,9 +68,9 @@ def test_a_bound_that_is_too_low_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
         "_axis_bound",
         lambda k, first, last, p: honest_bound(k, first, last, p) - 0.5 * (first > (p.observed[k] or 0)),
     )
-    counts = draw_plane(case, DRAWS, np.random.default_rng(12))
+    counts = draw_two_counts(case, DRAWS, np.random.default_rng(12))
     monkeypatch.undo()
-    honest = draw_plane(case, DRAWS, np.random.default_rng(13))
+    honest = draw_two_counts(case, DRAWS, np.random.default_rng(13))
     assert counts is not None
     assert honest is not None
     with pytest.raises(AssertionError, match="standard errors off"):
@@ -78,12 +78,12 @@ def test_a_bound_that_is_too_low_is_caught(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 SMALL_TOTALS = [
-    problem("known", 12, 2.0, (4, 5, 2)),
-    problem("known", 9, 30.0, (40, -20, 3), (3.0, 0.3, 1.0)),
-    problem("known", 7, 1.5, (1, 2, 2, 1), (1.0, 2.0, 0.5, 1.0)),
-    problem("at-most", 12, 3.0, (5, -3, 9), (1.0, 2.0, 0.5)),
-    problem("at-most", 8, 1.0, (0, 0, 9, 2), (0.1, 0.1, 0.1, 0.1)),
-    problem("unbounded", 0, 0.7, (2, 0, 1)),
+    observation("known", 12, 2.0, (4, 5, 2)),
+    observation("known", 9, 30.0, (40, -20, 3), (3.0, 0.3, 1.0)),
+    observation("known", 7, 1.5, (1, 2, 2, 1), (1.0, 2.0, 0.5, 1.0)),
+    observation("at-most", 12, 3.0, (5, -3, 9), (1.0, 2.0, 0.5)),
+    observation("at-most", 8, 1.0, (0, 0, 9, 2), (0.1, 0.1, 0.1, 0.1)),
+    observation("unbounded", 0, 0.7, (2, 0, 1)),
 ]
 
 
@@ -97,10 +97,10 @@ def test_convolution_draws_follow_the_enumerated_posterior(case: NoisyCounts) ->
 @pytest.mark.parametrize(
     "case",
     [
-        problem("at-most", 1000, 20.0, (300, 640)),
-        problem("at-most", 5000, 400.0, (900, 2890), (10.0, 10.0)),
-        problem("at-most", 3000, 20.0, (1500, 300), (30.0, 30.0)),
-        problem("unbounded", 0, 50.0, (900, 0), (0.5, 0.5)),
+        observation("at-most", 1000, 20.0, (300, 640)),
+        observation("at-most", 5000, 400.0, (900, 2890), (10.0, 10.0)),
+        observation("at-most", 3000, 20.0, (1500, 300), (30.0, 30.0)),
+        observation("unbounded", 0, 50.0, (900, 0), (0.5, 0.5)),
     ],
 )
 def test_plane_and_convolution_agree_where_enumeration_is_too_large(case: NoisyCounts) -> None:
@@ -110,7 +110,7 @@ def test_plane_and_convolution_agree_where_enumeration_is_too_large(case: NoisyC
         x = counts / 1000.0
         return np.column_stack([x, x**2, x[:, 0] * x[:, 1]])
 
-    left = draw_plane(case, 40_000, np.random.default_rng(31))
+    left = draw_two_counts(case, 40_000, np.random.default_rng(31))
     right = draw_convolution(case, 40_000, np.random.default_rng(32))
     assert left is not None
     assert right is not None
@@ -119,7 +119,7 @@ def test_plane_and_convolution_agree_where_enumeration_is_too_large(case: NoisyC
 
 def test_a_strong_prior_far_from_the_data_needs_many_tilts_and_gets_them() -> None:
     """Dirichlet(1000, 1000) against 9000 : 1000 at scale 500: the total's law is far wider than one tilt's."""
-    case = problem("at-most", 10**5, 500.0, (9000, 1000), (1e3, 1e3))
+    case = observation("at-most", 10**5, 500.0, (9000, 1000), (1e3, 1e3))
     counts = draw_convolution(case, 4000, np.random.default_rng(41))
     assert counts is not None
     cells = np.arange(0, 30_000, 7)
@@ -134,12 +134,12 @@ def test_a_strong_prior_far_from_the_data_needs_many_tilts_and_gets_them() -> No
     assert_means(counts[:, 0], first / mass)
 
 
-def _chain(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Posterior:
-    return infer_counts(problem, "chain", n_draws, rng, Effort())
+def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Posterior:
+    return infer_counts(observation, "chain", n_draws, rng, Effort())
 
 
 def test_large_problems_are_left_to_the_chain() -> None:
-    wide = problem("known", 10**6, 2000.0, (300_000, 200_000, 490_000))
+    wide = observation("known", 10**6, 2000.0, (300_000, 200_000, 490_000))
     assert affordable_draws(wide, 4000) < 4000
     posterior = infer(wide, "noise-aware", 1000, np.random.default_rng(1))
     assert not posterior.exact
@@ -152,10 +152,10 @@ def test_large_problems_are_left_to_the_chain() -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        problem("known", 12, 2.0, (4, 5, 2), (1.0, 2.0, 0.5)),
-        problem("at-most", 12, 3.0, (5, -3, 9), (1.0, 2.0, 0.5)),
-        problem("unbounded", 0, 0.7, (2, 0, 1)),
-        problem("at-most", 15, 2.0, (4, 9)),
+        observation("known", 12, 2.0, (4, 5, 2), (1.0, 2.0, 0.5)),
+        observation("at-most", 12, 3.0, (5, -3, 9), (1.0, 2.0, 0.5)),
+        observation("unbounded", 0, 0.7, (2, 0, 1)),
+        observation("at-most", 15, 2.0, (4, 9)),
     ],
 )
 def test_the_chain_has_the_enumerated_posterior(case: NoisyCounts) -> None:
@@ -170,19 +170,19 @@ def test_the_chain_has_the_enumerated_posterior(case: NoisyCounts) -> None:
 
 @pytest.mark.parametrize("n_draws", [10, 1000])
 def test_every_prefix_of_the_draws_mixes_all_chains(n_draws: int) -> None:
-    posterior = _chain(problem("known", 12, 2.0, (4, 5, 2)), n_draws, np.random.default_rng(3))
+    posterior = _chain(observation("known", 12, 2.0, (4, 5, 2)), n_draws, np.random.default_rng(3))
     assert posterior.chains is not None
     assert posterior.chains.shape == (4, 250, 3)
     assert posterior.draws.shape == (n_draws, 3)
     for i, draw in enumerate(posterior.draws):
         assert np.array_equal(draw, posterior.chains[i % 4, i // 4])
-    exact = infer(problem("known", 12, 2.0, (4, 5, 2)), "noise-aware", 10, np.random.default_rng(3))
+    exact = infer(observation("known", 12, 2.0, (4, 5, 2)), "noise-aware", 10, np.random.default_rng(3))
     assert exact.chains is None
 
 
 def test_a_chain_with_the_wrong_prior_is_caught() -> None:
-    case = problem("known", 12, 2.0, (4, 5, 2), (1.0, 2.0, 0.5))
-    wrong = problem("known", 12, 2.0, (4, 5, 2), (1.0, 1.0, 1.0))
+    case = observation("known", 12, 2.0, (4, 5, 2), (1.0, 2.0, 0.5))
+    wrong = observation("known", 12, 2.0, (4, 5, 2), (1.0, 1.0, 1.0))
     posterior = _chain(wrong, 8000, np.random.default_rng(51))
     expected = mean_theta(enumerate_posterior(case, 12), case)
     error = posterior.marginals[2].sd / np.sqrt(posterior.diagnostics["ess_bulk"])
@@ -191,13 +191,13 @@ def test_a_chain_with_the_wrong_prior_is_caught() -> None:
 
 def test_a_chain_that_cannot_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.inference.chains._MOST_ROUNDS", 1)
-    case = problem("known", 12, 2.0, (4, 5, 2))
+    case = observation("known", 12, 2.0, (4, 5, 2))
     posterior = infer_counts(case, "chain", 1000, np.random.default_rng(1), Effort(ess=9000))
     assert "not reached" in posterior.warnings[0]
 
 
 def test_a_run_goes_on_until_it_holds_the_effective_draws_that_were_asked_for() -> None:
-    case = problem("known", 12, 2.0, (4, 5, 2))
+    case = observation("known", 12, 2.0, (4, 5, 2))
     posterior = infer_counts(case, "chain", 10, np.random.default_rng(1), Effort(ess=3000))
     assert posterior.warnings == ()
     assert min(posterior.diagnostics[name] for name in ("ess_bulk", "ess_tail")) >= 3000
@@ -207,14 +207,14 @@ def test_a_run_goes_on_until_it_holds_the_effective_draws_that_were_asked_for() 
 @pytest.mark.slow
 def test_a_thousand_categories() -> None:
     observed = tuple(int(x) for x in np.random.default_rng(1).integers(-3, 30, 1000))
-    posterior = infer(problem("at-most", 20_000, 2.0, observed), "noise-aware", 1000, np.random.default_rng(2))
+    posterior = infer(observation("at-most", 20_000, 2.0, observed), "noise-aware", 1000, np.random.default_rng(2))
     means = np.array([marginal.mean for marginal in posterior.marginals])
     assert means.sum() == pytest.approx(1.0)
     assert np.corrcoef(means, observed)[0, 1] > 0.97
 
 
 def test_equal_seeds_give_equal_posteriors() -> None:
-    case = problem("at-most", 100, 3.0, (30, 60))
+    case = observation("at-most", 100, 3.0, (30, 60))
     left, right = (infer(case, "noise-aware", 500, np.random.default_rng(7)) for _ in range(2))
     assert left.marginals == right.marginals
     np.testing.assert_array_equal(left.draws, right.draws)

@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
-from dpbayes_cli.core.problems import NoisySums, RecordLaw, Total
+from dpbayes_cli.core.noisy_observation import NoisySums, RecordCount, RecordLaw
 from dpbayes_cli.inference.sums import record_numbers
 from dpbayes_cli.models.beta_geometric import GeometricNumbers
 from dpbayes_cli.models.families.number_families import NumberFamily, NumberLaw
@@ -89,32 +89,32 @@ def sum_masses(masses: Floats, n_records: int) -> Floats:
     return np.asarray(np.fft.irfft(np.fft.rfft(masses, padded, axis=1) ** n_records, padded, axis=1)[:, :size])
 
 
-def brute_force(problem: NoisySums, family: NumberFamily, column: NumericColumn, grid: Floats) -> Floats:
+def brute_force(observation: NoisySums, family: NumberFamily, column: NumericColumn, grid: Floats) -> Floats:
     """Return p(observed | theta) by enumeration of the number of records and of their sum."""
     masses = code_masses(family, column, family.parameter(grid))
-    y, total = problem.observed[0], problem.total
-    if total.kind == "known" and not problem.valid:
+    y, total = observation.observed[0], observation.total
+    if total.kind == "known" and not observation.valid:
         sums = sum_masses(masses, total.n)
-        noise = np.exp(problem.noise.log_pmf(y - np.arange(sums.shape[1])))
+        noise = np.exp(observation.noise.log_pmf(y - np.arange(sums.shape[1])))
         return np.asarray(sums @ noise)
-    reach = problem.noise.radius(40.0) // problem.valid
-    highest = max(problem.observed[1] // problem.valid, 0) + reach + 1 if total.kind == "unbounded" else total.n
+    reach = observation.noise.radius(40.0) // observation.valid
+    highest = max(observation.observed[1] // observation.valid, 0) + reach + 1 if total.kind == "unbounded" else total.n
     outside = np.maximum(1.0 - masses.sum(axis=1), 0.0)
     if total.kind == "unbounded":  # the total is that of the numbers inside
         masses, outside = masses / masses.sum(axis=1, keepdims=True), np.zeros_like(outside)
     likelihood, sums = np.zeros(len(grid)), np.ones((len(grid), 1))
     for m in range(highest + 1):
-        weight = np.exp(problem.noise.log_pmf(np.array(problem.observed[1] - m * problem.valid)))
+        weight = np.exp(observation.noise.log_pmf(np.array(observation.observed[1] - m * observation.valid)))
         records = [total.n] if total.kind == "known" else range(m, highest + 1) if total.kind == "at-most" else [m]
         weight = weight * sum(comb(n, m) * outside ** (n - m) for n in records)
         codes = np.arange(m * column.steps + 1)
-        noise = np.exp(problem.noise.log_pmf(y - (2 * codes - m * column.steps)))
+        noise = np.exp(observation.noise.log_pmf(y - (2 * codes - m * column.steps)))
         likelihood += weight * (sums @ noise)
         sums = np.array([np.convolve(a, b) for a, b in zip(sums, masses, strict=True)])
     return likelihood
 
 
-def observation(
+def noisy_sum(
     family: NumberFamily, column: NumericColumn, centred: bool, kind: Kind, n: int, noise: NoiseLaw, seed: int
 ) -> tuple[int, ...]:
     """Draw a release from the prior predictive law."""
@@ -133,14 +133,14 @@ def total_variation(
 ) -> float:
     """Return the distance between the posterior by inversion and that by enumeration, for one drawn observation."""
     centred = kind != "known" or column.outside == "drop"
-    observed = observation(family, column, centred, kind, n, noise, seed)
+    observed = noisy_sum(family, column, centred, kind, n, noise, seed)
     law = NumberLaw(family, column, centred, kind == "unbounded" and column.outside == "drop")
-    total = Total(kind, 0 if kind == "unbounded" else n)
-    problem = NoisySums(law, observed, noise, total, column.steps if centred else 0)
+    total = RecordCount(kind, 0 if kind == "unbounded" else n)
+    observation = NoisySums(law, observed, noise, total, column.steps if centred else 0)
     low, high = np.quantile(family.draw_prior(4000, np.random.default_rng(0)), [0.0005, 0.9995]).tolist()
     grid = np.linspace(low, high, GRID)
-    likelihood = brute_force(problem, family, column, grid)
-    found = all_log_likelihoods(problem, law, np.array([observed], dtype=np.float64), grid[:, None])[:, 0]
+    likelihood = brute_force(observation, family, column, grid)
+    found = all_log_likelihoods(observation, law, np.array([observed], dtype=np.float64), grid[:, None])[:, 0]
     prior = np.exp(family.log_prior(grid) - family.log_prior(grid).max())
     posteriors = [prior * likelihood, prior * np.exp(found - found.max())]
     left, right = (p / p.sum() for p in posteriors)
@@ -212,14 +212,14 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
         column = NumericColumn("value", 0.0, 0.8, 1 << 20, outside=outside)
     noise = DiscreteLaplace(2 * column.steps / epsilon)
     law = NumberLaw(family, column, True, kind == "unbounded" and outside == "drop")
-    observed = np.array([observation(family, column, True, kind, n, noise, seed) for seed in range(3)], dtype=float)
-    problem = NoisySums(law, (0, 0), noise, Total(kind, 0 if kind == "unbounded" else n), column.steps)
+    observed = np.array([noisy_sum(family, column, True, kind, n, noise, seed) for seed in range(3)], dtype=float)
+    observation = NoisySums(law, (0, 0), noise, RecordCount(kind, 0 if kind == "unbounded" else n), column.steps)
     low, high = np.quantile(family.draw_prior(4000, np.random.default_rng(0)), [0.0005, 0.9995]).tolist()
     grid = np.linspace(low, high, GRID)
     posteriors = []
     for every in (128, 1 << 30):
         monkeypatch.setattr(record_numbers, "_ALL", every)
-        found = all_log_likelihoods(problem, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
+        found = all_log_likelihoods(observation, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
         weights = np.exp(found - found.max(axis=0))
         posteriors.append(weights / weights.sum(axis=0))
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum(axis=0).max() < SMOOTH
@@ -284,8 +284,8 @@ def test_a_sum_that_is_shifted_by_half_a_step_would_be_seen() -> None:
     law = NumberLaw(family, column, False)
     posteriors = []
     for y in (4, 5):
-        problem = NoisySums(law, (y,), noise, Total("known", 3))
-        weights = brute_force(problem, family, column, grid) * np.exp(family.log_prior(grid))
+        observation = NoisySums(law, (y,), noise, RecordCount("known", 3))
+        weights = brute_force(observation, family, column, grid) * np.exp(family.log_prior(grid))
         posteriors.append(weights / weights.sum())
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum() > 100 * CLOSE
 

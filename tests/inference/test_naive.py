@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbayes_cli.core.problems import NoisyCounts, Total
+from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.inference.naive import naive_shape, project_on_simplex
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -42,13 +42,13 @@ def test_the_projection_is_feasible_and_no_swap_comes_nearer(values: list[int], 
 def test_released_counts_are_projected_on_what_is_feasible(
     kind: str, n: int, observed: tuple[int | None, ...], expected: list[float]
 ) -> None:
-    problem = NoisyCounts((1.0, 1.0), observed, DiscreteLaplace(1.0), Total(kind, n))  # type: ignore[arg-type]
-    np.testing.assert_allclose(naive_shape(problem), expected)
+    observation = NoisyCounts((1.0, 1.0), observed, DiscreteLaplace(1.0), RecordCount(kind, n))  # type: ignore[arg-type]
+    np.testing.assert_allclose(naive_shape(observation), expected)
 
 
 def test_the_naive_posterior_warns() -> None:
-    problem = NoisyCounts((1.0, 1.0), (4, 5), DiscreteLaplace(1.0), Total("at-most", 10))
-    posterior = infer(problem, "naive", 100, np.random.default_rng(0))
+    observation = NoisyCounts((1.0, 1.0), (4, 5), DiscreteLaplace(1.0), RecordCount("at-most", 10))
+    posterior = infer(observation, "naive", 100, np.random.default_rng(0))
     assert "too narrow" in posterior.warnings[0]
     assert posterior.marginals[0].sd_noise == 0.0
     assert posterior.marginals[0].mean == pytest.approx(5 / 11)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbayes_cli.core.problems import ScalarLaw
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.noisy_observation import ScalarLaw
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.sums import one_parameter
 from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
 from tests.inference.sum_cells import EPSILONS, SIZES, Cell, dense_posterior, models, simulate
@@ -23,19 +23,19 @@ NAMES = ["beta-geometric", "gamma-exponential", "gamma-poisson", "normal-mean"]
 
 
 def distances(cell: Cell) -> Floats:
-    """Return the largest difference of cumulative probabilities, for each problem."""
-    law = expect(cell.problem.law, ScalarLaw)
+    """Return the largest difference of cumulative probabilities, for each observation."""
+    law = require_type(cell.observation.law, ScalarLaw)
     points, cumulative = dense_posterior(cell)
-    found = grid_density(cell.problem, law, cell.observed)
+    found = grid_density(cell.observation, law, cell.observed)
     probabilities = np.array([found.cdf(np.full(len(cell.observed), p)) for p in points[:: len(points) // 400]]).T
     return np.asarray(np.abs(probabilities - cumulative[:, :: len(points) // 400]).max(axis=1))
 
 
 def test_an_observation_that_nothing_explains_leaves_the_prior_and_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = simulate(models()["beta-geometric"], True, 10, "1", 1)
-    law = expect(cell.problem.law, ScalarLaw)
+    law = require_type(cell.observation.law, ScalarLaw)
     monkeypatch.setattr(one_parameter, "log_likelihoods", lambda *arguments: np.full(len(arguments[4][0]), np.nan))
-    found = scalar_posterior(cell.problem, law, 2000, np.random.default_rng(1))
+    found = scalar_posterior(cell.observation, law, 2000, np.random.default_rng(1))
     assert "this is the prior" in found.warnings[0]
     prior = law.parameters(law.draw_prior(2000, np.random.default_rng(2)))[:, 0]
     assert stats.ks_2samp(found.draws[:, 0], prior).pvalue > 1e-6
@@ -75,6 +75,6 @@ def test_one_posterior_is_that_of_a_dense_grid(name: str, n: int, epsilon: str) 
 
 @pytest.mark.parametrize(("name", "n", "epsilon"), cells())
 def test_many_posteriors_are_those_of_a_dense_grid(name: str, n: int, epsilon: str) -> None:
-    """Twenty problems share one finer grid."""
+    """Twenty observations share one finer grid."""
     cell = simulate(models()[name], True, n, epsilon, 20)
     assert distances(cell).max() < CLOSE

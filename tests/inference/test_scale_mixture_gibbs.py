@@ -17,15 +17,15 @@ import pytest
 from scipy import stats
 from scipy.special import expit
 
-from dpbayes_cli.core.problems import NoisyCounts, NoisySums, RecordLaw, Total
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySums, RecordCount, RecordLaw
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.counts import lattice_chain
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.counts.lattice_chain import LatticeChain
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler, GibbsState
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import GibbsState, ScaleMixtureSampler
 from dpbayes_cli.models.families.number_families import NumberLaw
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
 CLOSE = 0.01
 
 
-def pooled(problem: NoisySums, observed: Floats, seed: int = 1, chains: int = 500) -> Floats:
+def pooled(observation: NoisySums, observed: Floats, seed: int = 1, chains: int = 500) -> Floats:
     """Return sorted draws of the first coordinate, 80 of each chain."""
-    sampler = AugmentedSampler(problem, observed, chains, np.random.default_rng(seed))
+    sampler = ScaleMixtureSampler(observation, observed, chains, np.random.default_rng(seed))
     return np.sort(sampler.run(80)[0, :, :, 0].ravel())
 
 
@@ -64,7 +64,7 @@ def distance_to_exact(name: str, n: int, epsilon: str, chains: int) -> float:
     """Return the KS distance of the chains to the posterior of the exact likelihood, on a dense grid."""
     cell = simulate(models()[name], True, n, epsilon, 1)
     points, cumulative = dense_posterior(cell)
-    return ks_distance(np.interp(pooled(cell.problem, cell.observed, chains=chains), points, cumulative[0]))
+    return ks_distance(np.interp(pooled(cell.observation, cell.observed, chains=chains), points, cumulative[0]))
 
 
 # --- against exact answers -------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class BernoulliRecords(RecordLaw):
 
 def binomial_distance(y: int = 340) -> float:
     """Return the KS distance of the augmented sampler to the exact Beta mixture at n = 1000, epsilon = 0.01."""
-    noise, total = DiscreteLaplace(100.0), Total("known", 1000)
+    noise, total = DiscreteLaplace(100.0), RecordCount("known", 1000)
     mixture = beta_mixture(NoisyCounts((10.0, 10.0), (y, None), noise, total))
     draws = pooled(NoisySums(BernoulliRecords(), (y,), noise, total), np.array([[float(y)]]))
     return ks_distance(mixture.cdf_of(expit(draws)))
@@ -133,22 +133,22 @@ def test_chains_have_the_exact_posterior_of_a_binomial_count() -> None:
 def test_variances_that_are_never_redrawn_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Laplace noise taken for Gaussian noise of the same variance: invariant in Geweke's test, and wrong."""
     monkeypatch.setattr(
-        AugmentedSampler, "_draw_variances", lambda self, noise: np.full(noise.shape, self._noise_variance)
+        ScaleMixtureSampler, "_draw_variances", lambda self, noise: np.full(noise.shape, self._noise_variance)
     )
     assert binomial_distance(80) > 2 * CLOSE
 
 
 def test_a_sum_that_does_not_learn_from_the_release_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Line 10 of the paper's Algorithm 2: variances then follow noise that is drawn as from its prior."""
-    monkeypatch.setattr(AugmentedSampler, "_draw_noise", _free_noise)
+    monkeypatch.setattr(ScaleMixtureSampler, "_draw_noise", _free_noise)
     assert binomial_distance(80) > 2 * CLOSE
 
 
 @pytest.mark.slow
 def test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count() -> None:
     """20,000 effective draws exceed 0.01 in 4 % of seeds, this one does not; the slow test below asks for 100,000."""
-    problem = NoisyCounts((10.0, 10.0), (340, None), DiscreteLaplace(100.0), Total("known", 1000))
-    posterior = infer(problem, "chain", 20_000, np.random.default_rng(1), Effort(ess=15_000))
+    observation = NoisyCounts((10.0, 10.0), (340, None), DiscreteLaplace(100.0), RecordCount("known", 1000))
+    posterior = infer(observation, "chain", 20_000, np.random.default_rng(1), Effort(ess=15_000))
     assert posterior.warnings == ()
     assert posterior.diagnostics["ks_exact"] <= CLOSE
 
@@ -156,8 +156,8 @@ def test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count() -> None
 @pytest.mark.slow
 def test_the_lattice_chain_has_it_in_a_long_run() -> None:
     """False-fail below 1e-8 at 90,000 effective draws (DKW)."""
-    problem = NoisyCounts((10.0, 10.0), (340, None), DiscreteLaplace(100.0), Total("known", 1000))
-    posterior = infer(problem, "chain", 120_000, np.random.default_rng(2), Effort(ess=100_000))
+    observation = NoisyCounts((10.0, 10.0), (340, None), DiscreteLaplace(100.0), RecordCount("known", 1000))
+    posterior = infer(observation, "chain", 120_000, np.random.default_rng(2), Effort(ess=100_000))
     assert posterior.diagnostics["ks_exact"] <= CLOSE
 
 
@@ -187,8 +187,8 @@ class Joint:
         model = models().get(name, THREE)
         cell = simulate(model, complete, n, "0.5", 1, gaussian)
         self.rng = np.random.default_rng(seed)
-        self.problem, self.law = cell.problem, cell.problem.law
-        self.sampler = AugmentedSampler(cell.problem, cell.observed, 8, self.rng)
+        self.observation, self.law = cell.observation, cell.observation.law
+        self.sampler = ScaleMixtureSampler(cell.observation, cell.observed, 8, self.rng)
         self.laplace = not gaussian
         chains = JOINT_CHAINS if many or self.law.dimension < 9 else JOINT_CHAINS // 4
         points = self.law.draw_prior(chains, self.rng)[None]
@@ -196,7 +196,7 @@ class Joint:
             totals = self.rng.uniform(-0.5, n + 0.5, (1, chains, 1))
             points = np.concatenate([points, totals], axis=-1)
         shape = (*points.shape[:2], cell.observed.shape[1])
-        variance = cell.problem.noise.variance
+        variance = cell.observation.noise.variance
         variances = variance * self.rng.standard_exponential(shape) if self.laplace else np.full(shape, variance)
         self.sampler._adapt(points)
         self.sampler._factor *= 0.6  # a posterior's spread; any frozen proposal will do
@@ -209,7 +209,7 @@ class Joint:
         coordinates, totals = sampler._parts(points)
         mean, covariance = self.law.moments(coordinates)
         totals = np.maximum(totals, 0.0)[..., None]
-        root = np.linalg.cholesky(covariance + 1e-12 * np.eye(mean.shape[-1]) * self.problem.noise.variance)
+        root = np.linalg.cholesky(covariance + 1e-12 * np.eye(mean.shape[-1]) * self.observation.noise.variance)
         spread = (root @ self.rng.standard_normal((*mean.shape, 1)))[..., 0] * np.sqrt(totals)
         noise = np.sqrt(variances) * self.rng.standard_normal(mean.shape)
         sampler._observed = totals * mean + spread + noise
@@ -219,7 +219,7 @@ class Joint:
         """Return the releases, standardized given points and variances: standard normal in the joint law."""
         state = self.sampler._state
         residual, spread = self.sampler._residual(state.points)
-        total = spread + (state.variances / self.problem.noise.variance)[..., None] * np.eye(spread.shape[-1])
+        total = spread + (state.variances / self.observation.noise.variance)[..., None] * np.eye(spread.shape[-1])
         return np.asarray(np.linalg.solve(np.linalg.cholesky(total), residual[..., None])[0, ..., 0])
 
     def p_values(self) -> dict[str, float]:
@@ -233,13 +233,13 @@ class Joint:
         for k in range(self.law.dimension):
             found[f"coordinate {k}"] = float(stats.ks_2samp(state.points[0, :, k], fresh[:, k], method="asymp").pvalue)
         if state.points.shape[-1] > self.law.dimension:
-            shares = (state.points[0, :, -1] + 0.5) / (self.problem.total.n + 1.0)
+            shares = (state.points[0, :, -1] + 0.5) / (self.observation.total.n + 1.0)
             found["number of records"] = uniformity_p_value(shares)
         whitened = self.whitened()
         for k in range(whitened.shape[1]):
             found[f"release {k}"] = float(stats.kstest(whitened[:, k], "norm").pvalue)
             if self.laplace:
-                scaled = state.variances[0, :, k] / self.problem.noise.variance
+                scaled = state.variances[0, :, k] / self.observation.noise.variance
                 found[f"variance {k}"] = float(stats.kstest(scaled, "expon").pvalue)
                 found[f"size and variance {k}"] = float(stats.spearmanr(np.abs(whitened[:, k]), scaled).pvalue)
         return found
@@ -266,25 +266,25 @@ def test_the_kernel_moves(case: str) -> None:
     assert float((after.variances != variances).mean()) > 0.99
 
 
-def _half_shape(self: AugmentedSampler, noise: Floats) -> Floats:
+def _half_shape(self: ScaleMixtureSampler, noise: Floats) -> Floats:
     means = np.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
     return np.asarray(self._noise_variance / np.maximum(self._rng.wald(means, 1.0), 1e-12))
 
 
-def _from_the_prior(self: AugmentedSampler, noise: Floats) -> Floats:
+def _from_the_prior(self: ScaleMixtureSampler, noise: Floats) -> Floats:
     return np.asarray(self._noise_variance * self._rng.standard_exponential(noise.shape))
 
 
-_LEAPS = AugmentedSampler._leaps
-_NOISE = AugmentedSampler._draw_noise
+_LEAPS = ScaleMixtureSampler._leaps
+_NOISE = ScaleMixtureSampler._draw_noise
 
 
-def _wrong_sign(self: AugmentedSampler, points: Floats) -> tuple[Floats, Floats]:
+def _wrong_sign(self: ScaleMixtureSampler, points: Floats) -> tuple[Floats, Floats]:
     proposal, correction = _LEAPS(self, points)
     return proposal, -correction
 
 
-def _free_noise(self: AugmentedSampler, state: GibbsState) -> Floats:
+def _free_noise(self: ScaleMixtureSampler, state: GibbsState) -> Floats:
     return np.asarray(np.sqrt(state.variances / self._noise_variance) * self._rng.normal(size=state.variances.shape))
 
 
@@ -301,7 +301,7 @@ TRAJECTORIES = "three columns, Laplace, at most: trajectories"
 def test_a_planted_bug_leaves_the_joint_law(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     joint = Joint("normal, Laplace, known")
     method, wrong = BUGS[bug]
-    monkeypatch.setattr(AugmentedSampler, method, wrong)
+    monkeypatch.setattr(ScaleMixtureSampler, method, wrong)
     found = joint.p_values()
     assert min(found.values()) < FALSE_FAIL / len(found), found
 
@@ -309,8 +309,8 @@ def test_a_planted_bug_leaves_the_joint_law(bug: str, monkeypatch: pytest.Monkey
 @pytest.mark.slow
 def test_a_trajectory_without_its_kinetic_energy_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch) -> None:
     joint = Joint(TRAJECTORIES, many=True)
-    whole = AugmentedSampler._trajectories
-    monkeypatch.setattr(AugmentedSampler, "_trajectories", lambda *a: (whole(*a)[0], 0.0))
+    whole = ScaleMixtureSampler._trajectories
+    monkeypatch.setattr(ScaleMixtureSampler, "_trajectories", lambda *a: (whole(*a)[0], 0.0))
     found = joint.p_values()
     assert min(found.values()) < FALSE_FAIL / len(found), found
 
@@ -329,45 +329,45 @@ class PerChain:
 
 
 COUNTS = {
-    "known": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteLaplace(3.0), Total("known", 12)),
-    "at most": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteLaplace(3.0), Total("at-most", 12)),
-    "Gaussian": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteGaussian(2.5), Total("known", 12)),
+    "known": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteLaplace(3.0), RecordCount("known", 12)),
+    "at most": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteLaplace(3.0), RecordCount("at-most", 12)),
+    "Gaussian": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteGaussian(2.5), RecordCount("known", 12)),
 }
 
 
 def lattice_joint(case: str, monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> tuple[Integers, Integers, NoisyCounts]:
     """Alternate sweeps of the lattice chain and new releases; return counts and noise before the last release."""
-    problem, rng = COUNTS[case], np.random.default_rng(seed)
+    observation, rng = COUNTS[case], np.random.default_rng(seed)
     monkeypatch.setattr(lattice_chain, "CHAINS", JOINT_CHAINS)
     monkeypatch.setattr(lattice_chain, "WARM_UP", 1)
-    chain = LatticeChain(problem, rng)
-    n = problem.total.n
+    chain = LatticeChain(observation, rng)
+    n = observation.total.n
     totals = np.full(JOINT_CHAINS, n)
-    if problem.total.kind == "at-most":
+    if observation.total.kind == "at-most":
         totals = rng.integers(0, n, JOINT_CHAINS, endpoint=True)
-    theta = rng.dirichlet(problem.concentration, JOINT_CHAINS)
+    theta = rng.dirichlet(observation.concentration, JOINT_CHAINS)
     counts = rng.multinomial(totals, theta)
-    chain._state = np.column_stack([counts, n - totals]) if problem.total.kind == "at-most" else counts
+    chain._state = np.column_stack([counts, n - totals]) if observation.total.kind == "at-most" else counts
     for _ in range(ALTERNATIONS):
         counts = chain._state[:, :3]
-        observed = counts + problem.noise.simulate(rng, counts.shape)
+        observed = counts + observation.noise.simulate(rng, counts.shape)
         monkeypatch.setattr(chain, "_observed", PerChain(observed))
         chain._sweep()
-    return chain._state[:, :3], observed - chain._state[:, :3], problem
+    return chain._state[:, :3], observed - chain._state[:, :3], observation
 
 
 def lattice_p_values(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail where counts or noise have left their laws: two tests of three columns each, of 1e-6 / 6."""
-    counts, noise, problem = lattice_joint(case, monkeypatch)
-    n, each = problem.total.n, FALSE_FAIL / 6
+    counts, noise, observation = lattice_joint(case, monkeypatch)
+    n, each = observation.total.n, FALSE_FAIL / 6
     support = np.arange(n + 1)
     around = np.arange(-40, 41)
-    for k, a in enumerate(problem.concentration):
-        rest = sum(problem.concentration) - a
-        totals = [n] if problem.total.kind == "known" else list(range(n + 1))
+    for k, a in enumerate(observation.concentration):
+        rest = sum(observation.concentration) - a
+        totals = [n] if observation.total.kind == "known" else list(range(n + 1))
         masses = np.mean([stats.betabinom.pmf(support, m, a, rest) for m in totals], axis=0)
         assert_follows(counts[:, k], support, masses, each)
-        assert_follows(noise[:, k], around, np.exp(problem.noise.log_pmf(around)), each)
+        assert_follows(noise[:, k], around, np.exp(observation.noise.log_pmf(around)), each)
 
 
 @pytest.mark.parametrize("case", list(COUNTS))
@@ -474,8 +474,8 @@ def test_chains_are_calibrated_under_gaussian_noise(name: str, outside: Outside,
 
 def thin(cell: Cell, factor: float) -> Cell:
     """Take the noise for smaller than it was."""
-    law = type(expect(cell.problem.noise, DiscreteLaplace))
-    return replace(cell, problem=replace(cell.problem, noise=law(cell.problem.noise.scale * factor)))
+    law = type(require_type(cell.observation.noise, DiscreteLaplace))
+    return replace(cell, observation=replace(cell.observation, noise=law(cell.observation.noise.scale * factor)))
 
 
 def test_noise_taken_for_a_third_as_large_is_caught() -> None:
@@ -520,7 +520,7 @@ def shared_noise_ranks(shared: bool) -> Floats:
 
     def difference(parameters: Floats) -> Floats:
         standardized = parameters[..., 0] * np.sqrt(2.0 / parameters[..., 1])
-        mean, _ = cell.problem.law.moments(np.stack([standardized, -np.log(parameters[..., 1])], axis=-1))
+        mean, _ = cell.observation.law.moments(np.stack([standardized, -np.log(parameters[..., 1])], axis=-1))
         return np.asarray(mean[..., :1] - mean[..., 1:])
 
     return folded(chain_ranks(cell, functional=difference)[:, 0])
@@ -541,8 +541,8 @@ def test_one_noise_draw_for_all_counts_is_caught() -> None:
         counts = rng.multinomial(1000, theta)
         for j, drawn in enumerate((noise.simulate(rng, 3), np.repeat(noise.simulate(rng, 1), 3))):
             observed = tuple(int(c) for c in counts + drawn)
-            problem = NoisyCounts((1.0, 1.0, 1.0), observed, noise, Total("known", 1000))
-            draws = infer(problem, "noise-aware", 199, rng, Effort(summary_draws=199)).draws[:, 0]
+            observation = NoisyCounts((1.0, 1.0, 1.0), observed, noise, RecordCount("known", 1000))
+            draws = infer(observation, "noise-aware", 199, rng, Effort(summary_draws=199)).draws[:, 0]
             ranks[j, i] = (float((draws < theta[0]).sum()) + rng.random()) / 200.0
     assert_uniform(folded(ranks[0]), FALSE_FAIL)
     assert_not_uniform(folded(ranks[1]), FALSE_FAIL)

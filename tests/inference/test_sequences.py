@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln
 
-from dpbayes_cli.core.problems import NoisySequences
+from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.sequences import sequence_chain
 from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences, matched
@@ -114,18 +114,18 @@ def test_exact_counts_give_the_sum_over_all_paths(sampler: Any) -> None:
     """
     rng = np.random.default_rng(3)
     counts = [rng.poisson(1.2, (2, 4, size)) for size in SIZES]
-    problem = problem_of(counts, None)
+    observation = problem_of(counts, None)
     weights = np.empty(256)
     for states in paths(2, 4):
-        value = log_dirichlet(np.bincount(states[:, 0], minlength=2), problem.initial)
+        value = log_dirichlet(np.bincount(states[:, 0], minlength=2), observation.initial)
         follows = transition_counts(states, 2)
         for k in range(2):
-            value += log_dirichlet(follows[k], problem.transition[k])
-            for each, concentration in zip(counts, problem.emission, strict=True):
+            value += log_dirichlet(follows[k], observation.transition[k])
+            for each, concentration in zip(counts, observation.emission, strict=True):
                 value += log_dirichlet(each[states == k].sum(axis=0), concentration)
         weights[code(states)] = value
     law = np.exp(weights - weights.max())
-    chain = SequenceChain(SequenceData.of(problem), rng, sampler)
+    chain = SequenceChain(SequenceData.of(observation), rng, sampler)
     chain.start()
     found = []
     for i in range(6000):
@@ -168,10 +168,10 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 def drawn_jointly(noise: NoiseLaw, rng: np.random.Generator, *, complete: bool) -> SequenceChain:
     """Draw everything from the joint law, and return a chain that is there."""
     shape, steps = (2, 4), 8
-    problem = problem_of([np.zeros((*shape, size), dtype=np.int64) for size in SIZES], noise, complete=complete)
-    emission = [rng.dirichlet(each, size=2) for each in problem.emission]
-    transition = np.array([rng.dirichlet(row) for row in problem.transition])
-    initial = rng.dirichlet(problem.initial)
+    observation = problem_of([np.zeros((*shape, size), dtype=np.int64) for size in SIZES], noise, complete=complete)
+    emission = [rng.dirichlet(each, size=2) for each in observation.emission]
+    transition = np.array([rng.dirichlet(row) for row in observation.transition])
+    initial = rng.dirichlet(observation.initial)
     states = np.empty(shape, dtype=np.int64)
     for s in range(shape[0]):
         for t in range(shape[1]):
@@ -296,10 +296,10 @@ def test_regimes_are_found_and_the_posterior_knows_the_noise() -> None:
     """Under noise of the size of the counts: naive readers are many standard deviations off, this is not."""
     rng = np.random.default_rng(6)
     states, emissions, counts = regimes(6000, rng)
-    problem = seen(counts, 15.0, rng)
+    observation = seen(counts, 15.0, rng)
     off = {}
     for method in ("noise-aware", "naive"):
-        found = infer_sequences(problem, method, 400, rng, Effort(sweeps=100))
+        found = infer_sequences(observation, method, 400, rng, Effort(sweeps=100))
         assert found.states is not None
         likely = found.states.argmax(axis=2)
         swap = (likely == states).mean() < 0.5
@@ -339,9 +339,9 @@ def test_matched_states_undo_any_permutation() -> None:
 def test_equal_generators_give_equal_results() -> None:
     rng = np.random.default_rng(10)
     _, _, counts = regimes(3000, rng)
-    problem = seen(counts, 3.0, rng)
+    observation = seen(counts, 3.0, rng)
     one, other = (
-        infer_sequences(problem, "noise-aware", 100, np.random.default_rng(1), Effort(sweeps=50)) for _ in range(2)
+        infer_sequences(observation, "noise-aware", 100, np.random.default_rng(1), Effort(sweeps=50)) for _ in range(2)
     )
     assert (one.draws == other.draws).all()
     assert one.marginals == other.marginals
@@ -351,10 +351,10 @@ def test_one_state_is_naive_bayes() -> None:
     """Nothing hidden: without noise the posterior is the Dirichlet law of all counts."""
     rng = np.random.default_rng(11)
     counts = [rng.poisson(3.0, (3, 5, size)) for size in SIZES]
-    problem = NoisySequences(
+    observation = NoisySequences(
         tuple(np.full(size, 1.0) for size in SIZES), np.ones((1, 1)), np.ones(1), tuple(counts), (None, None), True
     )
-    found = infer_sequences(problem, "noise-aware", 800, rng, Effort(sweeps=200))
+    found = infer_sequences(observation, "noise-aware", 800, rng, Effort(sweeps=200))
     weight = counts[1].sum(axis=(0, 1)) + 1.0
     law = stats.beta(weight[0], weight[1:].sum())
     assert stats.kstest(found.draws[:, 2], law.cdf).pvalue > 1e-9

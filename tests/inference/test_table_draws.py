@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbayes_cli.inference.tables.infer_tables as tables_module
-from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
+from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
 from dpbayes_cli.experiments.posteriors import ranks_among
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.posterior import Effort
@@ -32,7 +32,7 @@ def tall_tables() -> list[NoisyTable]:
     observed = np.array([[2.0, -1.0], [1.0, 1.4], [0.0, 3.0]])
     concentration, rows = np.array([[0.5, 2.0], [1.0, 1.0], [3.0, 0.7]]), np.array([1.0, 2.5, 0.6])
     found = []
-    for total, noise in ((Total("known", 5), LAPLACE), (Total("at-most", 5), GAUSSIAN)):
+    for total, noise in ((RecordCount("known", 5), LAPLACE), (RecordCount("at-most", 5), GAUSSIAN)):
         for margin in ((None, None), (np.array([1.0, 3.0, 1.0]), np.array([0.8, np.inf, 3.0]))):
             found.append(NoisyTable(concentration, rows, observed, noise, total, *margin))
     return found
@@ -155,7 +155,13 @@ def wide(n_rows: int, n_values: int, n: int, noise: NoiseLaw, kind: str, concent
     rng = np.random.default_rng(seed)
     a, b = np.full((n_rows, n_values), concentration), np.full(n_rows, concentration * n_values)
     counts = rng.multinomial(n, rng.dirichlet(np.full(a.size, 4.0))).reshape(a.shape)
-    total = Total("known", n) if kind == "known" else Total("at-most", n) if kind == "at-most" else Total("unbounded")
+    total = (
+        RecordCount("known", n)
+        if kind == "known"
+        else RecordCount("at-most", n)
+        if kind == "at-most"
+        else RecordCount("unbounded")
+    )
     return NoisyTable(a, b, (counts + noise.simulate(rng, counts.shape)).astype(float), noise, total)
 
 
@@ -220,12 +226,12 @@ def test_a_lattice_is_not_used_where_rows_may_be_nearly_empty(
     assert quantiles < 0.01 + 0.1
 
 
-REGIMES: dict[str, tuple[Total, NoiseLaw]] = {
-    "noise far above the counts": (Total("known", 60), DiscreteLaplace(60.0)),
-    "noise far below the counts": (Total("known", 3000), DiscreteGaussian(2.0)),
-    "an unknown total, much noise": (Total("at-most", 60), DiscreteGaussian(40.0)),
-    "an unknown total, little noise": (Total("at-most", 2000), DiscreteLaplace(3.0)),
-    "a lattice": (Total("known", 20_000), DiscreteLaplace(80.0)),
+REGIMES: dict[str, tuple[RecordCount, NoiseLaw]] = {
+    "noise far above the counts": (RecordCount("known", 60), DiscreteLaplace(60.0)),
+    "noise far below the counts": (RecordCount("known", 3000), DiscreteGaussian(2.0)),
+    "an unknown total, much noise": (RecordCount("at-most", 60), DiscreteGaussian(40.0)),
+    "an unknown total, little noise": (RecordCount("at-most", 2000), DiscreteLaplace(3.0)),
+    "a lattice": (RecordCount("known", 20_000), DiscreteLaplace(80.0)),
 }
 NETWORK = [(1, 3), (2, 3), (4, 2)]
 FIRST = [0, 3, 9]
@@ -237,9 +243,9 @@ def ranks(regime: str, trials: int, assumed: NoiseLaw | None = None) -> Array:
     rng = np.random.default_rng(9)
     truths, draws = np.empty((trials, 3)), np.empty((trials, 39, 3))
     for trial in range(trials):
-        theta, problem = draw_network(NETWORK, total, noise, rng, 0.7)
+        theta, observation = draw_network(NETWORK, total, noise, rng, 0.7)
         truths[trial] = theta[FIRST]
-        for k, table in enumerate(problem.tables):
+        for k, table in enumerate(observation.tables):
             told = table if assumed is None else replace(table, noise=assumed)
             found = draw_table(told, 39, rng)
             assert found is not None
@@ -272,14 +278,16 @@ def test_noise_taken_for_four_times_as_wide_is_caught_by_ranks() -> None:
 def test_the_markov_chain_finds_the_same() -> None:
     """A class and three features: means within 6 standard errors at the chain's 400 draws' worth, false-fail 4e-8."""
     rng = np.random.default_rng(4)
-    _, problem = draw_network([(1, 2), (2, 3), (2, 2), (2, 4)], Total("known", 500), DiscreteLaplace(8.0), rng)
-    margin = problem.tables[0].observed.ravel()
-    variance = np.full(2, problem.tables[0].noise.variance)
-    problem = NoisyTables(
-        (problem.tables[0], *(replace(t, margin=margin, margin_variance=variance) for t in problem.tables[1:]))
+    _, observation = draw_network(
+        [(1, 2), (2, 3), (2, 2), (2, 4)], RecordCount("known", 500), DiscreteLaplace(8.0), rng
     )
-    one = infer(problem, "noise-aware", 4000, np.random.default_rng(0), Effort(ess=400))
-    other = infer(problem, "chain", 4000, np.random.default_rng(1), Effort(ess=400))
+    margin = observation.tables[0].observed.ravel()
+    variance = np.full(2, observation.tables[0].noise.variance)
+    observation = NoisyTables(
+        (observation.tables[0], *(replace(t, margin=margin, margin_variance=variance) for t in observation.tables[1:]))
+    )
+    one = infer(observation, "noise-aware", 4000, np.random.default_rng(0), Effort(ess=400))
+    other = infer(observation, "chain", 4000, np.random.default_rng(1), Effort(ess=400))
     assert one.exact
     assert not other.exact
     for left, right in zip(one.marginals, other.marginals, strict=True):
@@ -288,36 +296,38 @@ def test_the_markov_chain_finds_the_same() -> None:
 
 
 def odd_tables() -> dict[str, NoisyTable]:
-    def table(observed: Array, total: Total, noise: NoiseLaw = LAPLACE, **more: object) -> NoisyTable:
+    def table(observed: Array, total: RecordCount, noise: NoiseLaw = LAPLACE, **more: object) -> NoisyTable:
         shape = observed.shape
         return NoisyTable(np.ones(shape), np.ones(shape[0]), observed, noise, total, **more)  # type: ignore[arg-type]
 
     square = np.array([[3.0, 1.0], [2.0, 4.0]])
     rng = np.random.default_rng(2)
     return {
-        "observed far beyond n": table(square * 1e6, Total("known", 10)),
-        "one cell far beyond n": table(np.array([[1e7, 0.0], [0.0, 0.0]]), Total("at-most", 10)),
-        "observed far below n": table(square, Total("known", 10**6)),
+        "observed far beyond n": table(square * 1e6, RecordCount("known", 10)),
+        "one cell far beyond n": table(np.array([[1e7, 0.0], [0.0, 0.0]]), RecordCount("at-most", 10)),
+        "observed far below n": table(square, RecordCount("known", 10**6)),
         "a margin far from what was observed": table(
-            square, Total("known", 10), margin=np.array([1e6, -1e6]), margin_variance=np.full(2, 1e-3)
+            square, RecordCount("known", 10), margin=np.array([1e6, -1e6]), margin_variance=np.full(2, 1e-3)
         ),
-        "everything negative": table(square - 1e4, Total("unbounded")),
-        "everything negative, known": table(square - 1e4, Total("known", 7)),
-        "no record": table(square, Total("known", 0)),
-        "at most none": table(square, Total("at-most", 0)),
-        "one record": table(square, Total("known", 1)),
-        "one row": table(square[:1], Total("known", 5)),
-        "one column": table(square[:, :1], Total("known", 5)),
-        "one cell": table(square[:1, :1], Total("unbounded")),
-        "many rows": table(rng.normal(3, 5, (64, 3)), Total("known", 300), GAUSSIAN),
-        "very wide noise": table(rng.normal(0, 1e6, (2, 3)), Total("known", 10), DiscreteLaplace(1e6)),
-        "very wide noise, unbounded": table(rng.normal(0, 1e6, (2, 3)), Total("unbounded"), DiscreteGaussian(1e6)),
-        "real numbers": table(square + 0.3217, Total("known", 10), DiscreteGaussian(1.7)),
+        "everything negative": table(square - 1e4, RecordCount("unbounded")),
+        "everything negative, known": table(square - 1e4, RecordCount("known", 7)),
+        "no record": table(square, RecordCount("known", 0)),
+        "at most none": table(square, RecordCount("at-most", 0)),
+        "one record": table(square, RecordCount("known", 1)),
+        "one row": table(square[:1], RecordCount("known", 5)),
+        "one column": table(square[:, :1], RecordCount("known", 5)),
+        "one cell": table(square[:1, :1], RecordCount("unbounded")),
+        "many rows": table(rng.normal(3, 5, (64, 3)), RecordCount("known", 300), GAUSSIAN),
+        "very wide noise": table(rng.normal(0, 1e6, (2, 3)), RecordCount("known", 10), DiscreteLaplace(1e6)),
+        "very wide noise, unbounded": table(
+            rng.normal(0, 1e6, (2, 3)), RecordCount("unbounded"), DiscreteGaussian(1e6)
+        ),
+        "real numbers": table(square + 0.3217, RecordCount("known", 10), DiscreteGaussian(1.7)),
         "strong priors under wide noise": replace(
-            table(rng.normal(500, 1e3, (2, 16)), Total("known", 20_000), DiscreteLaplace(1e3)),
+            table(rng.normal(500, 1e3, (2, 16)), RecordCount("known", 20_000), DiscreteLaplace(1e3)),
             concentration=np.full((2, 16), 500.0),
         ),
-        "weak priors": replace(table(square, Total("known", 10)), concentration=np.full((2, 2), 1e-4)),
+        "weak priors": replace(table(square, RecordCount("known", 10)), concentration=np.full((2, 2), 1e-4)),
     }
 
 
@@ -348,17 +358,17 @@ def test_no_input_ends_in_an_exception(name: str, monkeypatch: pytest.MonkeyPatc
 
 def test_chains_are_run_for_those_tables_alone_that_have_no_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Means of all tables within 6 standard errors at 400 draws' worth: false-fail about 1e-7."""
-    _, problem = draw_network(NETWORK, Total("known", 300), DiscreteLaplace(5.0), np.random.default_rng(1))
-    whole = infer(problem, "noise-aware", 1000, np.random.default_rng(2))
+    _, observation = draw_network(NETWORK, RecordCount("known", 300), DiscreteLaplace(5.0), np.random.default_rng(1))
+    whole = infer(observation, "noise-aware", 1000, np.random.default_rng(2))
     assert whole.diagnostics == {}
     monkeypatch.setattr(
         tables_module, "draw_table",
-        lambda table, *rest: None if table is problem.tables[1] else draw_table(table, *rest),
+        lambda table, *rest: None if table is observation.tables[1] else draw_table(table, *rest),
     )  # fmt: skip
-    mixed = infer(problem, "noise-aware", 1000, np.random.default_rng(3))
+    mixed = infer(observation, "noise-aware", 1000, np.random.default_rng(3))
     assert "of 1 tables by 4 Markov chains" in mixed.method
     assert not mixed.exact
     assert mixed.diagnostics["ess_bulk"] >= 400
-    np.testing.assert_allclose(TableLayout(problem.tables).row_totals(mixed.draws), 1.0)
+    np.testing.assert_allclose(TableLayout(observation.tables).row_totals(mixed.draws), 1.0)
     for left, right in zip(whole.marginals, mixed.marginals, strict=True):
         assert abs(left.mean - right.mean) < 6 * left.sd * np.sqrt(1 / 400 + 1 / 1000)

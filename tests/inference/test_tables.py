@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.base.numeric import log_gamma_ratio
-from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
+from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
 from dpbayes_cli.experiments.posteriors import ranks_among
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.diagnostics import diagnose, ess_bulk, ess_tail, r_hat
@@ -17,7 +17,7 @@ from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.tables.gamma_table import GammaRatios
-from dpbayes_cli.inference.tables.table_block_moves import TableUrns
+from dpbayes_cli.inference.tables.table_block_moves import TableBlockMoves
 from dpbayes_cli.inference.tables.table_chain import TableChain
 from dpbayes_cli.inference.tables.table_layout import TableLayout
 from dpbayes_cli.inference.tables.trace import Trace
@@ -122,13 +122,13 @@ def no_cell_factor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def one_way_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, steps = TableUrns._rate, [0]
+    whole, steps = TableBlockMoves._rate, [0]
 
-    def other(self: TableUrns, share: Array, totals: Array) -> Array:
+    def other(self: TableBlockMoves, share: Array, totals: Array) -> Array:
         steps[0] += 1
         return whole(self, share, totals) * (1.0 if steps[0] % 2 else 30.0)  # not what was drawn from
 
-    monkeypatch.setattr(TableUrns, "_rate", other)
+    monkeypatch.setattr(TableBlockMoves, "_rate", other)
 
 
 def even_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,23 +210,25 @@ def test_theta_has_the_enumerated_moments() -> None:
     np.testing.assert_allclose(rows, 1.0)
 
 
-REGIMES: dict[str, tuple[Total, NoiseLaw]] = {
-    "noise far above the counts": (Total("known", 60), DiscreteLaplace(60.0)),
-    "noise far below the counts": (Total("known", 3000), DiscreteGaussian(2.0)),
-    "an unknown total, much noise": (Total("at-most", 60), DiscreteGaussian(40.0)),
-    "an unknown total, little noise": (Total("at-most", 2000), DiscreteLaplace(3.0)),
+REGIMES: dict[str, tuple[RecordCount, NoiseLaw]] = {
+    "noise far above the counts": (RecordCount("known", 60), DiscreteLaplace(60.0)),
+    "noise far below the counts": (RecordCount("known", 3000), DiscreteGaussian(2.0)),
+    "an unknown total, much noise": (RecordCount("at-most", 60), DiscreteGaussian(40.0)),
+    "an unknown total, little noise": (RecordCount("at-most", 2000), DiscreteLaplace(3.0)),
 }
 
 
-def ranks(total: Total, noise: NoiseLaw, trials: int, assumed: NoiseLaw | None = None) -> Array:
+def ranks(total: RecordCount, noise: NoiseLaw, trials: int, assumed: NoiseLaw | None = None) -> Array:
     """Return the ranks of the first cell of each table among nearly independent draws, shape (trials, tables)."""
     rng = np.random.default_rng(8)
     drawn = [draw_network(NETWORK, total, noise, rng, 0.7) for _ in range(trials)]
-    problems = [problem for _, problem in drawn]
+    observations = [observation for _, observation in drawn]
     if assumed is not None:
-        problems = [NoisyTables(tuple(replace(t, noise=assumed) for t in problem.tables)) for problem in problems]
+        observations = [
+            NoisyTables(tuple(replace(t, noise=assumed) for t in observation.tables)) for observation in observations
+        ]
     first = [0, 3, 9]
-    draws = draw_many(problems, "noise-aware", 39, rng)[:, :, first]
+    draws = draw_many(observations, "noise-aware", 39, rng)[:, :, first]
     return ranks_among(np.array([theta for theta, _ in drawn])[:, first], draws, rng)
 
 
@@ -247,7 +249,7 @@ def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
 
 @pytest.mark.slow
 def test_a_posterior_that_takes_the_noise_for_a_tenth_is_caught_by_ranks() -> None:
-    columns = ranks(Total("known", 60), DiscreteLaplace(60.0), 200, DiscreteLaplace(6.0)).T
+    columns = ranks(RecordCount("known", 60), DiscreteLaplace(60.0), 200, DiscreteLaplace(6.0)).T
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
 
 
@@ -259,7 +261,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def small_network() -> NoisyTables:
-    return draw_network(NETWORK, Total("known", 500), DiscreteLaplace(5.0), np.random.default_rng(1))[1]
+    return draw_network(NETWORK, RecordCount("known", 500), DiscreteLaplace(5.0), np.random.default_rng(1))[1]
 
 
 def solve(tables: tuple[NoisyTable, ...], n_draws: int = 500, seed: int = 2) -> Posterior:
@@ -275,14 +277,14 @@ def test_equal_generators_give_equal_posteriors() -> None:
 
 
 @pytest.mark.slow
-def test_a_table_does_not_depend_on_its_neighbours() -> None:
+def test_a_table_does_not_depend_on_its_neighbors() -> None:
     """Means and sds as those of the table alone: 6 standard errors at the 400 effective draws of each, about 1e-7."""
     network = small_network().tables
-    neighbours = draw_network(
-        [(3, 5), (10, 2)], Total("at-most", 10**6), DiscreteGaussian(900.0), np.random.default_rng(2)
+    neighbors = draw_network(
+        [(3, 5), (10, 2)], RecordCount("at-most", 10**6), DiscreteGaussian(900.0), np.random.default_rng(2)
     )[1]
     alone = solve((network[1],))
-    among = solve((neighbours.tables[0], network[1], neighbours.tables[1]))
+    among = solve((neighbors.tables[0], network[1], neighbors.tables[1]))
     for left, right in zip(alone.marginals, among.marginals[15:21], strict=True):
         assert abs(left.mean - right.mean) < 6 * left.sd * np.sqrt(2 / 400)
         assert left.sd == pytest.approx(right.sd, rel=6 / np.sqrt(400))
@@ -316,7 +318,7 @@ def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_known_totals_are_kept_from_the_start() -> None:
-    tables = (*small_network().tables, replace(small_network().tables[1], total=Total("at-most", 20)))
+    tables = (*small_network().tables, replace(small_network().tables[1], total=RecordCount("at-most", 20)))
     chain = TableChain(tables, 3, np.random.default_rng(1))
     for _ in range(20):
         totals = chain.layout.per_table(chain.layout.row_totals(chain.counts))
@@ -329,13 +331,13 @@ def test_known_totals_are_kept_from_the_start() -> None:
 
 def test_naive_posteriors_are_conjugate() -> None:
     table = NoisyTable(
-        np.ones((2, 2)), np.ones(2), np.array([[5.0, -2.0], [7.0, 2.0]]), DiscreteLaplace(3.0), Total("unbounded")
+        np.ones((2, 2)), np.ones(2), np.array([[5.0, -2.0], [7.0, 2.0]]), DiscreteLaplace(3.0), RecordCount("unbounded")
     )
     naive = infer(NoisyTables((table,)), "naive", 2000, np.random.default_rng(1))
     assert [m.mean for m in naive.marginals] == pytest.approx([6 / 7, 1 / 7, 8 / 11, 3 / 11])
     assert naive.marginals[0].sd == pytest.approx(np.sqrt(6 / 49 / 8))
     assert naive.marginals[0].quantiles["q50"] == pytest.approx(np.quantile(naive.draws[:, 0], 0.5), abs=0.03)
-    known = NoisyTables((replace(table, total=Total("known", 10)),))
+    known = NoisyTables((replace(table, total=RecordCount("known", 10)),))
     means = [m.mean for m in infer(known, "naive", 10, np.random.default_rng(1)).marginals]
     counts = np.array([[5.0, 0.0], [7.0, 2.0]]) - [[4 / 3, 0.0], [4 / 3, 4 / 3]]  # the nearest that add up to ten
     assert means == pytest.approx(((counts + 1) / (counts.sum(axis=1, keepdims=True) + 2)).ravel())
@@ -344,18 +346,20 @@ def test_naive_posteriors_are_conjugate() -> None:
 def test_many_networks_at_once_have_the_posteriors_of_each() -> None:
     """Means within 6 standard errors of those alone at 100 draws' worth: false-fail about 1e-7."""
     rng = np.random.default_rng(3)
-    problems = [draw_network(NETWORK, Total("known", 300), DiscreteLaplace(9.0), rng)[1] for _ in range(2)]
-    draws = draw_many(problems, "noise-aware", 400, rng)
+    observations = [draw_network(NETWORK, RecordCount("known", 300), DiscreteLaplace(9.0), rng)[1] for _ in range(2)]
+    draws = draw_many(observations, "noise-aware", 400, rng)
     assert draws.shape == (2, 400, 17)
-    for i, problem in enumerate(problems):
-        alone = solve(problem.tables)
+    for i, observation in enumerate(observations):
+        alone = solve(observation.tables)
         for k, marginal in enumerate(alone.marginals):
             assert abs(draws[i, :, k].mean() - marginal.mean) < 6 * marginal.sd / np.sqrt(100)
-    assert draw_many(problems, "naive", 7, rng).shape == (2, 7, 17)
+    assert draw_many(observations, "naive", 7, rng).shape == (2, 7, 17)
 
 
 def test_tiny_concentrations_leave_proper_rows() -> None:
-    table = NoisyTable(np.full((2, 3), 1e-4), np.ones(2), np.zeros((2, 3)), DiscreteLaplace(1.0), Total("known", 5))
+    table = NoisyTable(
+        np.full((2, 3), 1e-4), np.ones(2), np.zeros((2, 3)), DiscreteLaplace(1.0), RecordCount("known", 5)
+    )
     theta = draw_rows(np.zeros((50, 6)), TableLayout([table]), np.random.default_rng(1))
     assert np.all(np.isfinite(theta))
     np.testing.assert_allclose(theta.reshape(50, 2, 3).sum(axis=2), 1.0)

@@ -15,11 +15,11 @@ import numpy as np
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.registry import model_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point, updates_of
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover
-from dpbayes_cli.models.families.latent_variables import LatentStates, Sites
+from dpbayes_cli.mechanisms.samplers.private_gibbs import Point, PrivateGibbs, updates_of
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler
+from dpbayes_cli.models.families.latent_variables import LatentVariables, Sites
 from dpbayes_cli.privacy.choices import choice_weights
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -27,7 +27,7 @@ COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE)
 Record = tuple[int, ...]
 
 
-def hmm(*, sequences: int = 2, steps: int = 2, sizes: Sequence[int] = (2,), states: int = 2) -> LatentStates:
+def hmm(*, sequences: int = 2, steps: int = 2, sizes: Sequence[int] = (2,), states: int = 2) -> LatentVariables:
     def axis(name: str, size: int) -> dict[str, Any]:
         return {"column": name, "values": [f"{name}{i}" for i in range(size)], "impute": f"{name}0"}
 
@@ -36,24 +36,24 @@ def hmm(*, sequences: int = 2, steps: int = 2, sizes: Sequence[int] = (2,), stat
     return built("hmm", domain)
 
 
-def mixture(*, sizes: Sequence[int] = (2,), classes: int = 2) -> LatentStates:
+def mixture(*, sizes: Sequence[int] = (2,), classes: int = 2) -> LatentVariables:
     variables = {f"x{j}": {"values": [f"v{i}" for i in range(size)], "impute": "v0"} for j, size in enumerate(sizes)}
     return built("naive-bayes-mixture", {"variables": variables, "classes": classes})
 
 
-def built(name: str, domain: dict[str, Any], prior: dict[str, Any] | None = None) -> LatentStates:
+def built(name: str, domain: dict[str, Any], prior: dict[str, Any] | None = None) -> LatentVariables:
     kind = model_type(name)
     model = kind.build(msgspec.convert(domain, kind.domain_type), msgspec.convert(prior or {}, kind.prior_type))
-    assert isinstance(model, LatentStates)
+    assert isinstance(model, LatentVariables)
     return model
 
 
-def records_of(model: LatentStates) -> list[Record]:
+def records_of(model: LatentVariables) -> list[Record]:
     """All records, as codes."""
     return list(itertools.product(*(range(len(column.levels)) for column in model.columns)))  # type: ignore[union-attr]
 
 
-def evidence_of(model: LatentStates, records: Sequence[Record]) -> Statistics:
+def evidence_of(model: LatentVariables, records: Sequence[Record]) -> Statistics:
     """The exact evidence, without an engine."""
     read, codes = model.read(COMPLETE), np.array(records)
     if isinstance(read, Codes):
@@ -68,13 +68,13 @@ def evidence_of(model: LatentStates, records: Sequence[Record]) -> Statistics:
     return Statistics(tuple(values), len(records))
 
 
-def coarse(chain: Any, resolution: int = 8, least: int = 2) -> LatentChain:
+def coarse(chain: Any, resolution: int = 8, least: int = 2) -> PrivateGibbs:
     """The chain on lattices of few points."""
-    found = expect(chain, LatentChain)
+    found = require_type(chain, PrivateGibbs)
     return replace(found, covers=tuple(SharesCover(c.n_shares, resolution, least) for c in found.covers))
 
 
-def prices(chain: LatentChain, temperature: Decimal) -> tuple[float, float]:
+def prices(chain: PrivateGibbs, temperature: Decimal) -> tuple[float, float]:
     """What updates of states, and of all emissions, are charged."""
     states, *emissions = (update.need(temperature, 1) for update in updates_of(chain.covers, chain.bits))
     return float(states), float(sum(emissions))
@@ -84,16 +84,16 @@ def rows_of(cover: SharesCover) -> list[tuple[int, ...]]:
     return [tuple(row) for row in (cover.points() + cover.least).tolist()]
 
 
-def emissions_of(chain: LatentChain) -> list[tuple[Any, ...]]:
+def emissions_of(chain: PrivateGibbs) -> list[tuple[Any, ...]]:
     """All emissions: for each feature an array of shape (n_states, n_values)."""
     k = chain.structure.n_states
     each = [[np.array(rows) for rows in itertools.product(rows_of(cover), repeat=k)] for cover in chain.covers]
     return list(itertools.product(*each))
 
 
-def state_log_law(chain: LatentChain, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+def state_log_law(chain: PrivateGibbs, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
     """The log probabilities of the states of all sites after their update, in the order of ``all_states``."""
-    groups = chain.structure.colours(chain.n_records)
+    groups = chain.structure.colors(chain.n_records)
     found = []
     for states in all_states(chain):
         now, total = point.states.copy(), 0.0
@@ -106,19 +106,19 @@ def state_log_law(chain: LatentChain, point: Point, sites: Sites, temperature: D
     return np.array(found)
 
 
-def site_log_laws(chain: LatentChain, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+def site_log_laws(chain: PrivateGibbs, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
     """The log probabilities of each site's states given the others', shape (n_sites, n_states)."""
     group = np.arange(chain.structure.n_sites(chain.n_records))
     weights = choice_weights(chain.utilities(point, point.states, sites, temperature, group), chain.bits).astype(float)
     return np.asarray(np.log(weights / weights.sum(axis=1, keepdims=True)))
 
 
-def all_states(chain: LatentChain) -> list[Any]:
+def all_states(chain: PrivateGibbs) -> list[Any]:
     n = chain.structure.n_sites(chain.n_records)
     return [np.array(states) for states in itertools.product(range(chain.structure.n_states), repeat=n)]
 
 
-def emission_log_law(chain: LatentChain, states: Any, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+def emission_log_law(chain: PrivateGibbs, states: Any, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
     """The log probabilities of all emissions after their update, in the order of ``emissions_of``."""
     logs = []
     for cover, a, table in zip(
@@ -133,7 +133,7 @@ def emission_log_law(chain: LatentChain, states: Any, sites: Sites, temperature:
 def row_log_law(
     cover: SharesCover, concentration: tuple[float, ...], temperature: Decimal, counts: tuple[int, ...]
 ) -> tuple[float, ...]:
-    lattice = LatticePosterior(cover, concentration, temperature, "likelihood").lattice(counts)
+    lattice = SimplexSampler(cover, concentration, temperature, "likelihood").lattice(counts)
     return tuple(float(np.log(float(lattice.probability(row)))) for row in rows_of(cover))
 
 

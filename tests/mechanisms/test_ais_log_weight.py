@@ -12,9 +12,9 @@ import pytest
 
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.gibbs import Gibbs
-from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point
+from dpbayes_cli.mechanisms.samplers.private_gibbs import Point, PrivateGibbs
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.kinds import PureDP
 from tests.asked import plan_of
@@ -26,14 +26,14 @@ def planned(model: Model, epsilon: str = "1", n: int = 2, **changes: Any) -> Pla
 
 
 def test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it() -> None:
-    """All neighbours along the extreme public paths: one point a rise, emissions at the ends of their lattices."""
+    """All neighbors along the extreme public paths: one point a rise, emissions at the ends of their lattices."""
     model = hmm(sequences=1, steps=1, sizes=(2,))
     plan = planned(model, n=2, epsilon="3", kernel="annealed", log_weight_epsilon=Decimal(1))
-    chain = expect(plan.answer.law, LatentChain)
+    chain = require_type(plan.final_step.law, PrivateGibbs)
     weight = chain.weight
     assert weight is not None
     assert plan.guarantee.epsilon == 3
-    assert expect(plan.guarantee, Composition).parts[-1] == PureDP(Decimal(1))
+    assert require_type(plan.guarantee, Composition).parts[-1] == PureDP(Decimal(1))
     cover, starts = chain.covers[0], [Decimal(0), *(stage.temperature for stage in chain.stages)]
     end = np.array([[cover.least, cover.most], [cover.least, cover.most]])
     paths = [[end] * 10, [end[:, ::-1]] * 10, [end, end[:, ::-1]] * 5]
@@ -62,7 +62,7 @@ def test_the_mean_weight_is_the_evidence() -> None:
     model = mixture()
     records = [(0,), (0,), (1,)]
     plan = planned(model, n=3, epsilon="900", kernel="annealed", sweeps=10, log_weight_epsilon=Decimal(100))
-    chain = coarse(plan.answer.law, 6, 2)
+    chain = coarse(plan.final_step.law, 6, 2)
     evidence = evidence_of(model, records)
     sites = chain.structure.sites(evidence)
     assert plan.parameters["temperature"] == 1.0

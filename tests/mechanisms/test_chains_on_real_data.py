@@ -12,7 +12,7 @@ import pytest
 
 from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.langevin import Gradient, Langevin
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.diagnostics import diagnose
 from dpbayes_cli.mechanisms.gibbs_posterior import GibbsPosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
@@ -45,7 +45,7 @@ ABALONE: dict[str, Any] = {
 
 
 def read(spec: ReleaseSpec, path: Path, n_records: int) -> DesignMatrix:
-    model = expect(spec.build_model(), ConvexLossModel)
+    model = require_type(spec.build_model(), ConvexLossModel)
     matrix = DesignMatrix(Rows(model.design, model.target), n_records)
     with closing(source_of(spec.source, locate(str(path)))) as source:
         source.check(matrix.rows.columns, list(model.column_names))
@@ -59,7 +59,7 @@ def test_the_default_horizon_forgets_its_start() -> None:
     At a tenth of the horizon it is above 1.2: the check sees a short one.
     """
     spec, n = build_spec(ABALONE), 4177
-    law = expect(GibbsPosterior().plan(spec.build_model(), spec.policy, spec.options, n).steps[0].law, Langevin)
+    law = require_type(GibbsPosterior().plan(spec.build_model(), spec.policy, spec.options, n).steps[0].law, Langevin)
     matrix, rng = read(spec, SAMPLE_DATA / "abalone.csv.gz", n), np.random.default_rng(1)
     directions = rng.normal(size=(law.width, 4))
     w = np.repeat(3.0 / np.sqrt(law.tau) * directions / np.linalg.norm(directions, axis=0), 64, axis=1)
@@ -81,8 +81,8 @@ def test_one_private_draw_predicts_income_nearly_as_well_as_the_posterior_withou
     from scipy.optimize import minimize
 
     spec, n = build_spec(read_spec_file(ROOT / "configs" / "releases" / "adult-logistic-regression.yaml")), 32_561
-    model = expect(spec.build_model(), ConvexLossModel)
-    law = expect(GibbsPosterior().plan(model, spec.policy, spec.options, n).steps[0].law, Langevin)
+    model = require_type(spec.build_model(), ConvexLossModel)
+    law = require_type(GibbsPosterior().plan(model, spec.policy, spec.options, n).steps[0].law, Langevin)
     train, test = (read(spec, SAMPLE_DATA / f"adult_{part}.csv.gz", n) for part in ("train", "test"))
     ((x, y),), ((new, truth),) = train.blocks, test.blocks
 

@@ -1,4 +1,4 @@
-"""Draws of networks, table by table: all neighbouring data sets of a tiny one, on the very laws that are drawn from."""
+"""Draws of networks, table by table: all neighboring data sets of a tiny one, on the very laws that are drawn from."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.mechanisms.map import Map, SharesEstimate
 from dpbayes_cli.mechanisms.ops import Ops
-from dpbayes_cli.mechanisms.samplers.dag_sampler import NetworkSampler
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.mechanisms.samplers.dag_sampler import DagSampler
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.spec.release_spec import build_spec
@@ -29,14 +29,14 @@ from tests.asked import asked_for, plan_of
 N = 2
 
 
-def build(weight: float = 1.0, values: int = 2) -> DiscreteNetwork:
+def build(weight: float = 1.0, values: int = 2) -> DiscreteBayesNet:
     variables: dict[str, Any] = {
         "c": {"values": ["0", "1"], "weight": str(weight)},
         "x": {"values": [str(k) for k in range(values)], "parents": ["c"]},
         "y": {"values": ["0", "1"], "parents": ["c", "x"]},
     }
     spec = build_spec({"model": "bayes-net", "domain": {"variables": variables}, "on_invalid": "impute:0"})
-    return expect(spec.build_model(), DiscreteNetwork)
+    return require_type(spec.build_model(), DiscreteBayesNet)
 
 
 def request(epsilon: str, draws: int = 1) -> dict[str, Any]:
@@ -46,15 +46,15 @@ def request(epsilon: str, draws: int = 1) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4096)
-def row_law(law: LatticePosterior, counts: tuple[int, ...]) -> tuple[Fraction, ...]:
+def row_law(law: SimplexSampler, counts: tuple[int, ...]) -> tuple[Fraction, ...]:
     lattice, cover = law.lattice(counts), law.cover
     return tuple(lattice.probability([k + cover.least for k in point]) for point in cover.points().tolist())
 
 
-def laws_of(sampler: NetworkSampler, values: tuple[int, ...]) -> list[tuple[Fraction, ...]]:
+def laws_of(sampler: DagSampler, values: tuple[int, ...]) -> list[tuple[Fraction, ...]]:
     found, first = [], 0
     for law, rows, width in zip(sampler.laws, sampler.rows, sampler.widths, strict=True):
-        row = law.law if isinstance(law, SharesEstimate) else expect(law, LatticePosterior)
+        row = law.law if isinstance(law, SharesEstimate) else require_type(law, SimplexSampler)
         for _ in range(rows):
             found.append(row_law(row, values[first : first + width]))
             first += width
@@ -71,8 +71,8 @@ def extremes(left: tuple[Fraction, ...], right: tuple[Fraction, ...]) -> tuple[D
     return low, high
 
 
-def worst(model: DiscreteNetwork, sampler: NetworkSampler) -> tuple[Decimal, Decimal]:
-    """The largest log ratio and the largest range over all neighbouring data sets of N records."""
+def worst(model: DiscreteBayesNet, sampler: DagSampler) -> tuple[Decimal, Decimal]:
+    """The largest log ratio and the largest range over all neighboring data sets of N records."""
     statistic = model.statistic(request("1")["policy"])
     records = list(itertools.product(*(range(size) for size in model.network.sizes)))
     largest = widest = Decimal(0)
@@ -93,10 +93,10 @@ def worst(model: DiscreteNetwork, sampler: NetworkSampler) -> tuple[Decimal, Dec
     [(1.0, "6"), (3.0, "0.3"), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((1.0, "0.3"), (3.0, "6")))],
 )
 @pytest.mark.parametrize("mechanism", [Ops, Map])
-def test_no_neighbours_are_told_apart_by_more_than_the_charge(mechanism: Any, weight: float, epsilon: str) -> None:
+def test_no_neighbors_are_told_apart_by_more_than_the_charge(mechanism: Any, weight: float, epsilon: str) -> None:
     model = build(weight)
     plan = plan_of(mechanism(), model, **request(epsilon))
-    sampler = expect(plan.answer.law, NetworkSampler)
+    sampler = require_type(plan.final_step.law, DagSampler)
     largest, widest = worst(model, sampler)
     charged = plan.guarantee.epsilon
     assert charged <= Decimal(epsilon)
@@ -108,7 +108,7 @@ def test_a_table_charged_alone_would_not_be_enough() -> None:
     """Planted: each table at the whole epsilon, as if their draws were of different people."""
     model = build()
     plan = plan_of(Ops(), model, **request("3"))
-    sampler = expect(plan.answer.law, NetworkSampler)
+    sampler = require_type(plan.final_step.law, DagSampler)
     assert worst(model, sampler)[1] > plan.guarantee.epsilon * Decimal("1.5") / len(model.network)
 
 
@@ -122,7 +122,7 @@ def test_the_guarantee_is_that_of_the_selection() -> None:
 def test_draws_follow_the_laws_row_by_row() -> None:
     """The mean of each of seven rows, at 1e-6: a false failure of a run has probability below 1e-5."""
     model = build()
-    sampler = expect(plan_of(Ops(), model, **request("6")).answer.law, NetworkSampler)
+    sampler = require_type(plan_of(Ops(), model, **request("6")).final_step.law, DagSampler)
     statistic = model.statistic(request("1")["policy"])
     values = count_cells(statistic, model.network.names, np.array([[0, 1, 1], [1, 1, 0]]))
     drawn = np.array(sampler.draw(values, 4000))
@@ -135,7 +135,7 @@ def test_draws_follow_the_laws_row_by_row() -> None:
         assert np.abs(drawn[:, 2 * row : 2 * row + 2].sum(axis=1) - 1.0).max() < 1e-12
         grid = np.arange(len(mass))
         mean, sd = float(mass @ grid), float(np.sqrt(mass @ (grid - mass @ grid) ** 2))
-        cover = expect(sampler.laws[0], LatticePosterior).cover
+        cover = require_type(sampler.laws[0], SimplexSampler).cover
         assert moments[row] == pytest.approx(((mean + cover.least) / cover.resolution, sd / cover.resolution))
         found = drawn[:, 2 * row] * cover.resolution - cover.least
         assert stats.norm.sf(abs(found.mean() - mean) / (sd / np.sqrt(4000))) > 1e-6

@@ -17,16 +17,16 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.gibbs import Gibbs
-from dpbayes_cli.mechanisms.samplers.barker_kernel import BarkerWalk, barker_weights, local_spread
-from dpbayes_cli.mechanisms.samplers.private_gibbs import LatentChain, Point
+from dpbayes_cli.mechanisms.samplers.barker_kernel import BarkerKernel, barker_weights, local_spread
+from dpbayes_cli.mechanisms.samplers.private_gibbs import Point, PrivateGibbs
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.beta_geometric import BetaGeometric
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
-from dpbayes_cli.models.families.latent_variables import LatentStates
+from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.composition import Composition
@@ -65,11 +65,11 @@ def planned(model: Model, policy: RecordPolicy = COMPLETE, epsilon: str = "1", n
     return plan_of(Gibbs(), model, policy, Decimal(epsilon), n_records=n, **changes)
 
 
-def chain_of(model: LatentStates, n: int, **changes: Any) -> LatentChain:
-    return coarse(planned(model, n=n, **changes).answer.law)
+def chain_of(model: LatentVariables, n: int, **changes: Any) -> PrivateGibbs:
+    return coarse(planned(model, n=n, **changes).final_step.law)
 
 
-def points_of(chain: LatentChain, size: int) -> list[Point]:
+def points_of(chain: PrivateGibbs, size: int) -> list[Point]:
     """Public points: emissions at the ends of their lattices, and random ones."""
     rng = np.random.default_rng(3)
     k, found = chain.structure.n_states, []
@@ -86,8 +86,8 @@ def points_of(chain: LatentChain, size: int) -> list[Point]:
 
 
 @pytest.mark.parametrize(("model", "n"), SUBJECTS)
-def test_no_update_exceeds_its_price_and_a_witness_attains_it(model: LatentStates, n: int) -> None:
-    """All neighbours, all outcomes: ranges of log ratios stay within the price of an update, and nearly reach it.
+def test_no_update_exceeds_its_price_and_a_witness_attains_it(model: LatentVariables, n: int) -> None:
+    """All neighbors, all outcomes: ranges of log ratios stay within the price of an update, and nearly reach it.
 
     Of states the ranges at all sites are added, for they are independent within a group, and groups are charged
     together; and no log ratio of all states exceeds what pure epsilon is charged.
@@ -120,7 +120,7 @@ def test_no_update_exceeds_its_price_and_a_witness_attains_it(model: LatentState
     assert widest[1] >= of_emissions * (1 - 1e-6)
 
 
-def kernel(model: LatentStates, chain: LatentChain, records: Any, links: Any) -> Any:
+def kernel(model: LatentVariables, chain: PrivateGibbs, records: Any, links: Any) -> Any:
     """The log law of a sweep from every point to every point, with public links that stay."""
     sites = chain.structure.sites(evidence_of(model, records))
     states, emissions = all_states(chain), emissions_of(chain)
@@ -140,9 +140,9 @@ def kernel(model: LatentStates, chain: LatentChain, records: Any, links: Any) ->
         pytest.param(mixture(sizes=(3,)), 1, id="three values", marks=pytest.mark.slow),
     ],
 )
-def test_no_chain_of_two_sweeps_exceeds_its_price(model: LatentStates, n: int) -> None:
-    """Every path of two sweeps from every start, every pair of neighbours."""
-    chain = coarse(planned(model, n=n).answer.law, 6, 2)
+def test_no_chain_of_two_sweeps_exceeds_its_price(model: LatentVariables, n: int) -> None:
+    """Every path of two sweeps from every start, every pair of neighbors."""
+    chain = coarse(planned(model, n=n).final_step.law, 6, 2)
     price = sum(prices(chain, T))
     links = chain.structure.draw_links(None, np.random.default_rng(0))
     data = sorted({each for pair in neighbors(records_of(model), n) for each in pair})
@@ -155,10 +155,10 @@ def test_no_chain_of_two_sweeps_exceeds_its_price(model: LatentStates, n: int) -
 
 
 @pytest.mark.parametrize("model", [hmm(sequences=1, steps=3), mixture()], ids=["hmm", "mixture"])
-def test_a_sweep_leaves_the_tempered_posterior_as_it_is(model: LatentStates) -> None:
+def test_a_sweep_leaves_the_tempered_posterior_as_it_is(model: LatentVariables) -> None:
     """Prior times likelihood to the power T, over states and emissions: one law, which two groups and tables keep."""
     records = (records_of(model) * 2)[1:4]
-    chain = coarse(planned(model, n=3).answer.law, 6, 2)
+    chain = coarse(planned(model, n=3).final_step.law, 6, 2)
     links = chain.structure.draw_links(None, np.random.default_rng(1))
     sites = chain.structure.sites(evidence_of(model, records))
     logs = []
@@ -179,13 +179,13 @@ def test_a_sweep_leaves_the_tempered_posterior_as_it_is(model: LatentStates) -> 
 
 
 @pytest.mark.parametrize("model", [hmm(), mixture(sizes=(2, 3))], ids=["hmm", "mixture"])
-def test_updates_are_drawn_from_their_laws(model: LatentStates) -> None:
+def test_updates_are_drawn_from_their_laws(model: LatentVariables) -> None:
     """States of four sites, and emissions given states, against the enumerated laws (chi-square, false-fail 1e-9)."""
     many = isinstance(model, Hmm)  # a mixture has as many sites as records
     records, power = records_of(model)[:4], T
     if many:
         records, power = records[:1] * 40 + records[2:] * 10, Decimal("0.1")
-    chain = coarse(planned(model, n=len(records)).answer.law)
+    chain = coarse(planned(model, n=len(records)).final_step.law)
     sites = chain.structure.sites(evidence_of(model, records))
     (_, point) = points_of(chain, 2)
     k = chain.structure.n_states
@@ -223,15 +223,15 @@ def test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter() -> None:
 @pytest.mark.parametrize("kernel_name", ["gibbs", "annealed"])
 @pytest.mark.parametrize("epsilon", ["0.5", "30", "1000"])
 @pytest.mark.parametrize("model", [hmm(sizes=(2, 3, 3)), mixture(sizes=(2, 3))], ids=["hmm", "mixture"])
-def test_the_budget_is_spent_and_never_exceeded(model: LatentStates, epsilon: str, kernel_name: Any) -> None:
+def test_the_budget_is_spent_and_never_exceeded(model: LatentVariables, epsilon: str, kernel_name: Any) -> None:
     """What every update of the chain that runs needs adds up to the charge at most, and nearly to it."""
     plan = planned(model, epsilon=epsilon, n=500, kernel=kernel_name, sweeps=50)
-    chain = expect(plan.answer.law, LatentChain)
+    chain = require_type(plan.final_step.law, PrivateGibbs)
     need = sum(stage.sweeps * sum(prices(chain, stage.temperature)) for stage in chain.stages)
     assert sum(stage.sweeps for stage in chain.stages) == plan.parameters["sweeps"] == 50
     assert need <= float(plan.guarantee.epsilon) <= float(epsilon)
     assert need >= float(plan.guarantee.epsilon) * (1 - 1e-5)
-    parts = expect(plan.guarantee, Composition).parts
+    parts = require_type(plan.guarantee, Composition).parts
     assert sum(getattr(part, "parts") for part in parts) == plan.parameters["updates"]  # noqa: B009
     assert plan.guarantee.rho < plan.guarantee.epsilon**2 / 8
 
@@ -268,7 +268,7 @@ def test_a_plan_shows_what_noise_would_do() -> None:
     ],
 )
 def test_what_cannot_be_is_refused(model: Model, changes: dict[str, Any], words: str) -> None:
-    policy = COMPLETE if isinstance(model, LatentStates) else IMPUTED
+    policy = COMPLETE if isinstance(model, LatentVariables) else IMPUTED
     with pytest.raises(SpecError, match=words):
         planned(model, policy, **changes)
 
@@ -294,9 +294,9 @@ WALKS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
 def test_no_step_of_a_walk_exceeds_its_price(
     model: OneParameterFamily, support: tuple[float, float], temper: Any
 ) -> None:
-    """All neighbours of n <= 3, all pairs of cells in reach, both outcomes; the range is attained."""
+    """All neighbors of n <= 3, all pairs of cells in reach, both outcomes; the range is attained."""
     plan = planned(model, IMPUTED, n=3, kernel="barker", support=support, temper=temper)
-    walk = expect(plan.answer.law, BarkerWalk)
+    walk = require_type(plan.final_step.law, BarkerKernel)
     posterior = replace(walk.posterior, n_cells=12, temperature=T)
     reach = 3
     price = float(T * local_spread(posterior, reach))
@@ -324,7 +324,7 @@ def test_no_step_of_a_walk_exceeds_its_price(
 def test_a_walk_stays_within_its_reach_and_follows_its_law() -> None:
     """Three steps on eight cells against the power of Barker's matrix, which keeps the tempered posterior."""
     plan = planned(COIN, IMPUTED, epsilon="20", n=6, kernel="barker", sweeps=3)
-    walk = expect(plan.answer.law, BarkerWalk)
+    walk = require_type(plan.final_step.law, BarkerKernel)
     walk = replace(walk, posterior=replace(walk.posterior, n_cells=8), reach=2)
     (stage,) = walk.stages
     score = replace(walk.posterior, temperature=stage.temperature).exact_log([4])

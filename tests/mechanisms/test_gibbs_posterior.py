@@ -20,7 +20,7 @@ from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, ProbitLoss, QuantileLoss, SmoothHingeLoss
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.huber_regression import HuberRegression
@@ -59,7 +59,7 @@ def planned(mechanism: str = "gibbs-posterior", model: str = "logistic-regressio
 
 def true_mu(plan: Plan, model: str, n: int) -> float:
     """Price the chain that a plan runs, in words of its own: slope, curvature and rows of norm sqrt(2)."""
-    chain = expect(plan.answer.law, Langevin)
+    chain = require_type(plan.final_step.law, Langevin)
     slope, curvature = {
         "logistic-regression": (1.0, 0.25),
         "probit-regression": (1.0, 1.0 / math.sqrt(2.0 * math.pi)),
@@ -74,7 +74,7 @@ def true_mu(plan: Plan, model: str, n: int) -> float:
         assert c < 1
         power = c**chain.steps
         each = step * d * d / 2 * (1 + c) * (1 - power) / ((1 - c) * (1 + power))
-        return float(mpmath.sqrt(each * plan.answer.draws))
+        return float(mpmath.sqrt(each * plan.final_step.draws))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -100,7 +100,7 @@ def test_the_chain_that_runs_costs_what_is_charged_and_no_more_than_was_asked(
     model: str, asked: dict[str, Any]
 ) -> None:
     plan = planned(model=model, **asked)
-    guarantee = expect(plan.guarantee, GaussianDP)
+    guarantee = require_type(plan.guarantee, GaussianDP)
     assert float(guarantee.mu) == pytest.approx(true_mu(plan, model, 1000), rel=1e-7)
     assert float(guarantee.mu) >= true_mu(plan, model, 1000)
     if "mu" in asked:
@@ -118,7 +118,7 @@ def test_the_chain_that_runs_costs_what_is_charged_and_no_more_than_was_asked(
 def test_a_plan_names_what_it_found() -> None:
     plan = planned(mu="0.5", draws=4, certificate="total-variation")
     assert plan.parameters.keys() == LARGEST_PLAN | {"certificate"}
-    chain = expect(plan.answer.law, Langevin)
+    chain = require_type(plan.final_step.law, Langevin)
     found = plan.parameters
     assert (found["rho"], found["tau"], found["step"], found["steps"]) == (
         chain.rho, chain.tau, chain.step, chain.steps,
@@ -140,7 +140,7 @@ def test_a_plan_names_what_it_found() -> None:
 
 def test_the_largest_temperature_that_fits_is_found() -> None:
     plan = planned(mu="0.5", steps=300)
-    chain = expect(plan.answer.law, Langevin)
+    chain = require_type(plan.final_step.law, Langevin)
     assert float(plan.guarantee.mu) > 0.5 * (1.0 - 1e-8)
     assert 0.0 < chain.rho < 1.0
     untempered = planned(mu="100")
@@ -150,20 +150,20 @@ def test_the_largest_temperature_that_fits_is_found() -> None:
 
 
 def test_a_stated_temperature_raises_the_precision() -> None:
-    chain = expect(planned(mu="0.5", temperature=0.5).answer.law, Langevin)
+    chain = require_type(planned(mu="0.5", temperature=0.5).final_step.law, Langevin)
     assert chain.rho == 0.5
     assert chain.tau > 1.0
-    assert expect(planned(mu="0.5", temperature=1e-3).answer.law, Langevin).tau == 1.0
+    assert require_type(planned(mu="0.5", temperature=1e-3).final_step.law, Langevin).tau == 1.0
 
 
 def test_k_draws_cost_the_root_of_k() -> None:
     one, nine = planned(mu="0.2"), planned(mu="0.6", draws=9)
     assert nine.parameters["rho"] == pytest.approx(one.parameters["rho"], rel=1e-3)  # horizons differ a little
-    each = expect(nine.answer.law, Langevin)
+    each = require_type(nine.final_step.law, Langevin)
     again = planned("rdp-direct", steps=each.steps)
     many = planned("rdp-direct", steps=each.steps, draws=9)
     assert float(many.guarantee.mu) == pytest.approx(3.0 * float(again.guarantee.mu), rel=1e-12)
-    assert nine.answer.draws == 9
+    assert nine.final_step.draws == 9
 
 
 def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
@@ -240,19 +240,19 @@ def test_a_limit_stands_for_a_private_number_of_records() -> None:
     private = planned(mu="0.5", policy=ADD_REMOVE, n_records=None, n_max=1000)
     public = planned(mu="0.5")
     assert private.parameters == public.parameters
-    assert expect(private.answer.rows, Rows).n_most == 1000
-    assert expect(public.answer.rows, Rows).n_most is None
+    assert require_type(private.final_step.rows, Rows).n_most == 1000
+    assert require_type(public.final_step.rows, Rows).n_most is None
 
 
 def test_draws_are_those_of_the_planned_chain() -> None:
     plan = planned(mu="0.5", draws=3)
-    matrix = DesignMatrix(expect(plan.answer.rows, Rows), 1000)
+    matrix = DesignMatrix(require_type(plan.final_step.rows, Rows), 1000)
     rng = np.random.default_rng(1)
     matrix.take(np.column_stack([rng.integers(0, 1 << 16, 1000), rng.integers(0, 3, 1000), rng.integers(0, 2, 1000)]))
     drawn = mechanism_type("gibbs-posterior")().release(plan, Statistics((), 1000, design=matrix))
     values = np.asarray(getattr(drawn, "values"))  # noqa: B009 - of draws
     assert values.shape == (3, 5)
-    grid = expect(plan.answer.law, Langevin).grid
+    grid = require_type(plan.final_step.law, Langevin).grid
     assert (values / grid == np.round(values / grid)).all()
     assert len(np.unique(values[:, 0])) == 3
 
@@ -270,12 +270,12 @@ def test_draws_of_neighbors_are_as_far_apart_as_is_charged_and_no_farther(asked:
     exact: dict[str, Any] = {k: Decimal(v) if k in {"epsilon", "delta", "mu"} else v for k, v in asked.items()}
     mechanism = mechanism_type("gibbs-posterior")()
     plan = plan_of(mechanism, model, REPLACE, n_records=1, **exact)
-    rows, mu, size = expect(plan.answer.rows, Rows), float(plan.guarantee.mu), 40_000
+    rows, mu, size = require_type(plan.final_step.rows, Rows), float(plan.guarantee.mu), 40_000
     drawn = []
     for target in (1 << 16, 0, -1):
         matrix = DesignMatrix(rows, 1)
         matrix.take(np.array([[1 << 16, target]]))
-        drawn.append(expect(plan.answer.law, Langevin).draw(matrix, size)[:, 0])
+        drawn.append(require_type(plan.final_step.law, Langevin).draw(matrix, size)[:, 0])
     one, other, none = drawn
     error = 6.2 * math.sqrt((2.0 + mu * mu / 4.0) / size)
     assert abs((one.mean() - other.mean()) / one.std() - mu) < error

@@ -16,13 +16,13 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (
     MOST_POINTS,
+    LinearRegressionSampler,
     LineCover,
-    LinePosterior,
     count_points,
     lattice_ball,
 )
@@ -47,8 +47,8 @@ def request(epsilon: str = "1", n: int = 4, **more: Any) -> dict[str, Any]:
     return asked_for(COMPLETE, Decimal(epsilon), n_records=n, **more)
 
 
-def sampler_of(features: int, asked: dict[str, Any], resolution: int | None = None) -> LinePosterior:
-    law = expect(plan_of(Ops(), model(features), **asked).steps[0].law, LinePosterior)
+def sampler_of(features: int, asked: dict[str, Any], resolution: int | None = None) -> LinearRegressionSampler:
+    law = require_type(plan_of(Ops(), model(features), **asked).steps[0].law, LinearRegressionSampler)
     return law if resolution is None else replace(law, cover=replace(law.cover, resolution=resolution))
 
 

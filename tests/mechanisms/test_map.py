@@ -16,7 +16,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.options import SelectionKind
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.map import GridEstimate, Map, ModeEstimate, SharesEstimate
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
@@ -58,7 +58,7 @@ def log_interval(ratio: Fraction) -> tuple[Decimal, Decimal]:
 
 
 def worst(laws: dict[Any, list[Fraction]], neighbors: list[tuple[Any, Any]]) -> tuple[Decimal, Decimal]:
-    """The largest log ratio of two neighbours' probabilities, and the largest range of it, rounded up."""
+    """The largest log ratio of two neighbors' probabilities, and the largest range of it, rounded up."""
     largest = widest = Decimal(0)
     context = Context(prec=100)
     for one, other in neighbors:
@@ -70,14 +70,14 @@ def worst(laws: dict[Any, list[Fraction]], neighbors: list[tuple[Any, Any]]) -> 
 
 def on_cells(plan: Plan, n_cells: int) -> GridEstimate:
     """The planned sampler on few cells: the middles of the outer ones are the ends of the support, to 1e-9."""
-    sampler = expect(plan.steps[0].law, GridEstimate)
+    sampler = require_type(plan.steps[0].law, GridEstimate)
     low, high = sampler.law.support[0] + 1e-9, sampler.law.support[1] - 1e-9
     half = (high - low) / (2 * (n_cells - 1))
     return replace(sampler, law=replace(sampler.law, support=(low - half, high + half), n_cells=n_cells))
 
 
 def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]], list[tuple[Any, Any]]]:
-    """The exact laws of all data sets of n records, and all ordered pairs of neighbours."""
+    """The exact laws of all data sets of n records, and all ordered pairs of neighbors."""
     _, _, steps = sampler.law.model.grid
     codes = sorted({0, 1, steps - 1, steps} & set(range(steps + 1)))
     sums = sorted({sum(records) for records in itertools.combinations_with_replacement(codes, n)})
@@ -134,7 +134,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
     for n in (1, 3):
         request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
         plan = plan_of(Map(), model, **request)
-        law = expect(plan.steps[0].law, SharesEstimate)
+        law = require_type(plan.steps[0].law, SharesEstimate)
         found = tempered(Drawing(Decimal(epsilon), n), cover.spread, SLACK, None)
         sampler = replace(law, law=replace(law.law, cover=cover, temperature=found.temperature))
         data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
@@ -210,7 +210,7 @@ def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
     samplers: dict[SelectionKind, GridEstimate] = {}
     for selection in SELECTIONS:
         request = asked_for(COMPLETE, Decimal(epsilon), n_records=10, selection=selection)
-        law = expect(plan_of(Map(), COIN, **request).steps[0].law, GridEstimate)
+        law = require_type(plan_of(Map(), COIN, **request).steps[0].law, GridEstimate)
         samplers[selection] = replace(law, law=replace(law.law, n_cells=8))
     cells = samplers["exponential"].law.weights([successes])
     plain = [Fraction(cells.weight(cell), cells.total) for cell in range(8)]
@@ -249,7 +249,7 @@ def test_the_estimate_approaches_the_mode(selection: SelectionKind) -> None:
     model = BetaBernoulli("1", "0", 3.0, 2.0)
     plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=200, selection=selection)
     assert plan.parameters["temperature"] > 100
-    sampler = expect(plan.steps[0].law, ModeEstimate)
+    sampler = require_type(plan.steps[0].law, ModeEstimate)
     ((found,),) = sampler.draw([120], 1)
     mode = (120 + 2) / (200 + 3)
     assert abs(found - mode) < 0.03
@@ -262,7 +262,7 @@ def test_shares_rarer_than_the_least_do_not_hide_the_mode() -> None:
     """A coordinate alone would have its mode elsewhere; the lattice's mode is found at any depth of the tables."""
     model = DirichletCategorical(tuple("abcde"), (1.0,) * 5)
     plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=100_000)
-    sampler = expect(plan.steps[0].law, SharesEstimate)
+    sampler = require_type(plan.steps[0].law, SharesEstimate)
     ((a, b, *rest),) = sampler.draw((45_000, 45_000, 5_000, 3_000, 2_000), 1)
     assert rest == pytest.approx([0.1, 0.1, 0.1], abs=2e-3)
     assert (a, b) == pytest.approx((0.35, 0.35), abs=0.01)
@@ -274,7 +274,7 @@ def test_moments_are_those_of_the_draws() -> None:
     model = DirichletCategorical(tuple("abc"), (1.0, 2.0, 1.0))
     for selection in SELECTIONS:
         request = asked_for(COMPLETE, Decimal(3), n_records=20, selection=selection)
-        sampler = expect(plan_of(Map(), model, **request).steps[0].law, SharesEstimate)
+        sampler = require_type(plan_of(Map(), model, **request).steps[0].law, SharesEstimate)
         first = np.array(sampler.draw((10, 6, 4), 400))[:, 0]
         mean, sd = sampler.moments((10, 6, 4))
         assert abs(first.mean() - mean) < 6.1 * sd / 20
@@ -291,6 +291,6 @@ def test_a_lattice_that_cannot_be_enumerated_is_refused_with_the_alternative() -
 
 
 def test_estimates_are_points_of_the_cover() -> None:
-    sampler = expect(plan_of(Map(), COIN, COMPLETE, Decimal(1), n_records=10).steps[0].law, GridEstimate)
+    sampler = require_type(plan_of(Map(), COIN, COMPLETE, Decimal(1), n_records=10).steps[0].law, GridEstimate)
     cells = sampler.law.cells.tolist()
     assert all(min(abs(x - cell) for cell in cells) < 1e-12 for (x,) in sampler.draw([4], 5))

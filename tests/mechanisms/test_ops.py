@@ -16,10 +16,10 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.ops import Ops
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, exact_curve
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, exact_curve
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.beta_geometric import BetaGeometric
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
@@ -36,9 +36,9 @@ COIN = BetaBernoulli("1", "0", 1.0, 1.0)
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 
 
-def sampler_of(model: Any, **changes: Any) -> GridPosterior:
+def sampler_of(model: Any, **changes: Any) -> ScalarSampler:
     request = asked_for(COMPLETE, Decimal(1), n_records=4, **changes)
-    return expect(plan_of(Ops(), model, **request).steps[0].law, GridPosterior)
+    return require_type(plan_of(Ops(), model, **request).steps[0].law, ScalarSampler)
 
 
 def sums(model: OneParameterFamily, n: int) -> list[int]:
@@ -49,7 +49,7 @@ def sums(model: OneParameterFamily, n: int) -> list[int]:
 
 
 def largest_log_ratio(laws: dict[Any, Any], neighbors: list[tuple[Any, Any]]) -> Any:
-    """The largest log ratio of two neighbours' probabilities of a cell, as an interval that encloses it."""
+    """The largest log ratio of two neighbors' probabilities of a cell, as an interval that encloses it."""
     mpmath.iv.dps = 60
     worst = mpmath.iv.mpf(0)
     totals = {key: sum(weights) for key, weights in laws.items()}
@@ -72,7 +72,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
     for n in (1, 2, 4):
         request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, temper=temper)
         plan = plan_of(Ops(), model, **request)
-        sampler = replace(expect(plan.steps[0].law, GridPosterior), n_cells=17)
+        sampler = replace(require_type(plan.steps[0].law, ScalarSampler), n_cells=17)
         found = sums(model, n)
         laws = {}
         for total in found:
@@ -88,7 +88,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(k: int, epsilon:
     model = DirichletCategorical(tuple("abc"[:k]), (1.0, 2.0, 0.5)[:k])
     for n in (1, 3):
         plan = plan_of(Ops(), model, COMPLETE, Decimal(epsilon), n_records=n)
-        law = expect(plan.steps[0].law, LatticePosterior)
+        law = require_type(plan.steps[0].law, SimplexSampler)
         sampler = replace(law, cover=SharesCover(k, 12, 2))
         spread = 2 * math.log(sampler.cover.most / 2)
         assert spread <= plan.parameters["range"] * (1 + 1e-9)  # a coarser lattice with a smaller range
@@ -106,7 +106,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(k: int, epsilon:
 def test_the_bound_is_nearly_attained() -> None:
     """On a fine grid one record moves the log ratio by almost epsilon: the range is not generous."""
     plan = plan_of(Ops(), COIN, COMPLETE, Decimal(1), n_records=1)
-    sampler = replace(expect(plan.steps[0].law, GridPosterior), n_cells=1001)
+    sampler = replace(require_type(plan.steps[0].law, ScalarSampler), n_cells=1001)
     both = [sampler.weights([s]) for s in (0, 1)]
     one, other = ([weights.weight(cell) for cell in range(1001)] for weights in both)
     logs = [math.log(Fraction(a, b)) for a, b in zip(one, other, strict=True)]
@@ -121,7 +121,7 @@ def test_draws_follow_the_tempered_truncated_posterior(
     """Against the analytic density, integrated numerically (Kolmogorov-Smirnov, false-fail 1e-9)."""
     n = 30
     plan = plan_of(Ops(), model, COMPLETE, Decimal(3), n_records=n, support=support)
-    sampler = expect(plan.steps[0].law, GridPosterior)
+    sampler = require_type(plan.steps[0].law, ScalarSampler)
     _, _, steps = model.grid
     values = [n * steps // 3]
     drawn = np.array(sampler.draw(values, 4000))[:, 0]
@@ -137,7 +137,7 @@ def test_a_beta_posterior_is_what_it_is_called() -> None:
     plan = plan_of(Ops(), model, COMPLETE, Decimal(100), n_records=20)
     assert plan.parameters["temperature"] == 1.0
     assert plan.guarantee.epsilon < Decimal("4.3945")  # T R = 2 log 9, and not the 100 that was offered
-    drawn = np.array(expect(plan.steps[0].law, GridPosterior).draw([12], 4000))[:, 0]
+    drawn = np.array(require_type(plan.steps[0].law, ScalarSampler).draw([12], 4000))[:, 0]
     beta = stats.beta(14, 11)
     low, high = beta.cdf([0.1, 0.9])
     assert uniformity_p_value((beta.cdf(drawn) - low) / (high - low)) >= FALSE_FAIL
@@ -147,7 +147,7 @@ def test_a_beta_posterior_is_what_it_is_called() -> None:
 def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> None:
     model = DirichletCategorical(("a", "b", "c"), (1.0, 2.0, 0.7))
     plan = plan_of(Ops(), model, COMPLETE, Decimal(5), n_records=10)
-    sampler = replace(expect(plan.steps[0].law, LatticePosterior), cover=SharesCover(3, 20, 2))
+    sampler = replace(require_type(plan.steps[0].law, SimplexSampler), cover=SharesCover(3, 20, 2))
     points = [(i, j, 20 - i - j) for i in range(2, 17) for j in range(2, 19 - i) if 20 - i - j >= 2]
     power = float(sampler.temperature)
     exponents = [a - 1 + power * c for a, c in zip(model.concentration, counts, strict=True)]
@@ -157,7 +157,7 @@ def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> Non
     assert_follows(drawn, np.arange(len(points)), masses / masses.sum())
 
 
-def brute_force_divergence(sampler: GridPosterior, order: float) -> float:
+def brute_force_divergence(sampler: ScalarSampler, order: float) -> float:
     worst = 0.0
     laws = []
     for s in range(sampler.n_records + 1):
@@ -241,7 +241,7 @@ def test_a_support_that_floats_cannot_tell_from_one_is_refused() -> None:
 def test_a_curve_carries_the_error_of_its_floats() -> None:
     model = NormalMean(2000.0, 2001.0, 1.0, 2000.0, 1.0)
     plan = plan_of(Ops(), model, COMPLETE, Decimal("0.5"), n_records=1)
-    sampler = expect(plan.steps[0].law, GridPosterior)
+    sampler = require_type(plan.steps[0].law, ScalarSampler)
     laws = []
     for code in (0, 1 << 20):
         weights = sampler.weights([code])
@@ -266,7 +266,7 @@ def test_shares_whose_support_holds_no_lattice_point_are_refused() -> None:
 def test_the_moments_of_a_lattice_are_those_of_its_law_where_shares_are_cut() -> None:
     """Many records and categories rarer than the least share: the mode is far from that of each coordinate alone."""
     for counts in [(9_000, 600, 400), (4_800, 4_800, 400), (5, 3, 0)]:
-        sampler = LatticePosterior(SharesCover(3, 20, 2), (1.0, 2.0, 0.5), Decimal("0.7"), "likelihood")
+        sampler = SimplexSampler(SharesCover(3, 20, 2), (1.0, 2.0, 0.5), Decimal("0.7"), "likelihood")
         lattice = sampler.lattice(counts)
         points = [(i, j, 20 - i - j) for i in range(2, 17) for j in range(2, 19 - i)]
         law = np.array([float(lattice.probability(point)) for point in points])
@@ -282,7 +282,7 @@ def test_sixty_four_shares_are_drawn_in_their_proportion() -> None:
     counts = (40, *range(20), *([10] * 43))
     model = DirichletCategorical(tuple(map(str, range(64))), (1.0,) * 64)
     plan = plan_of(Ops(), model, COMPLETE, Decimal(3), n_records=sum(counts))
-    sampler = expect(plan.steps[0].law, LatticePosterior)
+    sampler = require_type(plan.steps[0].law, SimplexSampler)
     drawn = sampler.lattice(counts).draw(100)
     assert {sum(point) for point in drawn} == {sampler.cover.resolution}
     assert min(map(min, drawn)) >= sampler.cover.least

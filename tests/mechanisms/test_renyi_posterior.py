@@ -10,7 +10,7 @@ import pytest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler, price
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.normal_mean import NormalMean
@@ -57,7 +57,7 @@ def test_the_true_posterior_is_priced_and_not_changed() -> None:
 
 
 def test_the_whole_curve_is_charged() -> None:
-    curve = expect(planned("rdp-diffuse", epsilon=Decimal("0.1"), order=Decimal("3.3")).guarantee, RenyiCurve)
+    curve = require_type(planned("rdp-diffuse", epsilon=Decimal("0.1"), order=Decimal("3.3")).guarantee, RenyiCurve)
     values = [value for _, value in curve.points]
     assert len(curve.points) > 15
     assert values == sorted(values)
@@ -91,7 +91,7 @@ def test_a_normal_mean_has_a_curve_at_every_order() -> None:
 
 def test_draws_are_of_the_tempered_posterior() -> None:
     plan = planned("rdp-diffuse", epsilon=Decimal("0.1"))
-    sampler = expect(plan.steps[0].law, ConjugateSampler)
+    sampler = require_type(plan.steps[0].law, ConjugateSampler)
     mean, sd = sampler.moments([95])
     r = plan.parameters["r"]
     a, b = 6 + r * 95, 12 + r * 5

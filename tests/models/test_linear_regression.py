@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.problems import NoisySums
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior
@@ -76,7 +76,7 @@ def exact_problem(model: LinearRegression, x: Floats, y: Floats, epsilon: str) -
 
     policy = policy_of(model, True)
     values = evaluate(model.statistic(policy), model.columns, np.column_stack([y, x]))
-    return model.problem(policy, values, noise_of(model, policy, epsilon), len(x))
+    return model.observation(policy, values, noise_of(model, policy, epsilon), len(x))
 
 
 @pytest.mark.parametrize("features", [1, 3])
@@ -116,7 +116,7 @@ def test_without_noise_the_posterior_is_the_conjugate_one(features: int, varianc
 def test_parameters_are_the_regression_of_the_joint_law(features: int, variance: float | None) -> None:
     """Bartlett's coordinates against solving with the covariance that they stand for."""
     subject = model(features, variance)
-    law = expect(subject.law(False), RegressionRecords)
+    law = require_type(subject.law(False), RegressionRecords)
     points = law.draw_prior(50, np.random.default_rng(2))
     assert points.shape[1] == law.dimension
     half, middle = law.box
@@ -135,7 +135,7 @@ def test_parameters_are_the_regression_of_the_joint_law(features: int, variance:
 def test_the_prior_is_what_the_card_says() -> None:
     """20,000 draws against their laws (Kolmogorov-Smirnov), false-fail 1e-6 together."""
     subject = model(2)
-    law = expect(subject.law(False), RegressionRecords)
+    law = require_type(subject.law(False), RegressionRecords)
     points = law.draw_prior(20_000, np.random.default_rng(3))
     intercept, a, b, variance = law.parameters(points).T
     (_, covariance), (half, _) = law.scaled(points), law.box
@@ -161,11 +161,14 @@ def test_a_singular_naive_posterior_is_finite() -> None:
     """
     subject, rng = model(3), np.random.default_rng(4)
     x, y = records(3, 300)
-    problem = exact_problem(subject, np.column_stack([x[:, 0], x[:, 0], x[:, 0]]), y, "1")
-    law = expect(problem.law, RegressionRecords)
+    observation = exact_problem(subject, np.column_stack([x[:, 0], x[:, 0], x[:, 0]]), y, "1")
+    law = require_type(observation.law, RegressionRecords)
     unit = float(1 << 28)
-    cases = [np.array(problem.observed, dtype=float), *(rng.normal(0.0, 300.0 * unit, (50, len(problem.observed))))]
-    cases += [np.zeros(len(problem.observed)), np.full(len(problem.observed), 1e6 * unit)]
+    cases = [
+        np.array(observation.observed, dtype=float),
+        *(rng.normal(0.0, 300.0 * unit, (50, len(observation.observed)))),
+    ]
+    cases += [np.zeros(len(observation.observed)), np.full(len(observation.observed), 1e6 * unit)]
     for observed in cases:
         for n in (0.0, 300.0, 1e9):
             drawn = law.naive(observed, n, 500, rng)
@@ -222,15 +225,15 @@ def test_so_are_those_of_gaussian_noise(n: int, rho: str) -> None:
 def test_noise_that_is_taken_for_smaller_is_caught() -> None:
     """A sixth of the noise; the slope alone shows it."""
     cell = simulate(model(), True, 100, "1", 150)
-    smaller = replace(cell.problem.noise, scale=cell.problem.noise.scale / 6)  # type: ignore[type-var]
-    wrong = replace(cell, problem=replace(cell.problem, noise=smaller))
+    smaller = replace(cell.observation.noise, scale=cell.observation.noise.scale / 6)  # type: ignore[type-var]
+    wrong = replace(cell, observation=replace(cell.observation, noise=smaller))
     assert_not_uniform(np.abs(2.0 * chain_ranks(wrong)[:, 1] - 1.0), FALSE_FAIL)
 
 
 def test_the_naive_posterior_is_not_calibrated() -> None:
     cell, rng, ranks = simulate(model(), True, 100, "1", 150), np.random.default_rng(1), []
     for observed, truth in zip(cell.observed, cell.parameters, strict=True):
-        drawn = cell.problem.law.naive(observed, 100.0, 199, rng)[:, 1]
+        drawn = cell.observation.law.naive(observed, 100.0, 199, rng)[:, 1]
         ranks.append((float((drawn < truth[1]).sum()) + rng.random()) / 200.0)
     assert_not_uniform(np.abs(2.0 * np.array(ranks) - 1.0), FALSE_FAIL)
 

@@ -12,11 +12,11 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.encoded_records import Codes
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.private_gibbs import (
-    LatentChain,
-    LatentOptions,
     Point,
+    PrivateGibbs,
+    PrivateGibbsOptions,
     latent_chain,
     working_memory,
 )
@@ -26,12 +26,12 @@ from tests.mechanisms.chains import COMPLETE, built, coarse, evidence_of, mixtur
 T = Decimal("0.5")
 
 
-def chain_of(model: Any, n: int) -> LatentChain:
-    chain, _ = latent_chain(model.structure, LatentOptions(epsilon=Decimal(1)), n)
+def chain_of(model: Any, n: int) -> PrivateGibbs:
+    chain, _ = latent_chain(model.structure, PrivateGibbsOptions(epsilon=Decimal(1)), n)
     return coarse(chain)
 
 
-def points(chain: LatentChain) -> list[Point]:
+def points(chain: PrivateGibbs) -> list[Point]:
     """Every choice of emissions at the ends of the lattice, with random classes and shares."""
     rng = np.random.default_rng(2)
     found = []
@@ -74,7 +74,7 @@ def test_the_range_of_a_record_is_that_of_two_logarithms_a_feature() -> None:
 
 
 def test_what_the_model_says_of_itself() -> None:
-    model = expect(
+    model = require_type(
         built(
             "naive-bayes-mixture",
             {"variables": {"a": {"values": ["x", "y"]}, "b": {"cuts": [1.0, 2.0]}}, "classes": 2},
@@ -123,7 +123,7 @@ def test_classes_are_numbered_by_how_often_they_occur() -> None:
 def test_memory_is_stated_and_small() -> None:
     """A byte a cell where a feature has few values, and utilities of one block of records at a time."""
     model = mixture(sizes=(2, 300))
-    held = expect(model.read(COMPLETE), Codes)
+    held = require_type(model.read(COMPLETE), Codes)
     assert held.memory(1000) == 3000
     codes = np.array([[0, 299], [1, 0]])
     collected = held.hold(4)
@@ -134,5 +134,5 @@ def test_memory_is_stated_and_small() -> None:
     assert collected.columns()[1].dtype == np.uint16
     with pytest.raises(ValueError, match="complete"):
         collected.take(np.array([[0, -1]]))
-    chain, _ = latent_chain(mixture().structure, LatentOptions(epsilon=Decimal(1)), 10**7)
+    chain, _ = latent_chain(mixture().structure, PrivateGibbsOptions(epsilon=Decimal(1)), 10**7)
     assert working_memory(chain) < 300e6

@@ -9,8 +9,8 @@ from msgspec import Meta
 from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model import Card
-from dpbayes_cli.core.section import Section, expect
+from dpbayes_cli.core.model import MethodInfo
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability, LogitOfBeta
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
@@ -84,7 +84,7 @@ class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
 
     name: ClassVar[str] = "beta-negative-binomial"
     summary: ClassVar[str] = "probability of success from failures before several, Beta prior"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the failures, clamped to a public bound, with noise, or draws of the probability.",
         guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, of failures before a known, public number of successes.",
@@ -109,7 +109,7 @@ class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        known, beta = expect(domain, BetaNegativeBinomialDomain), expect(prior, BetaPrior)
+        known, beta = require_type(domain, BetaNegativeBinomialDomain), require_type(prior, BetaPrior)
         return cls(known.upper, known.successes, beta.alpha, beta.beta, known.out_of_bounds)
 
     @property

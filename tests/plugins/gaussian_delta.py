@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model, NoisyStatistics
+from dpbayes_cli.core.model import MethodInfo, Model, NoisyStatistics
 from dpbayes_cli.core.options import Delta, EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
@@ -38,7 +38,7 @@ class GaussianDelta(Mechanism):
 
     name: ClassVar[str] = "gaussian-delta"
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; (epsilon, delta)"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component.",
         guarantee="(epsilon, delta)-DP, charged as it is stated.",
         assumptions="One record a person; the operating system's random numbers are secret.",
@@ -57,7 +57,7 @@ class GaussianDelta(Mechanism):
         Raises:
             SpecError: epsilon or delta is not stated.
         """
-        asked = expect(options, GaussianDeltaOptions)
+        asked = require_type(options, GaussianDeltaOptions)
         epsilon = asked.stated_epsilon()
         if asked.delta is None:
             raise SpecError("missing", where="privacy.delta", hint="--delta 1e-6")

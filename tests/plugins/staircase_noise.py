@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model, NoisyStatistics
+from dpbayes_cli.core.model import MethodInfo, Model, NoisyStatistics
 from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.registry import noise_law_type
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.privacy.kinds import PureDP
 
@@ -29,7 +29,7 @@ class StaircaseNoise(Mechanism):
 
     name: ClassVar[str] = "staircase-noise"
     summary: ClassVar[str] = "discrete staircase noise on integer statistics; pure epsilon"
-    card: ClassVar[Card] = Card(
+    card: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete staircase noise on every component.",
         guarantee="Pure epsilon-DP, in equal shares for the components that one record can move.",
         assumptions="One record a person; the operating system's random numbers are secret.",
@@ -43,7 +43,7 @@ class StaircaseNoise(Mechanism):
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Share epsilon among the components that a record can move."""
         statistic = self.statistic(model, policy)
-        guarantee, step = PureDP(expect(options, EpsilonOptions).stated_epsilon()), statistic.sensitivity_l1
+        guarantee, step = PureDP(require_type(options, EpsilonOptions).stated_epsilon()), statistic.sensitivity_l1
         moved = min(len(statistic.names), step)
         noise = noise_law_type("staircase").of(step, _DOWN.divide(guarantee.epsilon, Decimal(moved)))  # type: ignore[attr-defined]
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})

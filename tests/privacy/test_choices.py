@@ -27,7 +27,7 @@ def test_weights_are_those_of_multiprecision(bits: int) -> None:
 
 
 def test_the_window_keeps_the_range_of_neighbors() -> None:
-    """Random utilities of neighbours, near and beyond the window: log ratios vary by no more than the utilities do."""
+    """Random utilities of neighbors, near and beyond the window: log ratios vary by no more than the utilities do."""
     rng, bits = np.random.default_rng(0), 30
     for _ in range(300):
         one = rng.integers(-(40 << bits), 40 << bits, size=(1, 4))

@@ -1,4 +1,4 @@
-"""Renyi divergences of conjugate posteriors: reference values, brute force over neighbours, draws, the public grid."""
+"""Renyi divergences of conjugate posteriors: reference values, brute force over neighbors, draws, the public grid."""
 
 from __future__ import annotations
 

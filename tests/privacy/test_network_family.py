@@ -1,4 +1,4 @@
-"""The Renyi divergence of a network's tables: brute force over all neighbouring data sets of tiny networks."""
+"""The Renyi divergence of a network's tables: brute force over all neighboring data sets of tiny networks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from scipy import special, stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import expect
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily, NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
@@ -164,14 +164,14 @@ def test_a_large_network_is_priced_fast_and_in_proportion() -> None:
     assert (one.n_coordinates, many.n_coordinates) == (4, 4000)
 
 
-def network(**changes: Any) -> DiscreteNetwork:
+def network(**changes: Any) -> DiscreteBayesNet:
     variables: dict[str, Any] = {
         "c": {"cuts": ["1"], "parents": ["a"], "impute": "0"},
         "a": {"values": ["x", "y", "z"], "impute": "y"},
     }
     variables["a"].update(changes)
     document = {"model": "bayes-net", "privacy": {"epsilon": "1"}, "domain": {"variables": variables}}
-    return expect(build_spec(document).build_model(), DiscreteNetwork)
+    return require_type(build_spec(document).build_model(), DiscreteBayesNet)
 
 
 def test_the_family_of_a_model_is_that_of_its_tables() -> None:

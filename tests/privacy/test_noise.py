@@ -80,7 +80,7 @@ def test_two_releases_of_the_same_statistic_differ() -> None:
 
 
 def test_every_output_of_one_neighbor_can_come_from_the_other() -> None:
-    """Both neighbours reach the same outputs, with log ratio at most epsilon, and the worst ratio is attained."""
+    """Both neighbors reach the same outputs, with log ratio at most epsilon, and the worst ratio is attained."""
     law = DiscreteLaplace.calibrate(1, Decimal("0.5"))
     outputs = np.arange(-200, 200)
     ratio = law.log_pmf(outputs - 0) - law.log_pmf(outputs - 1)

@@ -107,7 +107,7 @@ class Law:
 
 @dataclass(frozen=True)
 class Case:
-    """A loss, neighbours, a potential and a chain."""
+    """A loss, neighbors, a potential and a chain."""
 
     loss: Loss
     one: Records
@@ -224,7 +224,7 @@ def test_no_chain_exceeds_its_curve(name: str, setting: tuple[int, float, float,
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_record_that_is_dropped_is_a_neighbour_too(name: str) -> None:
+def test_a_record_that_is_dropped_is_a_neighbor_too(name: str) -> None:
     chain = case(name, 1, 1.0, 1.0, 0.5, 4)
     empty = Case(chain.loss, chain.one, ((0.0, 0.0),), 1.0, 1.0, 0.5, 4, chain.kinks)
     assert empty.worst() <= ROUNDING
@@ -242,7 +242,7 @@ def test_the_map_contracts_as_claimed(name: str) -> None:
 
 
 def test_where_gradients_are_constant_the_price_is_exact() -> None:
-    """Beside a quadratic potential nothing is left to chance: the laws are normal, and mu apart to the last digit."""
+    """For a quadratic potential the two laws are normal, exactly mu apart."""
     assert TIGHT.worst() <= ROUNDING
     one, other = TIGHT.laws()
     at = np.asarray([0.0])

@@ -137,8 +137,8 @@ def test_nothing_varies() -> None:
     assert sensitivity_l1(parities, Neighbors.ADD_REMOVE, complete=False).value == 1
 
 
-def test_an_elimination_turns_neighbours_into_cliques() -> None:
-    """A ring of five needs two chords; a vertex meets two neighbours, whoever comes first; isolated ones none."""
+def test_an_elimination_turns_neighbors_into_cliques() -> None:
+    """A ring of five needs two chords; a vertex meets two neighbors, whoever comes first; isolated ones none."""
     ring = [(i, (i + 1) % 5) for i in range(5)]
     found = min_fill(6, ring, 5)
     assert sorted(found.order) == list(range(6))

@@ -19,13 +19,13 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import released_of
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.problems import NoisyTables
+from dpbayes_cli.core.noisy_observation import NoisyTables
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.core.stored_noise import parse_noise
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
@@ -40,7 +40,7 @@ SPENT: dict[str, dict[str, Any]] = {"laplace": {"epsilon": Decimal("0.7")}, "gau
 WEIGHTS = ["1", "1", "3", "2", "2"]
 
 
-def network(weights: list[str], **changes: Any) -> DiscreteNetwork:
+def network(weights: list[str], **changes: Any) -> DiscreteBayesNet:
     """A chain of variables of two and three values."""
     variables = {
         f"v{i}": {
@@ -52,13 +52,13 @@ def network(weights: list[str], **changes: Any) -> DiscreteNetwork:
         for i, weight in enumerate(weights)
     }
     document = {"model": "bayes-net", "privacy": {"epsilon": "1"}, "domain": {"variables": variables}}
-    return expect(build_spec(document).build_model(), DiscreteNetwork)
+    return require_type(build_spec(document).build_model(), DiscreteBayesNet)
 
 
 def planned(mechanism: str, weights: list[str], policy: RecordPolicy = DROP) -> tuple[PartNoise, Any]:
     plan = plan_of(mechanism_type(mechanism)(), network(weights), policy, **SPENT[mechanism])
     (step,) = plan.steps
-    return expect(step.noise, PartNoise), plan
+    return require_type(step.noise, PartNoise), plan
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,9 +89,9 @@ def test_opendp_prices_of_the_parts_add_up_to_what_is_charged(mechanism: str, re
     spent = Fraction(next(iter(SPENT[mechanism].values())))
     parts = plan.steps[0].statistic.parts
     proved = [
-        expect(law, DiscreteLaplace).epsilon_of(part.sensitivity_l1)
+        require_type(law, DiscreteLaplace).epsilon_of(part.sensitivity_l1)
         if mechanism == "laplace"
-        else expect(law, DiscreteGaussian).rho_of(part.sensitivity_l2_squared)
+        else require_type(law, DiscreteGaussian).rho_of(part.sensitivity_l2_squared)
         for law, part in zip(noise.laws, parts, strict=True)
     ]
     assert spent * (1 - Fraction(1, 10**6)) < sum(proved) <= spent
@@ -159,7 +159,7 @@ def test_a_statistic_of_another_length_is_refused() -> None:
 @pytest.mark.parametrize("weights", [["1", "1", "3", "2", "2"], ["3", "1", "1"], ["1", "2", "1"], ["5", "5", "1"]])
 @pytest.mark.parametrize("mechanism", SPENT)
 def test_a_law_read_again_is_the_same_for_every_component(mechanism: str, weights: list[str]) -> None:
-    """Neighbouring parts of equal weight have one scale, so that a stored law has fewer parts than the planned one."""
+    """Neighboring parts of equal weight have one scale, so that a stored law has fewer parts than the planned one."""
     noise, plan = planned(mechanism, weights)
     sizes = [part.size for part in plan.steps[0].statistic.parts]
     again = parse_noise(noise.serialize(), noise.scales(sum(sizes)))
@@ -181,16 +181,16 @@ def test_the_problem_of_what_was_stored_is_the_problem_of_what_was_released(mech
     payload = mechanism_type(mechanism)().release(plan, Statistics(tuple(range(len(statistic.names))), 40))
     assert isinstance(payload, Payload)
     stored = parse_noise(noise.serialize(), noise.scales(len(payload.values)))
-    first = model.problem(DROP, payload.values, noise, 40)
-    again = model.problem(DROP, payload.values, stored, 40)
+    first = model.observation(DROP, payload.values, noise, 40)
+    again = model.observation(DROP, payload.values, stored, 40)
     assert [table.noise for table in first.tables] == list(noise.laws)
     assert describe(first) == describe(again)
 
 
-def describe(problem: NoisyTables) -> list[Any]:
+def describe(observation: NoisyTables) -> list[Any]:
     return [
         (table.noise, table.observed.tolist(), None if table.margin is None else table.margin.tolist())
-        for table in problem.tables
+        for table in observation.tables
     ]
 
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.section import expect
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.models.families.network_domain import MOST_CELLS
 from dpbayes_cli.privacy.dag import cell_names
 from dpbayes_cli.spec.release_spec import build_spec
@@ -140,7 +140,7 @@ def test_a_prior_names_variables_and_values_of_the_domain(
 
 def test_concentrations_are_those_of_values_in_their_order() -> None:
     stated = {"b": {"r": "3", "p": "1", "q": "2"}, "a": "0.5"}
-    model = expect(spec(TWO, prior={"concentration": stated}).build_model(), DiscreteNetwork)
+    model = require_type(spec(TWO, prior={"concentration": stated}).build_model(), DiscreteBayesNet)
     assert model.concentrations == ((0.5, 0.5), (1.0, 2.0, 3.0))
 
 
@@ -183,7 +183,7 @@ def test_two_cells_of_one_name_are_refused() -> None:
     with pytest.raises(SpecError, match="two cells would have the name"):
         spec(variables)
     variables["b"] = {"values": ["1", "one, or so"]}
-    names = cell_names(expect(spec(variables).build_model(), DiscreteNetwork).network, "theta")
+    names = cell_names(require_type(spec(variables).build_model(), DiscreteBayesNet).network, "theta")
     assert len(set(names)) == len(names) == 2 + 2 + 8
 
 

@@ -10,12 +10,12 @@ from dpbayes_cli.bundle.report.wording import ledger_note
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import Beside, BudgetAround
+    from dpbayes_cli.bundle.report.report_context import BudgetAround, ReportContext
 
 TITLE = "The budget, and the proof of what was spent"
 
 
-def budget_section(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def budget_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return what the account held before and after, and how to check what was spent."""
     around = beside.budget
     if around is None or isinstance(around, str):

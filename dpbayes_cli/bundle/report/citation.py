@@ -12,13 +12,13 @@ from dpbayes_cli.core.registry import mechanism_type, model_type
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import Beside
+    from dpbayes_cli.bundle.report.report_context import ReportContext
 
 _AUTHORS = "The dpbayes developers"
 _SOFTWARE = "dpbayes: private posterior release from the command line"
 
 
-def citation_section(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def citation_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return how to cite the release and what it rests on, in plain text and for BibTeX."""
     return titled(
         "How to cite",
@@ -47,7 +47,7 @@ def citations(document: ReleaseDocument) -> list[str]:
     version, year = document.software.get("dpbayes", ""), document.created[:4]
     return [
         f"{_title(document)}, {document.created[:10]}. {guarantee_text(document.guarantee)}, "
-        f"{document.guarantee.neighbors} neighbours.",
+        f"{document.guarantee.neighbors} neighbors.",
         f"{_AUTHORS}. {_SOFTWARE}, version {version}, {year}.",
         *(paper.plain for paper in papers(document)),
     ]
@@ -60,7 +60,7 @@ def bibtex(document: ReleaseDocument) -> str:
         f"@misc{{release-{document.release_id},",
         f"  title = {{{{{_title(document)}}}}},",
         f"  year = {{{year}}},",
-        f"  note = {{{guarantee_text(document.guarantee)}; {document.guarantee.neighbors} neighbours; "
+        f"  note = {{{guarantee_text(document.guarantee)}; {document.guarantee.neighbors} neighbors; "
         f"ledger entry {document.ledger.sequence}}}",
         "}",
     ]

@@ -20,7 +20,7 @@ _NARROWEST, _WIDEST, _ALL = 1.05, 2.4, 5.6
 
 
 def hue_of(state: int) -> str:
-    """Return the colour of a state, the first being 0: one of its own, or that of all further states."""
+    """Return the color of a state, the first being 0: one of its own, or that of all further states."""
     return HUES[state] if state < len(HUES) else OTHERS
 
 

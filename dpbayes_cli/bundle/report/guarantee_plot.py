@@ -64,7 +64,7 @@ def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list
     if not linear and y[-1] <= _LOWEST:
         marks += " The lower edge is 1e-12 and less."
     caption = (
-        "Delta against epsilon: no conclusion is more likely with one of two neighbouring data sets than exp(epsilon) "
+        "Delta against epsilon: no conclusion is more likely with one of two neighboring data sets than exp(epsilon) "
         f"times as likely as with the other, plus delta. {marks}"
     )
     return [Picture("privacy-curve", inline(figure, "privacy-curve", caption), caption)]

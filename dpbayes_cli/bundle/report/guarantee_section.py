@@ -16,7 +16,7 @@ from dpbayes_cli.privacy.tradeoff import Tradeoff
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import Beside
+    from dpbayes_cli.bundle.report.report_context import ReportContext
     from dpbayes_cli.privacy.guarantee import Guarantee
 
 _MANY = 40
@@ -25,7 +25,7 @@ _LEVEL = 0.05
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 
-def guarantee_section(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def guarantee_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return what is promised: in plain words, as curves, and as tables of them."""
     promised = document.guarantee
     curve = [[f"{order:g}", f"{value:.6g}"] for order, value in (promised.rdp or [])[:_MANY]]
@@ -46,10 +46,10 @@ def guarantee_section(document: ReleaseDocument, analysis: Analysis, beside: Bes
 def promise(document: ReleaseDocument) -> str:
     """Return the promise in one line, markup."""
     promised = document.guarantee
-    return text(f"{guarantee_text(promised)} ({promised.kind}, {promised.neighbors} neighbours)")
+    return text(f"{guarantee_text(promised)} ({promised.kind}, {promised.neighbors} neighbors)")
 
 
-def promise_pictures(document: ReleaseDocument, beside: Beside) -> list[Picture]:
+def promise_pictures(document: ReleaseDocument, beside: ReportContext) -> list[Picture]:
     """Return the curves of the guarantee; none where it could not be priced again."""
     if beside.guarantee is None:
         return []

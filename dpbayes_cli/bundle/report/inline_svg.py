@@ -1,4 +1,4 @@
-"""Figures as parts of a page: they take its colours, light or dark, and their names do not meet those of others."""
+"""Figures as parts of a page: they take its colors, light or dark, and their names do not meet those of others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INK, QUIET, LINE, PAGE = "#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04"
 SERIES = ("#0a0a11", "#0a0a12", "#0a0a13", "#0a0a14")
 HUES = ("#0a0a21", "#0a0a22", "#0a0a23", "#0a0a24", "#0a0a25", "#0a0a26")
 OTHERS = "#0a0a27"
-"""Colours that stand for those of the page's style sheet. Hues can be told apart by the colour-blind too, at full
+"""Colors that stand for those of the page's style sheet. Hues can be told apart by the color-blind too, at full
 strength; ``OTHERS`` is a grey for whatever has none of its own."""
 _ROLES = {
     **{INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page"},
@@ -52,7 +52,7 @@ class Picture:
 
 
 def blank(width: float, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels beside each other, without frames, in the page's colours.
+    """Return a figure with panels beside each other, without frames, in the page's colors.
 
     Args:
         width, height: in inches.
@@ -76,7 +76,7 @@ def inline(figure: Figure, name: str, label: str, smallest: float = 0.0) -> str:
     """Return a figure as an SVG element of a page.
 
     Args:
-        figure: drawn in the colours of this file.
+        figure: drawn in the colors of this file.
         name: unique in the page: letters, digits and hyphens.
         label: what it shows, for those who do not see it.
         smallest: how many pixels a point it keeps on narrow screens, where it scrolls; 0: it shrinks.
@@ -95,7 +95,7 @@ def inline(figure: Figure, name: str, label: str, smallest: float = 0.0) -> str:
 
 
 def _adapted(tag: str, name: str) -> str:
-    """Return a tag with the page's colours, and with names that are this figure's own."""
+    """Return a tag with the page's colors, and with names that are this figure's own."""
     tag = _COLOR.sub(lambda color: f"var(--{_ROLES[color[0]]})", tag)
     tag = _NAME.sub(lambda start: f"{start[0]}{name}-", tag)
     return _PRECISE.sub(r"\1", tag).replace("xlink:href", "href")

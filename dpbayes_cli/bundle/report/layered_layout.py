@@ -57,7 +57,7 @@ def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: floa
     Args:
         parents: for each vertex its parents.
         box: the width of a vertex.
-        gap: the least distance between neighbours in a row.
+        gap: the least distance between neighbors in a row.
         lane: the width that is kept free for an edge that passes a row.
         widest: rows are split where their vertices alone would be wider, if they hold more than one.
     """
@@ -87,7 +87,7 @@ def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
     """Return for each vertex its row: layers of more vertices than fit become rows of about equal length.
 
-    Neighbours in a layer go to different rows, so that the rows of a layer are spread over the same width.
+    Neighbors in a layer go to different rows, so that the rows of a layer are spread over the same width.
 
     Args:
         layer: the layer of each vertex.

@@ -57,7 +57,7 @@ def _question(document: ReleaseDocument) -> str:
 
 def _guarantee(document: ReleaseDocument) -> str:
     guarantee = document.guarantee
-    headline = f"**{guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbours)."
+    headline = f"**{guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbors)."
     sections = ["## The guarantee", headline, guarantee_meaning(document)]
     if guarantee.rdp:
         rows = "\n".join(f"| {order:g} | {value:.6g} |" for order, value in guarantee.rdp)

@@ -47,7 +47,7 @@ def tables_text(document: ReleaseDocument) -> str:
 
 
 def network_pictures(document: ReleaseDocument, tables: NetworkTables) -> list[Picture]:
-    """Return the picture of the network and the plots of its tables, the target's and its neighbours' first."""
+    """Return the picture of the network and the plots of its tables, the target's and its neighbors' first."""
     network = tables.network
     found = [network_plot(network.names, network.sizes, network.parents, tables.target, "network")]
     parts = {name: tables.split(values) for name, values in summary_columns(document).items()}

@@ -33,7 +33,7 @@ from dpbayes_cli.bundle.report.markup import (
 from dpbayes_cli.bundle.report.model_sections import DRAWINGS, SectionDrawing
 from dpbayes_cli.bundle.report.page_figures import chain_pictures, shown
 from dpbayes_cli.bundle.report.posterior_section import estimate_section, posterior_section, width_section
-from dpbayes_cli.bundle.report.report_context import NOTHING, Beside
+from dpbayes_cli.bundle.report.report_context import NOTHING, ReportContext
 from dpbayes_cli.bundle.report.wording import (
     ESTIMATE_HEADING,
     REUSE_COMMAND,
@@ -69,11 +69,11 @@ $body
 """
 )
 
-Part = Callable[[ReleaseDocument, Analysis, Beside], str]
+Part = Callable[[ReleaseDocument, Analysis, ReportContext], str]
 """A section: its markup, or nothing where a release has nothing to say in it."""
 
 
-def report_html(document: ReleaseDocument, analysis: Analysis, beside: Beside = NOTHING) -> bytes:
+def report_html(document: ReleaseDocument, analysis: Analysis, beside: ReportContext = NOTHING) -> bytes:
     """Return the bytes of the page.
 
     Args:
@@ -99,7 +99,7 @@ def report_html(document: ReleaseDocument, analysis: Analysis, beside: Beside = 
     return _FRAME.substitute(title=title, style=style, body=body).encode("utf-8")
 
 
-def question(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def question(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return what was asked, of whom."""
     stated = {key: _stated(document.spec.get(key, {})) for key in ("domain", "prior")}
     return titled(
@@ -119,7 +119,7 @@ def question(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
     )
 
 
-def released(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def released(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return what left the custodian's hands."""
     if document.draws:
         names = list(document.posterior)[:_MANY]
@@ -139,7 +139,7 @@ def released(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
     return titled("What was released", paragraph(prose(released_text(document))), shown, more)
 
 
-def computed(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def computed(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return how the posterior was computed."""
     exact = "The samples are independent draws: there is no chain, and nothing that had to converge."
     return titled(
@@ -150,7 +150,7 @@ def computed(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> s
     )
 
 
-def diagnostics(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def diagnostics(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return how far the Markov chains can be trusted, where there were any."""
     if analysis.chains is None:
         return ""
@@ -178,17 +178,17 @@ def diagnostics(document: ReleaseDocument, analysis: Analysis, beside: Beside) -
     )
 
 
-def assumptions(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def assumptions(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return what the guarantee and the posterior rest on."""
     return titled("Assumptions", listed(prose(item) for item in document.assumptions))
 
 
-def corrections(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def corrections(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return what differs from the papers."""
     return titled("Corrections to the papers", listed(prose(item) for item in document.corrections))
 
 
-def going_on(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def going_on(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return what else the bundle is good for."""
     return titled(
         "Going on",
@@ -251,7 +251,7 @@ def _warnings(document: ReleaseDocument) -> str:
     return f'<aside class="warnings" aria-labelledby="warnings-heading">\n{heading}\n{items}\n</aside>'
 
 
-def _footer(document: ReleaseDocument, beside: Beside) -> str:
+def _footer(document: ReleaseDocument, beside: ReportContext) -> str:
     alone = "release.json alone" if isinstance(beside.budget, str | None) else "release.json and the custodian's ledger"
     versions = ", ".join(f"{name} {version}" for name, version in document.software.items())
     return paragraph(text(f"Made from {alone}. Computed with {versions}."))

@@ -11,12 +11,12 @@ from dpbayes_cli.bundle.report.wording import ESTIMATE_HEADING, are_estimates, n
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import Beside, Expected
+    from dpbayes_cli.bundle.report.report_context import Expected, ReportContext
 
 _MANY = 40
 
 
-def posterior_section(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def posterior_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return the posterior as a table and as plots; nothing for estimates, which have none."""
     if are_estimates(document):
         return ""
@@ -37,7 +37,7 @@ def posterior_section(document: ReleaseDocument, analysis: Analysis, beside: Bes
     )
 
 
-def estimate_section(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def estimate_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return the estimates of the mode, their mean where there are several; nothing for other releases."""
     if not are_estimates(document):
         return ""
@@ -51,7 +51,7 @@ def estimate_section(document: ReleaseDocument, analysis: Analysis, beside: Besi
     )
 
 
-def width_section(document: ReleaseDocument, analysis: Analysis, beside: Beside) -> str:
+def width_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
     """Return how much of the posterior's width is there because of privacy, and what was to be expected without."""
     expected = None if are_estimates(document) else beside.expected
     if not document.width and expected is None:

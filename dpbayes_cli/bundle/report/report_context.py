@@ -64,7 +64,7 @@ class BudgetAround:
 
 
 @dataclass(frozen=True)
-class Beside:
+class ReportContext:
     """Everything that a page tells beside what is in the bundle.
 
     Attributes:
@@ -78,4 +78,4 @@ class Beside:
     budget: BudgetAround | str | None = None
 
 
-NOTHING = Beside()
+NOTHING = ReportContext()

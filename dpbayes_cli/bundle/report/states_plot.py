@@ -1,7 +1,7 @@
-"""States over time: a row for each sequence, a column for each step, coloured by the most likely state.
+"""States over time: a row for each sequence, a column for each step, colored by the most likely state.
 
-How likely it is shows in how strong the colour is. The number of a state stands where it begins, so that states can be
-told apart without their colours.
+How likely it is shows in how strong the color is. The number of a state stands where it begins, so that states can be
+told apart without their colors.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Item:
-    """A part of the legend: a swatch, or none where it has no colour, and words."""
+    """A part of the legend: a swatch, or none where it has no color, and words."""
 
     x: float
     line: int
@@ -196,7 +196,7 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
 
 
 def _legend(n_states: int, room: float) -> list[_Item]:
-    """Return what colours mean, and below it what their strengths mean, in lines that are no wider than the room."""
+    """Return what colors mean, and below it what their strengths mean, in lines that are no wider than the room."""
     states = [(hue_of(k), 1.0, f"state {k + 1}") for k in range(min(n_states, len(HUES)))]
     if n_states > len(HUES):
         last = f"s {len(HUES) + 1} to {n_states}" if n_states > len(HUES) + 1 else f" {n_states}"
@@ -235,7 +235,7 @@ def _draw_item(panel: Axes, left: float, top: float, item: _Item) -> None:
 def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: bool) -> str:
     sequences, steps = axes
     caption = (
-        f"The most likely state by {sequences.role} and {steps.role}; the stronger the colour, the more likely it is."
+        f"The most likely state by {sequences.role} and {steps.role}; the stronger the color, the more likely it is."
     )
     caption += " Numbers stand where a state begins." if numbered else ""
     pairs = zip((sequences, steps), shape, strict=True)

@@ -11,7 +11,7 @@ from dpbayes_cli.bundle.report.guarantee_section import promise_pictures
 from dpbayes_cli.bundle.report.markup import text
 from dpbayes_cli.bundle.report.model_sections import section_pictures
 from dpbayes_cli.bundle.report.page_figures import chain_pictures, posterior_pictures
-from dpbayes_cli.bundle.report.report_context import NOTHING, Beside
+from dpbayes_cli.bundle.report.report_context import NOTHING, ReportContext
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
@@ -24,7 +24,7 @@ _SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
 _LABEL = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')
 
 
-def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: Beside = NOTHING) -> list[Picture]:
+def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: ReportContext = NOTHING) -> list[Picture]:
     """Return the figures of the page, each under a name of its own.
 
     Args:
@@ -42,7 +42,7 @@ def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: Beside = 
 
 
 def svg_file(picture: Picture) -> bytes:
-    """Return the bytes of a figure as a file: in light colours on white, which every program that reads SVG knows."""
+    """Return the bytes of a figure as a file: in light colors on white, which every program that reads SVG knows."""
     start = picture.svg.index(">") + 1
     found = _LABEL.search(picture.svg[:start])
     if found is None:
@@ -60,12 +60,12 @@ def svg_file(picture: Picture) -> bytes:
 
 
 def _plain(tag: str) -> str:
-    """Return a tag with colours instead of their names, and links as older programs read them."""
+    """Return a tag with colors instead of their names, and links as older programs read them."""
     return _ROLE.sub(lambda role: _light()[role[1]], tag).replace(' href="#', ' xlink:href="#')
 
 
 @cache
 def _light() -> dict[str, str]:
-    """Return the colours of the page when it is light, by their names."""
+    """Return the colors of the page when it is light, by their names."""
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     return dict(_SETTING.findall(style[: style.index("}")]))

@@ -138,7 +138,7 @@ def records_text(document: ReleaseDocument) -> str:
     if document.n_records is None:
         return "private"
     of_units = " privacy units" if has_units(document) else ""
-    return f"{document.n_records:,}{of_units} (public under replace-one neighbours)"
+    return f"{document.n_records:,}{of_units} (public under replace-one neighbors)"
 
 
 def released_text(document: ReleaseDocument) -> str:

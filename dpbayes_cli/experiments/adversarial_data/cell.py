@@ -10,12 +10,12 @@ import msgspec
 import numpy as np
 
 from dpbayes_cli import __version__
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.adversarial_data.study import AdversarialStudy, AdversaryCase
 from dpbayes_cli.experiments.cell import Cell, CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.privacy.conversions import bounded_range_rdp
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class AdversaryCell(Cell):
 def follow_adversary(cell: AdversaryCell) -> CellOutcome:
     """Follow the adversary of a cell: records are added one by one, each where one draw then loses the most."""
     step = cell.step(cell.trials)
-    sampler = expect(step.law, GridPosterior)
+    sampler = require_type(step.law, ScalarSampler)
     successes, path = 0, []
     for n in range(1, cell.trials + 1):
         at = replace(sampler, n_records=n)
@@ -93,8 +93,8 @@ def follow_adversary(cell: AdversaryCell) -> CellOutcome:
     )
 
 
-def local_loss(sampler: GridPosterior, successes: int) -> tuple[float, float]:
-    """Return what one draw loses on one data set: the largest log ratio to a neighbour, and the divergence of order 2.
+def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
+    """Return what one draw loses on one data set: the largest log ratio to a neighbor, and the divergence of order 2.
 
     Args:
         sampler: the law of a draw, which knows the number of records.
@@ -112,7 +112,7 @@ def local_loss(sampler: GridPosterior, successes: int) -> tuple[float, float]:
     return loss, divergence
 
 
-def _log_masses(sampler: GridPosterior, successes: int) -> Floats:
+def _log_masses(sampler: ScalarSampler, successes: int) -> Floats:
     logs = sampler.logs((successes,))
     largest = logs.max()
     return np.asarray(logs - largest - np.log(np.exp(logs - largest).sum()))

@@ -25,7 +25,7 @@ def summary_markdown(study: AdversarialStudy, results: Results[AdversaryCell], f
         "known, and so is the loss.",
         _table(study, results),
         "## Figures\n\n" + "\n".join(f"- [{name}]({name})" for name in figures),
-        "`local epsilon`: the largest log ratio of the law of a draw to that under a neighbour of this data set. "
+        "`local epsilon`: the largest log ratio of the law of a draw to that under a neighbor of this data set. "
         "`worst case`: what is charged as pure epsilon. `local divergence`, `charged at order 2`: the same of Renyi "
         "divergence of order 2; what is charged is the largest over all data sets of that many records.",
     ]

@@ -14,7 +14,7 @@ from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.calibration.cell import CalibrationCell
 from dpbayes_cli.experiments.calibration.measures import measure
 from dpbayes_cli.experiments.calibration.study import parameter_of
@@ -75,7 +75,7 @@ def model_of(cell: CalibrationCell, domain: Any) -> ConjugatePosterior:
 
 
 def complete_policy(model: Model) -> RecordPolicy:
-    """Return replace-one neighbours and complete records: any value of the domain stands for an invalid one."""
+    """Return replace-one neighbors and complete records: any value of the domain stands for an invalid one."""
     column = model.columns[0]
     if not isinstance(column, NumericColumn):
         return RecordPolicy(Neighbors.REPLACE_ONE, column.levels[-1])
@@ -169,11 +169,11 @@ _Answer = tuple["Floats", "Floats"]
 
 def _inferred(cell: CalibrationCell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:
     """Infer from the noisy statistics."""
-    noisy, policy = expect(model, NoisyStatistics), complete_policy(model)
+    noisy, policy = require_type(model, NoisyStatistics), complete_policy(model)
     (step,) = plan_of(cell, model, cell.mechanism).steps
-    problems = [noisy.problem(policy, row, step.noise, cell.n_records) for row in trials.released.tolist()]
+    observations = [noisy.observation(policy, row, step.noise, cell.n_records) for row in trials.released.tolist()]
     method: Inference = "naive" if cell.method == "naive" else "noise-aware"
-    return ranks_of(problems, trials.thetas, method, cell.draws, noisy.components, rng)
+    return ranks_of(observations, trials.thetas, method, cell.draws, noisy.components, rng)
 
 
 def _drawn(cell: CalibrationCell, model: ConjugatePosterior, trials: Simulated, rng: np.random.Generator) -> _Answer:

@@ -11,10 +11,10 @@ import numpy as np
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.problems import NoisyTables, Total
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import released_values
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.records import POLICY, ClassificationRecords
@@ -27,7 +27,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 MECHANISMS = {
     "laplace": "laplace",
@@ -54,12 +54,12 @@ class Posteriors:
     taken: Floats | None = None
 
 
-def posteriors(cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords) -> Posteriors:
+def posteriors(cell: ClassificationCell, model: DiscreteBayesNet, records: ClassificationRecords) -> Posteriors:
     """Draw from the posteriors of all trials of a cell."""
     return _METHODS[cell.method](cell, model, records, np.random.default_rng(cell.inference_seed()))
 
 
-def plan_of(cell: ClassificationCell, model: DiscreteNetwork, n_train: int | None) -> tuple[Mechanism, Plan]:
+def plan_of(cell: ClassificationCell, model: DiscreteBayesNet, n_train: int | None) -> tuple[Mechanism, Plan]:
     """Return the mechanism of a cell and its calibrated plan.
 
     Raises:
@@ -70,7 +70,7 @@ def plan_of(cell: ClassificationCell, model: DiscreteNetwork, n_train: int | Non
     return mechanism, mechanism.plan(model, POLICY, options, n_train)
 
 
-def check_plans(grid: Sequence[ClassificationCell], model_of: Callable[[ClassificationCell], DiscreteNetwork]) -> None:
+def check_plans(grid: Sequence[ClassificationCell], model_of: Callable[[ClassificationCell], DiscreteBayesNet]) -> None:
     """Plan every release once, so that what cannot be priced is refused at the start.
 
     Raises:
@@ -91,55 +91,55 @@ def check_plans(grid: Sequence[ClassificationCell], model_of: Callable[[Classifi
             ) from None
 
 
-def _released(cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords) -> list[NoisyTables]:
-    """Simulate a release of each trial, and return the problems behind them."""
+def _released(cell: ClassificationCell, model: DiscreteBayesNet, records: ClassificationRecords) -> list[NoisyTables]:
+    """Simulate a release of each trial, and return the observations behind them."""
     mechanism, plan = plan_of(cell, model, records.n_train)
     (step,) = plan.steps
     exact = np.array([released_values(step.statistic, model.split(row)) for row in records.counts])
     rng = np.random.default_rng(cell.noise_seed(MECHANISMS[cell.method]))
     noisy = exact + step.noise.simulate(rng, exact.shape)
     return [
-        expect(mechanism.problem(model, POLICY, row, step.noise, records.n_train), NoisyTables)
+        require_type(mechanism.observation(model, POLICY, row, step.noise, records.n_train), NoisyTables)
         for row in noisy.tolist()
     ]
 
 
 def conjugate_draws(
-    model: DiscreteNetwork, counts: Floats | Integers, n_draws: int, rng: np.random.Generator
+    model: DiscreteBayesNet, counts: Floats | Integers, n_draws: int, rng: np.random.Generator
 ) -> Floats:
     """Draw from the posteriors of counts that are taken for the truth, shape (n_trials, n_draws, n_cells)."""
     blank = model.split(np.zeros(counts.shape[1]))
-    exact = [model.table(i, table, DiscreteLaplace(1.0), Total("unbounded", 0)) for i, table in enumerate(blank)]
+    exact = [model.table(i, table, DiscreteLaplace(1.0), RecordCount("unbounded", 0)) for i, table in enumerate(blank)]
     repeated = np.repeat(np.asarray(counts, dtype=np.float64), n_draws, axis=0)
     return draw_rows(repeated, TableLayout(exact), rng).reshape(len(counts), n_draws, -1)
 
 
 def _known(
-    cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords, rng: np.random.Generator
+    cell: ClassificationCell, model: DiscreteBayesNet, records: ClassificationRecords, rng: np.random.Generator
 ) -> Posteriors:
     """Take the exact counts."""
     return Posteriors(conjugate_draws(model, records.counts, cell.draws, rng))
 
 
 def _aware(
-    cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords, rng: np.random.Generator
+    cell: ClassificationCell, model: DiscreteBayesNet, records: ClassificationRecords, rng: np.random.Generator
 ) -> Posteriors:
     """Infer from what was released, knowing its noise."""
     return Posteriors(draw_many(_released(cell, model, records), "noise-aware", cell.draws, rng))
 
 
 def _naive(
-    cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords, rng: np.random.Generator
+    cell: ClassificationCell, model: DiscreteBayesNet, records: ClassificationRecords, rng: np.random.Generator
 ) -> Posteriors:
     """Take the nearest possible counts for the truth: each table's own, or those that agree where tables can."""
-    problems = _released(cell, model, records)
-    released = np.array([np.concatenate([np.ravel(table.observed) for table in each.tables]) for each in problems])
-    taken = np.array([np.concatenate([np.ravel(table) for table in possible_tables(each)]) for each in problems])
+    observations = _released(cell, model, records)
+    released = np.array([np.concatenate([np.ravel(table.observed) for table in each.tables]) for each in observations])
+    taken = np.array([np.concatenate([np.ravel(table) for table in possible_tables(each)]) for each in observations])
     return Posteriors(conjugate_draws(model, taken, cell.draws, rng), released, taken)
 
 
 def _drawn(
-    cell: ClassificationCell, model: DiscreteNetwork, records: ClassificationRecords, rng: np.random.Generator
+    cell: ClassificationCell, model: DiscreteBayesNet, records: ClassificationRecords, rng: np.random.Generator
 ) -> Posteriors:
     """Draw one set of tables a trial from the truncated, tempered posterior, the price shared equally by the tables."""
     each = float(str(cell.epsilon)) / len(model.network)
@@ -152,7 +152,7 @@ def _drawn(
 
 
 _METHODS: dict[
-    str, Callable[[ClassificationCell, DiscreteNetwork, ClassificationRecords, np.random.Generator], Posteriors]
+    str, Callable[[ClassificationCell, DiscreteBayesNet, ClassificationRecords, np.random.Generator], Posteriors]
 ] = {
     "non-private": _known,
     "laplace": _aware,

@@ -16,7 +16,7 @@ from dpbayes_cli.inference.scores.class_scores import scores_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 
 def predict_cell(cell: ClassificationCell) -> CellOutcome:
@@ -41,7 +41,7 @@ def predict_cell(cell: ClassificationCell) -> CellOutcome:
     return CellOutcome(measures, trials)
 
 
-def _scored(model: DiscreteNetwork, records: ClassificationRecords, draws: Floats) -> dict[str, Floats]:
+def _scored(model: DiscreteBayesNet, records: ClassificationRecords, draws: Floats) -> dict[str, Floats]:
     """Return the scores of each trial, and how often the commonest class of the records learned from is right."""
     target = target_of(model)
     scores = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.experiments.classification.cell import ClassificationCell
 from dpbayes_cli.experiments.classification.study import network_of
@@ -26,7 +26,7 @@ from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
-    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 """Every variable has a stand-in, so that records are complete and their number is public."""
@@ -49,7 +49,7 @@ class ClassificationRecords:
     labels: Sequence[Integers]
 
 
-def model_of(cell: ClassificationCell) -> DiscreteNetwork:
+def model_of(cell: ClassificationCell) -> DiscreteBayesNet:
     """Return the network of a cell; simulated records have no invalid cell, and any value may stand for one."""
     model = network_of(cell.case)
     if cell.case.train is not None:
@@ -57,12 +57,12 @@ def model_of(cell: ClassificationCell) -> DiscreteNetwork:
     return replace(model, variables=tuple(replace(column, impute=column.levels[0]) for column in model.variables))
 
 
-def target_of(model: DiscreteNetwork) -> int:
+def target_of(model: DiscreteBayesNet) -> int:
     """Return the index of the variable that is predicted."""
-    return expect(model.target, int)
+    return require_type(model.target, int)
 
 
-def records_of(cell: ClassificationCell, model: DiscreteNetwork) -> ClassificationRecords:
+def records_of(cell: ClassificationCell, model: DiscreteBayesNet) -> ClassificationRecords:
     """Return the records of all trials of a cell.
 
     Raises:
@@ -76,21 +76,21 @@ def records_of(cell: ClassificationCell, model: DiscreteNetwork) -> Classificati
     rng = np.random.default_rng(cell.data_seed())
     drawn = [_simulated(cell, model, rng) for _ in range(cell.trials)]
     counts, tests, labels = zip(*drawn, strict=True)
-    return ClassificationRecords(expect(cell.case.n_train, int), np.array(counts, dtype=np.int64), tests, labels)
+    return ClassificationRecords(require_type(cell.case.n_train, int), np.array(counts, dtype=np.int64), tests, labels)
 
 
 def _simulated(
-    cell: ClassificationCell, model: DiscreteNetwork, rng: np.random.Generator
+    cell: ClassificationCell, model: DiscreteBayesNet, rng: np.random.Generator
 ) -> tuple[tuple[int, ...], Integers, Integers]:
     """Draw tables from the prior, and records from them."""
-    n_train, n_test = expect(cell.case.n_train, int), expect(cell.case.n_test, int)
+    n_train, n_test = require_type(cell.case.n_train, int), require_type(cell.case.n_test, int)
     blocks = list(model.draw_records(model.draw_tables(rng), n_train + n_test, rng))
     codes = np.concatenate(blocks)
     train, test = codes[:n_train], codes[n_train:]
     return counts_of(model, train), *unlabelled(test, target_of(model))
 
 
-def counts_of(model: DiscreteNetwork, codes: Integers) -> tuple[int, ...]:
+def counts_of(model: DiscreteBayesNet, codes: Integers) -> tuple[int, ...]:
     """Return the exact counts of all tables of coded records, in the order of the network's variables."""
     return count_cells(model.statistic(POLICY), model.network.names, codes)
 
@@ -103,7 +103,7 @@ def unlabelled(codes: Integers, target: int) -> tuple[Integers, Integers]:
 
 
 @lru_cache(maxsize=4)
-def _read_files(train: str, test: str, model: DiscreteNetwork) -> tuple[int, Integers, Integers, Integers]:
+def _read_files(train: str, test: str, model: DiscreteBayesNet) -> tuple[int, Integers, Integers, Integers]:
     """Return the number of records to learn from, their counts, the records to predict and their classes."""
     with closing(source_of(SourceSection(), locate(train))) as source:
         source.check(model.columns, model.column_names)

@@ -14,7 +14,7 @@ from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.parities import n_bits
 
 if TYPE_CHECKING:
-    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class NetworkStructure:
         return " ".join(parts)
 
 
-def structure_of(model: DiscreteNetwork, policy: RecordPolicy) -> NetworkStructure:
+def structure_of(model: DiscreteBayesNet, policy: RecordPolicy) -> NetworkStructure:
     """Return the structure of a network whose records are complete.
 
     A cell that is rebuilt from the 2^b - 1 parities of a table of b bits and the number of records is off by 2 / 2^b

@@ -20,7 +20,7 @@ from dpbayes_cli.spec.convert_section import Exact, convert_section
 from dpbayes_cli.spec.release_spec import build_spec
 
 if TYPE_CHECKING:
-    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 Method = Literal["non-private", "laplace", "laplace-naive", "fourier-laplace", "fourier-naive", "ops"]
 
@@ -91,10 +91,10 @@ def _case(base: Path, place: str, document: Any) -> ClassificationCase:
     return msgspec.structs.replace(case, domain=domain, prior=prior, **paths)
 
 
-def network_of(case: ClassificationCase) -> DiscreteNetwork:
+def network_of(case: ClassificationCase) -> DiscreteBayesNet:
     """Return the model of a case, which is one of networks; see ``check_predicts``."""
     spec = build_spec({"model": case.model, "domain": case.domain, "prior": case.prior})
-    return cast("DiscreteNetwork", spec.build_model())
+    return cast("DiscreteBayesNet", spec.build_model())
 
 
 def check_predicts(study: ClassificationStudy) -> None:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.estimation.study import EstimationStudy, Method, prices_of
 from dpbayes_cli.experiments.estimation.trials import mixture_of, step_of
 from dpbayes_cli.experiments.stamped import stamped_panels
 from dpbayes_cli.experiments.store import FinishedCell
 from dpbayes_cli.experiments.tables import Results
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +112,7 @@ def _densities(
     """Return densities of posteriors on a grid: one of posterior sampling, whose data are given; else one a release."""
     if cell.method == "ops":
         step = step_of(cell)
-        law = expect(None if step is None else step.law, GridPosterior)
+        law = require_type(None if step is None else step.law, ScalarSampler)
         logs = law.logs((successes,))
         masses = np.exp(logs - logs.max())
         return [np.interp(theta, law.cells, masses / masses.mean() / (law.support[1] - law.support[0]), 0.0, 0.0)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.claims import OURS, Claim, listed
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
 from dpbayes_cli.experiments.estimation.study import EstimationStudy, prices_of
@@ -14,7 +14,7 @@ from dpbayes_cli.experiments.estimation.trials import step_of
 from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.store import FinishedCell
 from dpbayes_cli.experiments.tables import Results
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 
 POSTERIORS, ERRORS = "[F] Figure 1", "[F] Figure 2"
 CLEAR = 3.0
@@ -130,7 +130,7 @@ def _fewer(at: str, sizes: list[int], found: _Found, sampled: list[EstimationCel
     """
     cell = max(sampled, key=lambda each: each.n_records)
     step = step_of(cell)
-    power = 1.0 if step is None else float(expect(step.law, GridPosterior).temperature)
+    power = 1.0 if step is None else float(require_type(step.law, ScalarSampler).temperature)
     error = _value(found, (cell.n_records, cell.epsilon, "ops"))
     exact = [_value(found, (n, None, "non-private")) for n in sizes]
     equal = float(np.exp(np.interp(-np.log(error), -np.log(exact), np.log(sizes))))

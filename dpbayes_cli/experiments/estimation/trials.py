@@ -13,7 +13,7 @@ from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.cell import CellOutcome
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED
 from dpbayes_cli.experiments.estimation.cell import EstimationCell
@@ -129,8 +129,8 @@ def _naive(
 
 def naive_shapes(cell: EstimationCell, step: Step | None, released: Integers) -> Floats:
     """Return the Beta posteriors of noisy counts that are taken for true, shape (n_trials, 2)."""
-    problem, noise, policy = cell.case.model.problem, _noise(step), _policy(cell)
-    return np.array([naive_shape(problem(policy, row, noise, cell.n_records)) for row in released.tolist()])
+    observation, noise, policy = cell.case.model.observation, _noise(step), _policy(cell)
+    return np.array([naive_shape(observation(policy, row, noise, cell.n_records)) for row in released.tolist()])
 
 
 def _aware(
@@ -148,14 +148,14 @@ def _aware(
 
 def mixture_of(cell: EstimationCell, released: int) -> BetaMixture:
     """Return the posterior of a noisy count that knows the noise."""
-    return beta_mixture(cell.case.model.problem(COMPLETE, (released,), _noise(step_of(cell)), cell.n_records))
+    return beta_mixture(cell.case.model.observation(COMPLETE, (released,), _noise(step_of(cell)), cell.n_records))
 
 
 def _sampled(
     cell: EstimationCell, step: Step | None, successes: Integers, _: np.random.Generator, rng: np.random.Generator
 ) -> Estimates:
     """Draw what posterior sampling would release."""
-    sampler = expect(None if step is None else step.law, Sampler)
+    sampler = require_type(None if step is None else step.law, Sampler)
     draws, sds = np.empty(cell.trials), np.empty(cell.trials)
     for value in np.unique(successes):
         at = successes == value

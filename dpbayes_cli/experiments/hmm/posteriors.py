@@ -15,8 +15,8 @@ import numpy as np
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 from dpbayes_cli.core.options import EpsilonOptions
-from dpbayes_cli.core.problems import NoisyCounts, Total
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.experiments.hmm.cell import HmmCell
 from dpbayes_cli.experiments.hmm.records import POLICY, HmmTrial
@@ -136,8 +136,8 @@ def _row(
     prior = (concentration,) * len(counts)
     if law is None:
         return draw_theta(np.tile(counts, (n_draws, 1)), prior, rng)
-    problem = NoisyCounts(prior, tuple(counts.tolist()), law, Total("known", n_records))
-    return infer(problem, method, n_draws, rng, _EFFORT).draws
+    observation = NoisyCounts(prior, tuple(counts.tolist()), law, RecordCount("known", n_records))
+    return infer(observation, method, n_draws, rng, _EFFORT).draws
 
 
 def _drawn(cell: HmmCell, model: Hmm, trials: Sequence[HmmTrial]) -> list[HeldOutPrediction]:

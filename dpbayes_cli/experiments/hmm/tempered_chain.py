@@ -12,7 +12,7 @@ that differ in every feature. Under the power T of the likelihood
 The power T is that of all updates, so that the chain is one on the posterior with this power.
 
 Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
-sampling); mechanisms, private Gibbs sampling (steps in two colours).
+sampling); mechanisms, private Gibbs sampling (steps in two colors).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def run_chain(
         logs = [each @ np.log(rows).swapaxes(1, 2) for each, rows in zip(cells, emissions, strict=True)]
         likelihood = (power * np.sum(logs, axis=0)).reshape(shape)
         states = (
-            draw_in_colours(states, likelihood, transition, initial, rng)
+            draw_in_colors(states, likelihood, transition, initial, rng)
             if as_released
             else draw_paths(likelihood, transition, initial, rng)[0]
         )
@@ -150,17 +150,17 @@ def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floa
     return rows.reshape(shape.shape)
 
 
-def draw_in_colours(
+def draw_in_colors(
     states: Integers, log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator
 ) -> Integers:
     """Redraw the states of every second step given those between, and then of the others; see ``draw_paths``."""
     found = states.copy()
-    for colour in (0, 1):
-        share = state_shares(found, transition, initial)[:, :, colour::2]
-        logs = np.log(np.maximum(share, 1e-300)) + log_likelihood[:, :, colour::2]
+    for color in (0, 1):
+        share = state_shares(found, transition, initial)[:, :, color::2]
+        logs = np.log(np.maximum(share, 1e-300)) + log_likelihood[:, :, color::2]
         reached = np.cumsum(normalized_rows(logs.reshape(-1, logs.shape[-1])).reshape(logs.shape), axis=3)
         uniform = rng.random((*share.shape[:3], 1))
-        found[:, :, colour::2] = (uniform * reached[..., -1:] >= reached[..., :-1]).sum(axis=3)
+        found[:, :, color::2] = (uniform * reached[..., -1:] >= reached[..., :-1]).sum(axis=3)
     return found
 
 

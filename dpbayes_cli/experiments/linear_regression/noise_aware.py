@@ -12,7 +12,7 @@ from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.options import EpsilonOptions
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.experiments.linear_regression.cell import LinearCell
 from dpbayes_cli.inference.batch import draw_many
@@ -37,17 +37,17 @@ def coefficients(cell: LinearCell, numbers: Sequence[Floats]) -> Floats:
         Shape (n_trials, n_features + 1), the intercept first.
     """
     spec = build_spec(document(cell))
-    model = expect(spec.build_model(), NoisyStatistics)
+    model = require_type(spec.build_model(), NoisyStatistics)
     mechanism = mechanism_type("laplace")()
     n = len(numbers[0])
     plan = mechanism.plan(model, _POLICY, EpsilonOptions(epsilon=Decimal(str(cell.epsilon))), n)
     (step,) = plan.steps
-    columns = [expect(column, NumericColumn) for column in model.columns]
+    columns = [require_type(column, NumericColumn) for column in model.columns]
     exact = np.array([evaluate(step.statistic, columns, each) for each in numbers])
     rng = np.random.default_rng(cell.noise_seed())
     noisy = exact + step.noise.simulate(rng, exact.shape)
-    problems = [mechanism.problem(model, _POLICY, row, step.noise, n) for row in noisy.tolist()]
-    draws = draw_many(problems, "noise-aware", cell.draws, rng)
+    observations = [mechanism.observation(model, _POLICY, row, step.noise, n) for row in noisy.tolist()]
+    draws = draw_many(observations, "noise-aware", cell.draws, rng)
     return scaled_coefficients(cell, draws[:, :, : len(columns)].mean(axis=1))
 
 

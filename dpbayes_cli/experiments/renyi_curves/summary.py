@@ -20,12 +20,12 @@ def summary_markdown(study: RenyiCurvesStudy, results: Results[RenyiCurveCell], 
     """Return the bytes of ``summary.md`` without its claims."""
     lines = [
         f"# Study `{study.name}`",
-        f"**{NOT_PRIVATE}.** What one draw of a Beta posterior costs: the largest Renyi divergence between neighbours, "
+        f"**{NOT_PRIVATE}.** What one draw of a Beta posterior costs: the largest Renyi divergence between neighbors, "
         "by order. Nothing is random, and there are no data.",
         *(_case_table(name, study, results) for name in study.cases),
         "## Figures\n\n" + "\n".join(f"- [{name}]({name})" for name in figures),
         "`order_max`: the order at and above which the divergence is infinite. With dropped records any number of them "
-        "may be invalid, and neighbours may differ in that.",
+        "may be invalid, and neighbors may differ in that.",
     ]
     return ("\n\n".join(lines) + "\n").encode("utf-8")
 

@@ -44,7 +44,7 @@ def measure(cell: UtilityCell) -> dict[str, float | None]:
 
     ``kl`` is the divergence of the release's law from the true posterior of the case's data; ``nll`` the mean negative
     log-likelihood of held-out records under one draw, over data and held-out records; ``nll_sd`` its sd. ``cost`` is
-    the divergence between neighbours at the order, None where it is infinite or the price was met by calibration;
+    the divergence between neighbors at the order, None where it is infinite or the price was met by calibration;
     ``parameter`` is r, m, or the scale of the noise.
     """
     case, plan = cell.case, plan_of(cell)
@@ -128,8 +128,8 @@ def mixing_of(noise: NoiseLaw, case: UtilityCase, *, aware: bool) -> Floats:
     """
     model, counts = case.model, np.arange(case.n + 1)
     reach = noise.radius(_NATS)
-    problem = model.problem(COMPLETE, (0,), noise, case.n)
-    log_prior = prior_term(0, counts, problem) + prior_term(1, case.n - counts, problem)
+    observation = model.observation(COMPLETE, (0,), noise, case.n)
+    log_prior = prior_term(0, counts, observation) + prior_term(1, case.n - counts, observation)
     mixing = np.zeros((case.n + 1, case.n + 1))
     for start in range(-reach, case.n + reach + 1, _ROWS):
         seen = np.arange(start, min(start + _ROWS, case.n + reach + 1))
@@ -137,7 +137,7 @@ def mixing_of(noise: NoiseLaw, case: UtilityCase, *, aware: bool) -> Floats:
         if aware:
             mixing += np.exp(log_pmf).T @ normalized_rows(log_prior + log_pmf)
         else:
-            shapes = [naive_shape(replace(problem, observed=(int(y), None)))[0] for y in seen]
+            shapes = [naive_shape(replace(observation, observed=(int(y), None)))[0] for y in seen]
             np.add.at(mixing.T, np.rint(np.array(shapes) - case.alpha).astype(int), np.exp(log_pmf))
     return np.asarray(mixing / mixing.sum(axis=1, keepdims=True))
 

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
-from dpbayes_cli.core.problems import NoisyCounts
+from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 
 if TYPE_CHECKING:
@@ -155,28 +155,28 @@ class BetaMixture:
         )
 
 
-def beta_mixture(problem: NoisyCounts) -> BetaMixture:
-    """Solve a problem with two categories and a known total.
+def beta_mixture(observation: NoisyCounts) -> BetaMixture:
+    """Solve an observation with two categories and a known total.
 
     Args:
-        problem: two categories, at least one of them observed, ``total.kind == "known"``.
+        observation: two categories, at least one of them observed, ``total.kind == "known"``.
     """
     import numpy as np
 
-    a, b = problem.concentration
-    n = problem.total.n
+    a, b = observation.concentration
+    n = observation.total.n
 
     def log_weight(s: Integers) -> Floats:
         terms = log_gamma_ratio(s + 1.0, a - 1.0) + log_gamma_ratio(n - s + 1.0, b - 1.0)
-        for observed, count in zip(problem.observed, (s, n - s), strict=True):
+        for observed, count in zip(observation.observed, (s, n - s), strict=True):
             if observed is not None:
-                terms = terms + problem.noise.log_pmf(observed - count)
+                terms = terms + observation.noise.log_pmf(observed - count)
         return np.asarray(terms)
 
-    y0, y1 = problem.observed
+    y0, y1 = observation.observed
     kinks = [min(max(k, 0), n) for k in (y0, None if y1 is None else n - y1) if k is not None]
     low, high = _support(log_weight, n, kinks)
-    s, multiplicity = _panels(low, high, kinks, _smooth_length(problem))
+    s, multiplicity = _panels(low, high, kinks, _smooth_length(observation))
     weights = normalized(log_weight(s)) * multiplicity
     keep = weights > 1e-22 * weights.max()
     s, weights = s[keep], weights[keep]
@@ -203,9 +203,9 @@ def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int])
     return low, high
 
 
-def _smooth_length(problem: NoisyCounts) -> Callable[[int], float]:
+def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
     """Return the length, in counts, over which weights and components at s vary by about one standard deviation."""
-    (a, b), n, grain = problem.concentration, problem.total.n, problem.noise.grain
+    (a, b), n, grain = observation.concentration, observation.total.n, observation.noise.grain
     at_zero, at_n = math.sqrt(1.0 + abs(a - 1.0)), math.sqrt(1.0 + abs(b - 1.0))
 
     def length(s: int) -> float:

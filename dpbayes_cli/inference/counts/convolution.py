@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.base.numeric import normalized
-from dpbayes_cli.core.problems import NoisyCounts
+from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.counts.count_windows import (
     at_edges,
     largest_total,
@@ -64,23 +64,23 @@ class _Layer:
         return self.first + len(self.log_mass) - 1
 
 
-def affordable_draws(problem: NoisyCounts, most: int) -> int:
+def affordable_draws(observation: NoisyCounts, most: int) -> int:
     """Return how many draws (at most ``most``) fit the budget; 0 where convolution is too expensive.
 
     Drawing one count costs a table of one row for each distinct remainder of the total, as wide as the window.
     """
-    low, high = windows(problem)
+    low, high = windows(observation)
     widths = int((high - low + 1).sum())
-    spread = 24 * int(math.sqrt(len(low) * problem.noise.variance)) + 24
-    rows = min(most, spread, largest_total(problem) + 1, widths)
+    spread = 24 * int(math.sqrt(len(low) * observation.noise.variance)) + 24
+    rows = min(most, spread, largest_total(observation) + 1, widths)
     return most if rows * widths <= _BUDGET else min(most, _BUDGET // widths)
 
 
-def draw_convolution(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
+def draw_convolution(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
     """Draw latent counts independently from their exact posterior.
 
     Args:
-        problem: every category observed.
+        observation: every category observed.
         n_draws: how many.
         rng: the generator.
 
@@ -88,35 +88,35 @@ def draw_convolution(problem: NoisyCounts, n_draws: int, rng: np.random.Generato
         Counts, shape (n_draws, n_categories); None where a narrow prior makes the windows too wide.
     """
     for widening in (1, 4, 16, 64):
-        low, high = windows(problem, widening)
+        low, high = windows(observation, widening)
         if widening > 1 and (high - low + 1).sum() * n_draws > 16 * _BUDGET:
             return None
-        counts = _draw_within(problem, low, high, n_draws, rng)
-        if counts is not None and not at_edges(counts, low, high, problem):
+        counts = _draw_within(observation, low, high, n_draws, rng)
+        if counts is not None and not at_edges(counts, low, high, observation):
             return counts
     return None
 
 
 def _draw_within(
-    problem: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
+    observation: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
 ) -> Integers | None:
     """Draw inside windows; None where the windows cannot hold the total."""
-    least, most = int(low.sum()), min(int(high.sum()), largest_total(problem))
-    if least > most or (problem.total.kind == "known" and most < problem.total.n):
+    least, most = int(low.sum()), min(int(high.sum()), largest_total(observation))
+    if least > most or (observation.total.kind == "known" and most < observation.total.n):
         return None
     log_factors = []
     for k in range(len(low)):
         support = np.arange(low[k], high[k] + 1)
-        log_factors.append(prior_term(k, support, problem) + observation_term(k, support, problem))
-    if problem.total.kind == "known":
-        layer = _layer(log_factors, low, problem.total.n)
-        return backward(layer.factors, layer.suffixes, np.full(n_draws, problem.total.n), rng)
-    guess = sum(max(0, observed or 0) for observed in problem.observed)
-    layers = _layers(log_factors, low, (least, min(max(guess, least), most), most), problem)
+        log_factors.append(prior_term(k, support, observation) + observation_term(k, support, observation))
+    if observation.total.kind == "known":
+        layer = _layer(log_factors, low, observation.total.n)
+        return backward(layer.factors, layer.suffixes, np.full(n_draws, observation.total.n), rng)
+    guess = sum(max(0, observed or 0) for observed in observation.observed)
+    layers = _layers(log_factors, low, (least, min(max(guess, least), most), most), observation)
     if layers is None:
         return None
     totals = np.concatenate([np.arange(layer.first, layer.last + 1) for layer in layers])
-    log_law = np.concatenate([layer.log_mass for layer in layers]) + total_term(totals, problem)
+    log_law = np.concatenate([layer.log_mass for layer in layers]) + total_term(totals, observation)
     cumulative = np.cumsum(normalized(log_law))
     index = np.searchsorted(cumulative, rng.random(n_draws) * cumulative[-1], side="right")
     drawn = totals[np.minimum(index, len(totals) - 1)]
@@ -129,18 +129,18 @@ def _draw_within(
 
 
 def _layers(
-    log_factors: list[Floats], low: Integers, span: tuple[int, int, int], problem: NoisyCounts
+    log_factors: list[Floats], low: Integers, span: tuple[int, int, int], observation: NoisyCounts
 ) -> list[_Layer] | None:
     """Cover the totals that matter, from a guess outwards; None where that takes too many tilts."""
     least, guess, most = span
     most_layers = min(_MOST_LAYERS, _BUDGET // (8 * sum(map(len, log_factors))))
 
     def reached(layer: _Layer, total: int) -> float:
-        return float(layer.log_mass[total - layer.first] + total_term(np.array(total), problem))
+        return float(layer.log_mass[total - layer.first] + total_term(np.array(total), observation))
 
     start = _clipped(_layer(log_factors, low, guess), least, most)
     support = np.arange(start.first, start.last + 1)
-    best = float(np.max(start.log_mass + total_term(support, problem)))
+    best = float(np.max(start.log_mass + total_term(support, observation)))
     layers = [start]
     for upwards in (True, False):
         while len(layers) < most_layers:
@@ -152,7 +152,7 @@ def _layers(
             bounds = (target, most) if upwards else (least, target)
             layer = _clipped(_layer(log_factors, low, target), *bounds)
             support = np.arange(layer.first, layer.last + 1)
-            best = max(best, float(np.max(layer.log_mass + total_term(support, problem))))
+            best = max(best, float(np.max(layer.log_mass + total_term(support, observation))))
             layers = [*layers, layer] if upwards else [layer, *layers]
     return layers if len(layers) < most_layers else None
 

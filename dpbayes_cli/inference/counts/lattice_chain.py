@@ -1,4 +1,4 @@
-"""A Markov chain on the integer lattice of latent counts, for problems too wide for exact draws.
+"""A Markov chain on the integer lattice of latent counts, for observations too wide for exact draws.
 
 Theta is integrated out. A sweep pairs the categories at random and, in every pair at once and in all chains at once,
 redraws how the pair's sum is split, by slice sampling on the integers; where the total is not known, what is missing
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.base.numeric import log_gamma_ratio
-from dpbayes_cli.core.problems import NoisyCounts
+from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.counts.count_windows import largest_total, total_term
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class LatticeChain:
     Where the total is not known the last column is the slack, what is missing to the largest total.
     """
 
-    def __init__(self, problem: NoisyCounts, rng: np.random.Generator) -> None:
-        self._problem = problem
+    def __init__(self, observation: NoisyCounts, rng: np.random.Generator) -> None:
+        self._problem = observation
         self._rng = rng
-        self._largest = largest_total(problem)
-        self._slack = problem.total.kind != "known"
-        self._observed = np.array([y or 0 for y in problem.observed])
-        self._seen = np.array([y is not None for y in problem.observed])
-        self._concentration = np.asarray(problem.concentration)
+        self._largest = largest_total(observation)
+        self._slack = observation.total.kind != "known"
+        self._observed = np.array([y or 0 for y in observation.observed])
+        self._seen = np.array([y is not None for y in observation.observed])
+        self._concentration = np.asarray(observation.concentration)
         kinds, self._kind = np.unique(self._concentration, return_inverse=True)
         self._table: Floats | None = None
         if len(kinds) * self._largest <= _LARGEST_TABLE:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.base.numeric import normalized
-from dpbayes_cli.core.problems import NoisyCounts
+from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.counts.count_windows import (
     at_edges,
     largest_total,
@@ -35,11 +35,11 @@ _MOST_BLOCKS = 1 << 22
 _LEAST_ACCEPTANCE = 0.01
 
 
-def draw_plane(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
+def draw_two_counts(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
     """Draw two latent counts independently from their exact posterior.
 
     Args:
-        problem: two observed categories, total at most n or unbounded.
+        observation: two observed categories, total at most n or unbounded.
         n_draws: how many.
         rng: the generator.
 
@@ -47,29 +47,29 @@ def draw_plane(problem: NoisyCounts, n_draws: int, rng: np.random.Generator) -> 
         Counts, shape (n_draws, 2); None where the prior is so narrow that too many cells or proposals are needed.
     """
     for widening in (1, 4, 16, 64):
-        low, high = windows(problem, widening)
-        counts = _draw_within(problem, low, high, n_draws, rng)
+        low, high = windows(observation, widening)
+        counts = _draw_within(observation, low, high, n_draws, rng)
         if counts is None:
             return None
-        if not at_edges(counts, low, high, problem):
+        if not at_edges(counts, low, high, observation):
             return counts
     return None
 
 
 def _draw_within(
-    problem: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
+    observation: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
 ) -> Integers | None:
     """Draw inside a window; None where that is too expensive."""
-    axes = [_cut(k, int(low[k]), int(high[k]), problem) for k in (0, 1)]
+    axes = [_cut(k, int(low[k]), int(high[k]), observation) for k in (0, 1)]
     (start_0, stop_0), (start_1, stop_1) = axes
     if len(start_0) * len(start_1) > _MOST_BLOCKS:
         return None
-    n = largest_total(problem)
+    n = largest_total(observation)
     least = np.add.outer(start_0, start_1)
     most = np.minimum(np.add.outer(stop_0, stop_1), n)
-    decreasing = sum(problem.concentration) > 1.0  # the factor of the total is monotone in it
-    bound_0, bound_1 = (_axis_bound(k, *axes[k], problem) for k in (0, 1))
-    log_bound = np.add.outer(bound_0, bound_1) + total_term(least if decreasing else most, problem)
+    decreasing = sum(observation.concentration) > 1.0  # the factor of the total is monotone in it
+    bound_0, bound_1 = (_axis_bound(k, *axes[k], observation) for k in (0, 1))
+    log_bound = np.add.outer(bound_0, bound_1) + total_term(least if decreasing else most, observation)
     log_size = np.add.outer(np.log(stop_0 - start_0 + 1), np.log(stop_1 - start_1 + 1))
     log_mass = np.where(least <= n, log_bound + log_size, -np.inf)
     cumulative = np.cumsum(normalized(log_mass.ravel()))
@@ -85,7 +85,7 @@ def _draw_within(
         )
         if unit:
             return cells
-        log_accept = _log_weight(cells, problem) - log_bound[i, j]
+        log_accept = _log_weight(cells, observation) - log_bound[i, j]
         kept = cells[(cells.sum(axis=1) <= n) & (np.log(rng.random(size)) <= log_accept)]
         accepted.append(kept)
         proposed, got = proposed + size, got + len(kept)
@@ -95,21 +95,21 @@ def _draw_within(
     return np.concatenate(accepted)[:n_draws]
 
 
-def _log_weight(cells: Integers, problem: NoisyCounts) -> Floats:
+def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
     """Return the unnormalized log posterior of cells, shape (n, 2)."""
-    terms = total_term(cells.sum(axis=1), problem)
+    terms = total_term(cells.sum(axis=1), observation)
     for k in (0, 1):
-        terms = terms + prior_term(k, cells[:, k], problem) + observation_term(k, cells[:, k], problem)
+        terms = terms + prior_term(k, cells[:, k], observation) + observation_term(k, cells[:, k], observation)
     return terms
 
 
-def _cut(k: int, low: int, high: int, problem: NoisyCounts) -> tuple[Integers, Integers]:
+def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integers, Integers]:
     """Cut low..high into blocks over which the weight changes by a fraction of a nat; return first and last counts."""
     if high - low < _UNIT_CELLS:
         cells = np.arange(low, high + 1)
         return cells, cells
     longest = max(1, (high - low) // _BLOCKS)
-    slope = 8.0 * max(1.0, abs(problem.concentration[k] - 1.0))
+    slope = 8.0 * max(1.0, abs(observation.concentration[k] - 1.0))
     starts: list[int] = []
     start = low
     while start <= high and len(starts) < _MOST_BLOCKS:
@@ -119,7 +119,7 @@ def _cut(k: int, low: int, high: int, problem: NoisyCounts) -> tuple[Integers, I
     return first, np.append(first[1:] - 1, high)
 
 
-def _axis_bound(k: int, first: Integers, last: Integers, problem: NoisyCounts) -> Floats:
+def _axis_bound(k: int, first: Integers, last: Integers, observation: NoisyCounts) -> Floats:
     """Bound one axis' factor on each block: the prior's is monotone, the noise's largest next to the observation."""
-    prior = np.maximum(prior_term(k, first, problem), prior_term(k, last, problem))
-    return prior + observation_term(k, np.clip(problem.observed[k] or 0, first, last), problem)
+    prior = np.maximum(prior_term(k, first, observation), prior_term(k, last, observation))
+    return prior + observation_term(k, np.clip(observation.observed[k] or 0, first, last), observation)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.problems import NoisySequences
+from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.diagnostics import converged, diagnose
 from dpbayes_cli.inference.posterior import Effort, Method, Posterior, marginals_of
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
@@ -34,7 +34,7 @@ _MONITORED = 128
 
 
 def infer_sequences(
-    problem: NoisySequences, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
+    observation: NoisySequences, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
 ) -> Posterior:
     """Return the posterior of emissions, transitions and the first state; see ``solve.infer``.
 
@@ -45,8 +45,8 @@ def infer_sequences(
         TypeError: noise that is neither Laplace nor Gaussian.
     """
     naive = method == "naive"
-    noisy = any(law is not None for law in problem.noises)
-    data = SequenceData.of(problem, naive=naive)
+    noisy = any(law is not None for law in observation.noises)
+    data = SequenceData.of(observation, naive=naive)
     begun = [SequenceChain(data, seed, effort.sampler) for seed in rng.spawn(_STARTS)]
     for chain in begun:
         chain.start()
@@ -55,7 +55,7 @@ def infer_sequences(
     chains = begun[:CHAINS]
     again = _warmed(chains)
     kept = _kept(chains, effort.sweeps)
-    return _summary(problem, kept, n_draws, effort, again=again, naive=naive and noisy)
+    return _summary(observation, kept, n_draws, effort, again=again, naive=naive and noisy)
 
 
 def _each(chains: list[SequenceChain], sweeps: int) -> None:
@@ -171,7 +171,7 @@ def _kept(chains: list[SequenceChain], sweeps: int) -> list[_Kept]:
 
 
 def _summary(
-    problem: NoisySequences,
+    observation: NoisySequences,
     kept: list[_Kept],
     n_draws: int,
     effort: Effort,
@@ -180,8 +180,8 @@ def _summary(
     naive: bool,
 ) -> Posterior:
     """Summarize what the chains left behind."""
-    sizes = [len(each) for each in problem.emission]
-    n_states = len(problem.initial)
+    sizes = [len(each) for each in observation.emission]
+    n_states = len(observation.initial)
     chains = np.stack([each.draws(sizes) for each in kept])
     columns = np.unique(np.linspace(0, chains.shape[2] - 1, _MONITORED).astype(int))
     r_hats, bulk, tail = diagnose(chains[:, :, columns])

@@ -132,8 +132,10 @@ class SequenceChain(SequenceState):
         """Redraw the states of all sequences."""
         likelihood = self.likelihood()
         if self._sampler == "collapsed" and np.isfinite(self.log_likelihood):
-            problem = self.data.problem
-            self.states = draw_states_singly(self.states, likelihood, problem.transition, problem.initial, self._rng)
+            observation = self.data.observation
+            self.states = draw_states_singly(
+                self.states, likelihood, observation.transition, observation.initial, self._rng
+            )
             self.log_likelihood = float(np.take_along_axis(likelihood, self.states[:, :, None], axis=2).sum())
             return
         self.states, self.log_likelihood = draw_paths(likelihood, self.transition, self.initial, self._rng)
@@ -166,9 +168,9 @@ class SequenceChain(SequenceState):
 
     def draw_transitions(self) -> None:
         """Redraw transitions and the first state's law, given the states."""
-        problem, n_states = self.data.problem, self.data.shape[2]
-        first = np.bincount(self.states[:, 0], minlength=n_states) + problem.initial
-        follows = transition_counts(self.states, n_states) + problem.transition
+        observation, n_states = self.data.observation, self.data.shape[2]
+        first = np.bincount(self.states[:, 0], minlength=n_states) + observation.initial
+        follows = transition_counts(self.states, n_states) + observation.transition
         start, one = np.zeros(1, dtype=np.int64), np.zeros(n_states, dtype=np.int64)
         self.transition = _shares(_log_gammas(follows, self._rng), start, one)
         self.initial = _shares(_log_gammas(first[None], self._rng), start, one)[0]
@@ -178,7 +180,7 @@ class SequenceChain(SequenceState):
         data, rng, a = self.data, self._rng, self.rate_shape
         shape = a + self.counts.sum(axis=1)
         self.rate = np.maximum(rng.standard_gamma(shape) / (a / self.mean_rate + self.valid.sum()), LEAST_RATE)
-        if not data.problem.complete:
+        if not data.observation.complete:
             seen = np.add.reduceat(self.counts.sum(axis=0), data.first)
             self.valid = rng.standard_gamma(VALID_SHAPE + seen) / (VALID_SHAPE + float(self.rate.sum()))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.problems import NoisySequences
+from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.dirichlet_rows import starts_of
 from dpbayes_cli.inference.sequences.noisy_poisson import MarginalTable
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -21,7 +21,7 @@ class SequenceData:
     """What was observed, as chains read it: one row a sequence and step, one column a feature and value.
 
     Attributes:
-        problem: the problem.
+        observation: the observation.
         shape: the numbers of sequences, steps and states.
         observed: shape (n_sequences n_steps, n_columns).
         feature: of each column, shape (n_columns,).
@@ -31,7 +31,7 @@ class SequenceData:
         spread: of each column, what its noise adds to a count's variance, for the scale of steps.
     """
 
-    problem: NoisySequences
+    observation: NoisySequences
     shape: tuple[int, int, int]
     observed: Integers
     feature: Integers
@@ -41,27 +41,27 @@ class SequenceData:
     spread: Floats
 
     @classmethod
-    def of(cls, problem: NoisySequences, *, naive: bool = False) -> SequenceData:
-        """Lay a problem out; naive: noisy counts are taken for the truth, negative ones for none."""
-        n_sequences, n_steps, _ = problem.observed[0].shape
-        observed = np.concatenate([each.reshape(n_sequences * n_steps, -1) for each in problem.observed], axis=1)
-        sizes = [len(each) for each in problem.emission]
+    def of(cls, observation: NoisySequences, *, naive: bool = False) -> SequenceData:
+        """Lay an observation out; naive: noisy counts are taken for the truth, negative ones for none."""
+        n_sequences, n_steps, _ = observation.observed[0].shape
+        observed = np.concatenate([each.reshape(n_sequences * n_steps, -1) for each in observation.observed], axis=1)
+        sizes = [len(each) for each in observation.emission]
         feature = np.repeat(np.arange(len(sizes)), sizes)
-        laws = list(dict.fromkeys(problem.noises))
+        laws = list(dict.fromkeys(observation.noises))
         groups = []
         for law in laws:
             if law is not None and not naive:
-                columns = np.flatnonzero([problem.noises[f] == law for f in feature])
+                columns = np.flatnonzero([observation.noises[f] == law for f in feature])
                 groups.append((law, columns, MarginalTable.of(law, observed[:, columns].ravel())))
         return cls(
-            problem,
-            (n_sequences, n_steps, len(problem.initial)),
+            observation,
+            (n_sequences, n_steps, len(observation.initial)),
             observed,
             feature,
             starts_of(np.array(sizes)),
-            np.concatenate(problem.emission),
+            np.concatenate(observation.emission),
             tuple(groups),
-            np.array([0.0 if law is None else law.scale**2 for law in problem.noises])[feature],
+            np.array([0.0 if law is None else law.scale**2 for law in observation.noises])[feature],
         )
 
     def log_marginals(self, rate: Floats) -> Floats:

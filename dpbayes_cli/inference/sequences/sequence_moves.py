@@ -184,7 +184,7 @@ class RateMove:
         taken = -rng.standard_exponential(len(ratio)) < ratio
         chain.rate = np.where(taken, proposal, chain.rate)
         cells = np.where(taken[:, None], new, cells)
-        if not data.problem.complete:
+        if not data.observation.complete:
             step = self.valid * rng.standard_normal(len(self.valid))
             share = chain.valid * np.exp(step)
             ratio = np.add.reduceat((at(chain.rate, share) - cells).sum(axis=0), data.first)

@@ -1,4 +1,4 @@
-"""The posterior of a latent-sum problem: exactly where there is one parameter and one number a record."""
+"""The posterior of a latent-sum observation: exactly where there is one parameter and one number a record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.problems import NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 from dpbayes_cli.inference.posterior import Effort, Marginal, Method, Posterior, marginals_of
 
 if TYPE_CHECKING:
@@ -17,24 +17,26 @@ CHAINS = 16
 _AFFORDABLE = 1 << 20
 
 
-def infer_sums(problem: NoisySums, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
-    """Return the posterior of a latent-sum problem; see ``solve.infer``."""
+def infer_sums(
+    observation: NoisySums, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
+) -> Posterior:
+    """Return the posterior of a latent-sum observation; see ``solve.infer``."""
     if method == "naive":
-        return _naive(problem, n_draws, rng)
-    law = problem.law
+        return _naive(observation, n_draws, rng)
+    law = observation.law
     if method == "noise-aware" and isinstance(law, ScalarLaw):
         from dpbayes_cli.inference.sums.one_parameter import scalar_posterior
 
-        return scalar_posterior(problem, law, n_draws, rng)
-    return _chains(problem, n_draws, rng, effort)
+        return scalar_posterior(observation, law, n_draws, rng)
+    return _chains(observation, n_draws, rng, effort)
 
 
-def _chains(problem: NoisySums, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
+def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
     from dpbayes_cli.inference.chains import run_until_converged
-    from dpbayes_cli.inference.sums.scale_mixture_gibbs import AugmentedSampler
+    from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
-    law = problem.law
-    sampler = AugmentedSampler(problem, np.array([problem.observed], dtype=np.float64), CHAINS, rng)
+    law = observation.law
+    sampler = ScaleMixtureSampler(observation, np.array([observation.observed], dtype=np.float64), CHAINS, rng)
     found = run_until_converged(
         lambda length, thinning: sampler.run(length, thinning)[0],
         lambda draws: law.parameters(draws[..., :-1]),
@@ -47,7 +49,7 @@ def _chains(problem: NoisySums, n_draws: int, rng: np.random.Generator, effort: 
     data = np.mean(law.known_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
     diagnostics = dict(found.diagnostics)
     if isinstance(law, ScalarLaw):
-        diagnostics["ks_exact"] = _distance(problem, law, flat[:, :-1])
+        diagnostics["ks_exact"] = _distance(observation, law, flat[:, :-1])
     warning = law.warning(flat[:, :-1])
     return Posterior(
         marginals_of(values, data),
@@ -62,22 +64,22 @@ def _chains(problem: NoisySums, n_draws: int, rng: np.random.Generator, effort: 
     )
 
 
-def _distance(problem: NoisySums, law: ScalarLaw, points: Floats) -> float:
+def _distance(observation: NoisySums, law: ScalarLaw, points: Floats) -> float:
     """Return the Kolmogorov-Smirnov distance of draws of the coordinate from the exact posterior."""
     from dpbayes_cli.inference.diagnostics import ks_distance
     from dpbayes_cli.inference.sums.one_parameter import grid_density
 
-    exact = grid_density(problem, law, np.array([problem.observed], dtype=np.float64))
+    exact = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
     return ks_distance(exact.cdf_of_first(np.sort(points[:, 0])))
 
 
-def _naive(problem: NoisySums, n_draws: int, rng: np.random.Generator) -> Posterior:
+def _naive(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Posterior:
     """Return the conjugate posterior of the nearest possible statistic."""
     size = max(n_draws, 1 << 15)
-    n_records = float(problem.total.n)
-    if problem.total.kind == "unbounded":
-        n_records = max(problem.observed[-1] / problem.valid, 0.0)
-    values = problem.law.naive(np.array(problem.observed, dtype=np.float64), n_records, size, rng)
+    n_records = float(observation.total.n)
+    if observation.total.kind == "unbounded":
+        n_records = max(observation.observed[-1] / observation.valid, 0.0)
+    values = observation.law.naive(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
     marginals = marginals_of(values, values.var(axis=0))
     return Posterior(
         tuple(Marginal(m.mean, m.sd, m.quantiles, m.sd, 0.0) for m in marginals),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.problems import NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 from dpbayes_cli.inference.sums.record_numbers import numbers_of_records
 from dpbayes_cli.inference.sums.sum_table import SumTable, frequencies_for, moments_of_one, used
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -25,7 +25,7 @@ _PAIRS = 1 << 9
 
 
 def log_likelihoods(
-    problem: NoisySums,
+    observation: NoisySums,
     law: ScalarLaw,
     observed: Floats,
     points: Floats,
@@ -35,7 +35,7 @@ def log_likelihoods(
     """Return log p(observed | theta), up to one constant, for chosen pairs.
 
     Args:
-        problem: the law, the noise and the total; its own observation is not looked at.
+        observation: the law, the noise and the total; its own observation is not looked at.
         law: a scalar law.
         observed: privatized statistics, shape (n_observed, n_components).
         points: parameters, shape (n_points, 1).
@@ -46,21 +46,23 @@ def log_likelihoods(
         Shape (n_pairs,).
     """
     which, release = pairs
-    if problem.total.kind == "known" and law.counts_all:
-        n_records = np.full(len(points), float(problem.total.n))
-        cases = _Cases(problem.noise, law, points, np.arange(len(points)), n_records, effort)
+    if observation.total.kind == "known" and law.counts_all:
+        n_records = np.full(len(points), float(observation.total.n))
+        cases = _Cases(observation.noise, law, points, np.arange(len(points)), n_records, effort)
         return cases.log_likelihoods(which, observed[release, 0])
     result, order = np.empty(len(which)), np.argsort(which, kind="stable")
-    typical = moments_of_one(law, points, problem.noise)
+    typical = moments_of_one(law, points, observation.noise)
     for start in range(0, len(which), _PAIRS):
         some = order[start : start + _PAIRS]
-        numbers = numbers_of_records(problem, law, points[which[some]], typical[which[some]], observed[release[some]])
-        result[some] = _summed_over(problem, law, points, which[some], observed[release[some], 0], numbers, effort)
+        numbers = numbers_of_records(
+            observation, law, points[which[some]], typical[which[some]], observed[release[some]]
+        )
+        result[some] = _summed_over(observation, law, points, which[some], observed[release[some], 0], numbers, effort)
     return result
 
 
 def _summed_over(
-    problem: NoisySums,
+    observation: NoisySums,
     law: ScalarLaw,
     points: Floats,
     which: Integers,
@@ -77,7 +79,7 @@ def _summed_over(
     new[1:] = (np.diff(of_point) != 0) | (np.diff(of_number) != 0)
     case = np.empty(len(order), dtype=np.int64)
     case[order] = np.cumsum(new) - 1
-    cases = _Cases(problem.noise, law, points, of_point[new], of_number[new], effort)
+    cases = _Cases(observation.noise, law, points, of_point[new], of_number[new], effort)
     log_terms[kept] += cases.log_likelihoods(case, y[pair])
     largest = log_terms.max(axis=1)
     return np.asarray(largest + np.log(np.exp(log_terms - largest[:, None]).sum(axis=1)))

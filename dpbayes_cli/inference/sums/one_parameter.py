@@ -1,4 +1,4 @@
-"""The exact posterior of one parameter from one noisy sum: on a grid that follows the posterior, problem by problem.
+"""The exact posterior of one parameter from one noisy sum: on a grid that follows the posterior.
 
 The likelihood is that of ``inversion``. The grid starts from the whole prior and closes in on where the posterior is;
 between grid points the log density is made of monotone cubic pieces.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from dpbayes_cli.core.problems import NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.inference.sums.inversion import log_likelihoods
 
@@ -44,7 +44,7 @@ _UNEXPLAINED = "no parameter explains what was released: this is the prior; are 
 
 @dataclass(frozen=True)
 class GridDensity:
-    """Posterior densities of one coordinate on fine grids, one row a problem.
+    """Posterior densities of one coordinate on fine grids, one row an observation.
 
     Attributes:
         law: the record law.
@@ -60,12 +60,12 @@ class GridDensity:
     explained: Rows
 
     def cdf(self, coordinates: Floats) -> Floats:
-        """Return for each problem the probability below a coordinate, shape (n_problems,)."""
+        """Return for each observation the probability below a coordinate, shape (n_problems,)."""
         edges, cumulative = self._edges()
         return np.array([np.interp(c, e, p) for c, e, p in zip(coordinates, edges, cumulative, strict=True)])
 
     def cdf_of_first(self, coordinates: Floats) -> Floats:
-        """Return the probabilities below many coordinates in the first problem."""
+        """Return the probabilities below many coordinates in the first observation."""
         edges, cumulative = self._edges()
         return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
 
@@ -91,18 +91,18 @@ class GridDensity:
         return edges, cumulative / cumulative[:, -1:]
 
 
-def grid_density(problem: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
-    """Solve problems that differ in their observations alone.
+def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
+    """Solve observations that differ in their observations alone.
 
-    All grids are parts of one, the range of the prior halved again and again: where problems look at the same points,
-    these are computed once.
+    All grids are parts of one, the range of the prior halved again and again: points that several observations need
+    are computed once.
 
     Args:
-        problem: law, noise and total.
+        observation: law, noise and total.
         law: its law, a scalar one.
         observed: shape (n_problems, n_components).
     """
-    shared = _Shared(problem, law, observed)
+    shared = _Shared(observation, law, observed)
     level = np.full(len(observed), _COARSE)
     first, last = np.zeros_like(level), np.full_like(level, 1 << _COARSE)
     open_ones = np.arange(len(observed))
@@ -132,9 +132,9 @@ def _halvings(parts: Integers, most: int) -> Integers:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Log posterior densities of problems on parts of one grid."""
+    """Log posterior densities of observations on parts of one grid."""
 
-    problem: NoisySums
+    observation: NoisySums
     law: ScalarLaw
     observed: Floats
 
@@ -146,7 +146,7 @@ class _Shared:
     def log_densities(
         self, chosen: Integers, first: Integers, last: Integers, level: Integers, effort: float
     ) -> list[Floats]:
-        """Return unnormalized log densities of chosen problems, each from a first to a last point of its level."""
+        """Return unnormalized log densities of chosen observations, each from a first to a last point of its level."""
         parts = last - first + 1
         release = np.repeat(chosen, parts)
         starts = np.repeat(np.cumsum(parts) - parts, parts)
@@ -155,7 +155,7 @@ class _Shared:
         coordinates, which = np.unique(index << np.repeat(finest - level, parts), return_inverse=True)
         points = self.coordinate(coordinates, np.full_like(coordinates, finest))[:, None]
         with np.errstate(all="ignore"):
-            found = log_likelihoods(self.problem, self.law, self.observed, points, (which, release), effort)
+            found = log_likelihoods(self.observation, self.law, self.observed, points, (which, release), effort)
             found = found + self.law.log_prior(points)[which]
         found = np.nan_to_num(found, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
         return np.split(found, np.cumsum(parts)[:-1])
@@ -183,17 +183,17 @@ def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity
     return GridDensity(law, points, weights, explained)
 
 
-def scalar_posterior(problem: NoisySums, law: ScalarLaw, n_draws: int, rng: np.random.Generator) -> Posterior:
-    """Return the posterior of the one parameter of a problem."""
-    found = grid_density(problem, law, np.array([problem.observed], dtype=np.float64))
+def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: np.random.Generator) -> Posterior:
+    """Return the posterior of the one parameter of an observation."""
+    found = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
     weights, points = found.weights[0], found.grid[0][:, None]
     values = law.parameters(points)[:, 0]
     mean = float(weights @ values)
     variance = float(weights @ (values - mean) ** 2)
-    n = float(problem.total.n)
-    if problem.valid:
-        n = max(problem.observed[-1] / problem.valid, 0.0)
-        n = n if problem.total.kind == "unbounded" else min(n, float(problem.total.n))
+    n = float(observation.total.n)
+    if observation.valid:
+        n = max(observation.observed[-1] / observation.valid, 0.0)
+        n = n if observation.total.kind == "unbounded" else min(n, float(observation.total.n))
     data = min(float(weights @ law.known_sd(points, np.full(len(points), n))[:, 0] ** 2), variance)
     quantiles = found.quantiles(np.array(list(QUANTILES.values())))[0]
     marginal = Marginal(
@@ -204,7 +204,7 @@ def scalar_posterior(problem: NoisySums, law: ScalarLaw, n_draws: int, rng: np.r
         (variance - data) ** 0.5,
     )
     how = {"known": "", "at-most": "; prior on the number of valid records: uniform on 0..n"}
-    law_of_total = how.get(problem.total.kind, "; prior on the number of records: uniform")
+    law_of_total = how.get(observation.total.kind, "; prior on the number of records: uniform")
     return Posterior(
         (marginal,),
         found.draw(n_draws, rng)[0][:, None],

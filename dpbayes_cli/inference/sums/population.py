@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return the largest power up to one at which half of a population stays effective, shape (problems, 1)."""
+    """Return the largest power up to one at which half of a population stays effective, shape (observations, 1)."""
     low, high = power.copy(), np.ones_like(power)
     relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
 
@@ -29,13 +29,13 @@ def next_power(power: Floats, log_likelihood: Floats) -> Floats:
 
 
 def distinct(points: Floats) -> float:
-    """Return the smallest share of distinct points in a population, over the problems."""
+    """Return the smallest share of distinct points in a population, over the observations."""
     first = np.sort(points[..., 0], axis=1)
     return float(((first[:, 1:] != first[:, :-1]).sum(axis=1) + 1).min() / first.shape[1])
 
 
 def resampled(weights: Floats, rng: np.random.Generator) -> Integers:
-    """Return systematic resampling indices, in random order, shape (problems, size)."""
+    """Return systematic resampling indices, in random order, shape (observations, size)."""
     size = weights.shape[1]
     cumulative = np.cumsum(weights, axis=1)
     cumulative /= cumulative[:, -1:]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import betainc, gammaln, log_ndtr
 
-from dpbayes_cli.core.problems import NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ _HALVINGS = 30
 
 
 def numbers_of_records(
-    problem: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
+    observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
 ) -> tuple[Floats, Floats]:
     """Return numbers of records that count and their log weights, for pairs of a point and an observation.
 
     Args:
-        problem: the noise and the total.
+        observation: the noise and the total.
         law: the law.
         points: shape (n_pairs, 1).
         typical: mean and sd of what a record that counts adds to the sum, shape (n_pairs, 2).
@@ -48,7 +48,7 @@ def numbers_of_records(
         own observation times the width that it stands for, both of shape (n_pairs, n_nodes); -inf where it is left
         out.
     """
-    target = _Target(problem, law, points, typical, observed)
+    target = _Target(observation, law, points, typical, observed)
     numbers = target.nodes()
     gaps = np.diff(numbers, axis=1) / 2.0
     half = np.full((len(numbers), 1), 0.5)
@@ -65,7 +65,7 @@ def numbers_of_records(
 class _Target:
     """What is summed over the number of records, up to the exact law of the sum; see ``numbers_of_records``."""
 
-    problem: NoisySums
+    observation: NoisySums
     law: ScalarLaw
     points: Floats
     typical: Floats
@@ -73,12 +73,12 @@ class _Target:
 
     @property
     def _noise(self) -> NoiseLaw:
-        return self.problem.noise
+        return self.observation.noise
 
     @property
     def _scale(self) -> float:
         """The scale of the noise, in records."""
-        return self._noise.scale / self.problem.valid
+        return self._noise.scale / self.observation.valid
 
     @property
     def _laplace(self) -> bool:
@@ -88,7 +88,7 @@ class _Target:
     @property
     def _centre(self) -> Floats:
         """The observed number of records, shape (n_pairs, 1)."""
-        return self.observed[:, 1:] / self.problem.valid
+        return self.observed[:, 1:] / self.observation.valid
 
     @cached_property
     def _shares(self) -> tuple[Floats, Floats]:
@@ -96,19 +96,21 @@ class _Target:
 
     @property
     def _most(self) -> float:
-        return math.inf if self.problem.total.kind == "unbounded" else float(self.problem.total.n)
+        return math.inf if self.observation.total.kind == "unbounded" else float(self.observation.total.n)
 
     def log_weights(self, numbers: Floats) -> Floats:
         """Return the log probability of numbers given the point, and of the observation of them."""
         if self._noise.decay is None:
-            noise = self._noise.log_pmf(np.rint(numbers * self.problem.valid - self.observed[:, 1:]).astype(np.int64))
+            noise = self._noise.log_pmf(
+                np.rint(numbers * self.observation.valid - self.observed[:, 1:]).astype(np.int64)
+            )
         else:
             away = (numbers - self._centre) / self._scale
             noise = -np.abs(away) if self._laplace else -0.5 * away**2
         if self.law.counts_all:
             return np.asarray(noise)
         n, (inside, outside) = self._most, self._shares
-        if self.problem.total.kind == "known":
+        if self.observation.total.kind == "known":
             chosen = gammaln(n + 1.0) - gammaln(numbers + 1.0) - gammaln(n - numbers + 1.0)
             counting = np.where(numbers > 0, numbers * inside, 0.0)
             return np.asarray(noise + chosen + counting + np.where(numbers < n, (n - numbers) * outside, 0.0))
@@ -142,7 +144,7 @@ class _Target:
             return np.asarray(slope)
         inside, outside = self._shares
         odds = np.log((self._most - numbers + 0.5) / (numbers + 0.5)) + inside - outside
-        return np.asarray(slope + (odds if self.problem.total.kind == "known" else np.minimum(odds, 0.0)))
+        return np.asarray(slope + (odds if self.observation.total.kind == "known" else np.minimum(odds, 0.0)))
 
     def _mode(self, high: Floats) -> Floats:
         """Return about the most probable number, by bisection between 0 and ``high``, shape (n_pairs, 1)."""
@@ -155,7 +157,7 @@ class _Target:
 
     def nodes(self) -> Floats:
         """Return ascending numbers; those that stand twice stand for nothing the second time."""
-        reach = self._noise.radius(_NATS) / self.problem.valid + 1.0
+        reach = self._noise.radius(_NATS) / self.observation.valid + 1.0
         high = np.minimum(np.maximum(np.ceil(self._centre + reach), 0.0), self._most)
         if self.law.counts_all:
             low = np.minimum(np.maximum(np.floor(self._centre - reach), 0.0), high)
@@ -170,7 +172,7 @@ class _Target:
         if not self.law.counts_all:
             binomial, widest = self._binomial(mode)
             parts.append(binomial)
-            if self.problem.total.kind != "known":
+            if self.observation.total.kind != "known":
                 parts.append(self._binomial(self._most * np.exp(self._shares[0]))[0])
             elif self._scale >= widest:  # next to the law's own spread, noise is smooth but for its kinks
                 fine = few = _NONE

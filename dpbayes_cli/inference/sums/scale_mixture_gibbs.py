@@ -15,8 +15,9 @@ the spread of the data such a chain moves by the latter and must cross the forme
 needs thousands of sweeps for one independent draw. Here the sum is not conditioned on. What the records contribute,
 records out of bounds included, is in mu and Sigma: no latent regions, and no covariances between them, are needed.
 
-Many problems and many chains are one array. Steps are scaled by the posterior covariance, learned while warming up from
-a population that is led from the prior to the posterior; then the kernel is frozen, and the chains are independent.
+Many observations and many chains are one array. Steps are scaled by the posterior covariance, learned during warm-up
+from a population that is led from the prior to the posterior; then the kernel is frozen, and the chains are
+independent.
 
 Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
 (the population); mechanisms, noise-aware inference.
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.problems import NoisySums, RecordLaw
+from dpbayes_cli.core.noisy_observation import NoisySums, RecordLaw
 from dpbayes_cli.inference.sums.population import distinct, next_power, resampled
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
 
@@ -65,11 +66,11 @@ class GibbsState:
     """Where the chains are.
 
     Attributes:
-        points: the coordinates, and where the number of records is not known, that number: (problems, chains, d).
-        variances: of the noise, shape (problems, chains, components).
+        points: the coordinates, and where the number of records is not known, that number: (observations, chains, d).
+        variances: of the noise, shape (observations, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
         noise: in these units, of the shape of the variances, where the law of noise is no mixture; else zeros.
-        log_prior: of the points, shape (problems, chains).
+        log_prior: of the points, shape (observations, chains).
         log_likelihood: of the points given the variances.
         log_ratio: of the law of the noise to the mixture of normal laws, at the noise; zero where they are one.
     """
@@ -84,39 +85,39 @@ class GibbsState:
     noise: Floats
 
     def taken(self, chosen: Integers) -> GibbsState:
-        """Return the state of some chains, chosen by their indices, shape (problems, n_chosen)."""
-        problem = np.arange(len(chosen))[:, None]
-        return GibbsState(*(getattr(self, item.name)[problem, chosen] for item in fields(self)))
+        """Return the state of some chains, chosen by their indices, shape (observations, n_chosen)."""
+        observation = np.arange(len(chosen))[:, None]
+        return GibbsState(*(getattr(self, item.name)[observation, chosen] for item in fields(self)))
 
 
-class AugmentedSampler:
-    """Chains for one or many problems that differ in their observations alone.
+class ScaleMixtureSampler:
+    """Chains for one or many observations that differ in their observations alone.
 
     Args:
-        problem: the law, the noise and the total.
+        observation: the law, the noise and the total.
         observed: privatized statistics, shape (n_problems, n_components).
-        chains: chains a problem.
+        chains: chains an observation.
         rng: the generator.
     """
 
-    def __init__(self, problem: NoisySums, observed: Floats, chains: int, rng: np.random.Generator) -> None:
-        self._law: RecordLaw = problem.law
+    def __init__(self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator) -> None:
+        self._law: RecordLaw = observation.law
         self._observed = observed[:, None, :]
         self._rng = rng
-        self._noise, decay = problem.noise, problem.noise.decay
+        self._noise, decay = observation.noise, observation.noise.decay
         self._laplace, self._corrected = decay is None or decay.exponential, False
-        self._noise_variance = 2.0 * problem.noise.scale**2 if decay is None else problem.noise.variance
-        self._known = float(problem.total.n) if problem.total.kind == "known" else None
-        self._highest = self._highest_total(problem, observed)
+        self._noise_variance = 2.0 * observation.noise.scale**2 if decay is None else observation.noise.variance
+        self._known = float(observation.total.n) if observation.total.kind == "known" else None
+        self._highest = self._highest_total(observation, observed)
         self._factor: Floats
         self._whitening: Floats
         self._centre: Floats
         self._state = self._start(chains)
 
     def run(self, n_draws: int, thinning: int = 1) -> Floats:
-        """Return the next draws: coordinates and number of records, shape (problems, chains, n_draws, p + 1)."""
-        problems, chains, _ = self._state.points.shape
-        draws = np.empty((problems, chains, n_draws, self._law.dimension + 1))
+        """Return the next draws: coordinates and number of records, shape (observations, chains, n_draws, p + 1)."""
+        observations, chains, _ = self._state.points.shape
+        draws = np.empty((observations, chains, n_draws, self._law.dimension + 1))
         for i in range(n_draws):
             for _ in range(thinning):
                 self._sweep()
@@ -124,12 +125,12 @@ class AugmentedSampler:
             draws[:, :, i, :-1], draws[:, :, i, -1] = coordinates, totals
         return draws
 
-    def _highest_total(self, problem: NoisySums, observed: Floats) -> Floats:
+    def _highest_total(self, observation: NoisySums, observed: Floats) -> Floats:
         """Return an upper end of the number of records, shape (n_problems, 1)."""
-        if problem.total.kind == "unbounded":
-            reach = problem.noise.radius(40.0) / problem.valid
-            return np.maximum(observed[:, -1:] / problem.valid, 0.0) * 2.0 + reach + 0.5
-        return np.full((len(observed), 1), problem.total.n + 0.5)
+        if observation.total.kind == "unbounded":
+            reach = observation.noise.radius(40.0) / observation.valid
+            return np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
+        return np.full((len(observed), 1), observation.total.n + 0.5)
 
     def _parts(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the coordinates and the number of records."""
@@ -212,7 +213,7 @@ class AugmentedSampler:
         return np.concatenate([drawn, totals[..., None]], axis=-1)
 
     def _adapt(self, points: Floats, *, shrinking: bool = False) -> None:
-        """Learn location and spread of the posterior, by problem; from few points with correlations cut in half."""
+        """Learn location and spread of the posterior, by observation; from few points with correlations cut in half."""
         self._centre = points.mean(axis=1, keepdims=True)
         away = points - self._centre
         covariance = np.einsum("pci,pcj->pij", away, away) / points.shape[1]
@@ -298,10 +299,10 @@ class AugmentedSampler:
 
     def _force(self, points: Floats, precision: Floats, power: Floats | float) -> Floats:
         """Return the gradient of log prior and likelihood in standardized coordinates."""
-        problems, chains, d = points.shape
-        away = np.concatenate([np.zeros((problems, 1, d)), _DIFFERENCE * np.swapaxes(self._factor, -1, -2)], axis=1)
+        n, chains, d = points.shape
+        away = np.concatenate([np.zeros((n, 1, d)), _DIFFERENCE * np.swapaxes(self._factor, -1, -2)], axis=1)
         cloud = points[:, :, None, :] + away[:, None, :, :]
-        log_prior = self._log_prior(cloud.reshape(problems, chains * (d + 1), d)).reshape(problems, chains, d + 1)
+        log_prior = self._log_prior(cloud.reshape(n, chains * (d + 1), d)).reshape(n, chains, d + 1)
         coordinates, totals = self._parts(np.where(np.abs(cloud) < _FARTHEST, cloud, 0.0))
         with np.errstate(all="ignore"):
             mean = totals[..., None] * self._law.mean(coordinates)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Rows = NDArray[np.bool_]
 
 _FEW = 8
-"""Up to as many components eliminating by hand, in all problems at once, is faster than one call for each."""
+"""Up to as many components eliminating by hand, in all observations at once, is faster than one call for each."""
 _LEAST_PIVOT = 1e-13
 """A smaller pivot, in parts of its variance, is rounding."""
 

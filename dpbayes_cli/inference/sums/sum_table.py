@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpbayes_cli.core.problems import ScalarLaw
+from dpbayes_cli.core.noisy_observation import ScalarLaw
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.problems import NoisyTables, Scope
+from dpbayes_cli.core.noisy_observation import NoisyTables, Scope
 from dpbayes_cli.inference.diagnostics import converged, diagnose
 from dpbayes_cli.inference.dirichlet_rows import draw_rows, listed, row_marginals, row_moments
 from dpbayes_cli.inference.naive import project_on_simplex
@@ -26,7 +26,7 @@ from dpbayes_cli.inference.tables.trace import Trace
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.problems import NoisyTable
+    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 CHAINS = 4
 _WARM_UP = 150
@@ -44,7 +44,7 @@ _LOST = 1.05
 
 
 def infer_tables(
-    problem: NoisyTables, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
+    observation: NoisyTables, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
 ) -> Posterior:
     """Return the posterior of the rows of all tables; see ``solve.infer``.
 
@@ -55,16 +55,16 @@ def infer_tables(
         TypeError: noise that is neither Laplace nor Gaussian.
     """
     if method == "naive":
-        return _naive(problem, n_draws, rng)
+        return _naive(observation, n_draws, rng)
     if method == "chain":
-        return _by_chain(problem.tables, n_draws, rng, effort)
-    n_cells = sum(table.concentration.size for table in problem.tables)
+        return _by_chain(observation.tables, n_draws, rng, effort)
+    n_cells = sum(table.concentration.size for table in observation.tables)
     wanted = min(max(n_draws // 2, min(effort.summary_draws, _SUMMARY)), max(_KEPT // n_cells, _FEWEST))
-    work = min(TABLE_WORK, NETWORK_WORK // len(problem.tables))
-    found = [draw_table(table, wanted, rng, work) for table in problem.tables]
+    work = min(TABLE_WORK, NETWORK_WORK // len(observation.tables))
+    found = [draw_table(table, wanted, rng, work) for table in observation.tables]
     drawn = [None if each is None else each.counts for each in found]
     coarsest = max((each.step for each in found if each is not None), default=1)
-    left = [table for table, counts in zip(problem.tables, drawn, strict=True) if counts is None]
+    left = [table for table, counts in zip(observation.tables, drawn, strict=True) if counts is None]
     diagnostics: dict[str, float] = {}
     warnings: tuple[str, ...] = ()
     described = f"{wanted} independent draws of the counts of all cells (convolution)"
@@ -80,7 +80,7 @@ def infer_tables(
         drawn = [next(others) if counts is None else counts for counts in drawn]
         described += f", of {len(left)} tables by {CHAINS} Markov chains"
     counts = np.concatenate([each for each in drawn if each is not None], axis=1)
-    layout = TableLayout(problem.tables)
+    layout = TableLayout(observation.tables)
     theta = draw_rows(counts, layout, rng)
     draws, described = _returned(theta, counts, layout, n_draws, described, rng)
     mean, data, noise = row_moments(counts, layout)
@@ -193,28 +193,28 @@ def naive_counts(table: NoisyTable) -> Floats:
     return np.asarray(counts)
 
 
-def possible_tables(problem: NoisyTables) -> list[Floats]:
+def possible_tables(observation: NoisyTables) -> list[Floats]:
     """Return possible counts near the observed ones: table by table, or tables that agree where they can be made to."""
-    if problem.scope is None:
-        return [naive_counts(table) for table in problem.tables]
-    return list(consistent_tables(problem, problem.scope).tables)
+    if observation.scope is None:
+        return [naive_counts(table) for table in observation.tables]
+    return list(consistent_tables(observation, observation.scope).tables)
 
 
-def consistent_tables(problem: NoisyTables, scope: Scope) -> ConsistentTables:
+def consistent_tables(observation: NoisyTables, scope: Scope) -> ConsistentTables:
     """Return the nearest tables that agree with each other, each in the shape that its scope says."""
     shaped = [
         table.observed.reshape([scope.sizes[v] for v in family])
-        for table, family in zip(problem.tables, scope.families, strict=True)
+        for table, family in zip(observation.tables, scope.families, strict=True)
     ]
     return nearest_consistent(scope.sizes, scope.families, shaped, scope.total)
 
 
-def _naive(problem: NoisyTables, n_draws: int, rng: np.random.Generator) -> Posterior:
+def _naive(observation: NoisyTables, n_draws: int, rng: np.random.Generator) -> Posterior:
     """Return the conjugate posteriors of the projected counts."""
     from scipy.special import betaincinv
 
-    layout = TableLayout(problem.tables)
-    counts = np.concatenate([table.ravel() for table in possible_tables(problem)])[None]
+    layout = TableLayout(observation.tables)
+    counts = np.concatenate([table.ravel() for table in possible_tables(observation)])[None]
     mean, variance = layout.conditional_moments(counts)
     shape = counts[0] + layout.concentration
     rest = (layout.row_totals(counts) + layout.row_sums)[0, layout.row] - shape
@@ -224,7 +224,7 @@ def _naive(problem: NoisyTables, n_draws: int, rng: np.random.Generator) -> Post
     return Posterior(
         listed(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
         draw_rows(np.repeat(counts, kept, axis=0), layout, rng),
-        f"the conjugate posterior of {'the nearest consistent' if problem.scope else 'the projected'} counts",
+        f"the conjugate posterior of {'the nearest consistent' if observation.scope else 'the projected'} counts",
         exact=False,
         warnings=("the naive posterior ignores the noise and is too narrow",),
     )

@@ -24,7 +24,7 @@ _OCTAVES = 3.01
 """Rows of up to 8 cells are handled together, of up to 64, and so on."""
 
 
-class TableUrns:
+class TableBlockMoves:
     """Moves records between rows, and into and out of tables."""
 
     def __init__(self, layout: TableLayout, rng: np.random.Generator) -> None:

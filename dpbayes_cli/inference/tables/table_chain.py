@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.inference.dirichlet_rows import starts_of
-from dpbayes_cli.inference.tables.table_block_moves import TableUrns
+from dpbayes_cli.inference.tables.table_block_moves import TableBlockMoves
 from dpbayes_cli.inference.tables.table_layout import TableLayout
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.problems import NoisyTable
+    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _POINTS = 6
 _POSITIONS = np.arange(_POINTS, dtype=np.float64)[:, None, None]
@@ -60,7 +60,7 @@ class TableChain:
         self._plan_rows()
         self._plan_row_pairs()
         self._open = np.flatnonzero(~self.layout.known)
-        self._urns = TableUrns(self.layout, rng)
+        self._urns = TableBlockMoves(self.layout, rng)
         self._sweeps = 0
 
     def sweep(self) -> None:

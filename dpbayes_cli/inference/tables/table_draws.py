@@ -24,7 +24,7 @@ from dpbayes_cli.inference.counts.integer_laws import Law, backward, suffixes_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.problems import NoisyTable
+    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _FINENESS = 7.0
 """The noise's standard deviation has at least so many lattice steps, which are powers of two."""
@@ -63,7 +63,7 @@ def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator, work: 
     """Draw latent counts independently from their posterior.
 
     Args:
-        table: the problem.
+        table: the observation.
         n_draws: how many.
         rng: the generator.
         work: points times draws that may be taken for a finer lattice than the noise asks for.

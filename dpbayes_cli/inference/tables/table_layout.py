@@ -27,7 +27,7 @@ from dpbayes_cli.inference.tables.gamma_table import GammaRatios
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.problems import NoisyTable
+    from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _LEAST_VARIANCE = 0.1
 """Of noise that leaves the counts as they are: a step of one count is then still tried."""

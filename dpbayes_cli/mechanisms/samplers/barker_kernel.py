@@ -1,7 +1,7 @@
 """A random walk on a public grid of one parameter, by Barker's rule: each step an exponential mechanism on two points.
 
 Metropolis' rule accepts what is better for certain: "rejected" then has probability zero under one data set and not
-under its neighbour. Barker's rule accepts with probability p(proposed) / (p(proposed) + p(current)), which is never 0.
+under its neighbor. Barker's rule accepts with probability p(proposed) / (p(proposed) + p(current)), which is never 0.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainPrice, Stage, Update, powers, priced
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior, grid_posterior
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, Update, powers, priced
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, grid_posterior
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily
 from dpbayes_cli.privacy.choices import fresh_generator
@@ -30,7 +30,7 @@ _CELLS = 1 << 12
 
 
 @dataclass(frozen=True)
-class BarkerWalk(Chain):
+class BarkerKernel(Chain):
     """A walk of a fixed number of steps from the middle of the grid; its path is public.
 
     Privacy: a step proposes a cell by public coins, symmetrically, and chooses between it and the current one with
@@ -46,7 +46,7 @@ class BarkerWalk(Chain):
         reach: the farthest proposal, in cells.
     """
 
-    posterior: GridPosterior
+    posterior: ScalarSampler
     stages: tuple[Stage, ...]
     reach: int
 
@@ -71,12 +71,12 @@ def barker_weights(current: Decimal, proposed: Decimal) -> Sequence[Decimal]:
     return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]
 
 
-def local_spread(posterior: GridPosterior, reach: int) -> Decimal:
+def local_spread(posterior: ScalarSampler, reach: int) -> Decimal:
     """Return the range of one record's log ratio between cells within reach, rounded up.
 
     Privacy: width of the statistic times the largest |a(theta_i) - a(theta_j)|, |i - j| <= reach; ``a`` is monotone, so
         that pairs at the full reach and at the grid's ends are looked at.
-    Source: see ``BarkerWalk``.
+    Source: see ``BarkerKernel``.
     """
     _, width, steps = posterior.model.grid
     low, high = map(Decimal, posterior.support)
@@ -92,7 +92,7 @@ def local_spread(posterior: GridPosterior, reach: int) -> Decimal:
 
 def barker_walk(
     model: OneParameterFamily, asked: Drawing, steps: int, *, annealed: bool
-) -> tuple[BarkerWalk, ChainPrice, Decimal]:
+) -> tuple[BarkerKernel, ChainCost, Decimal]:
     """Plan a walk: its grid, its reach, its temperature and its price; also return the range of a step.
 
     The reach is such that a free walk of all steps crosses the support.
@@ -106,10 +106,10 @@ def barker_walk(
     spread = local_spread(posterior, reach)
     schedule = powers(steps, asked.draws, annealed=annealed)
     price = priced(asked.epsilon, [Update("step", spread, LATTICE_SLACK)], schedule)
-    return BarkerWalk(replace(posterior, temperature=price.temperature), price.stages, reach), price, spread
+    return BarkerKernel(replace(posterior, temperature=price.temperature), price.stages, reach), price, spread
 
 
-def described(walk: BarkerWalk, price: ChainPrice, spread: Decimal, kernel: str) -> dict[str, Any]:
+def described(walk: BarkerKernel, price: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
     """Return what a plan says about a walk."""
     return {
         **price.described(kernel),

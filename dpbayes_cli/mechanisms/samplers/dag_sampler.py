@@ -12,10 +12,10 @@ from typing import Any
 from dpbayes_cli.base.numeric import exact_sum
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.tempering import DOWN, Drawing, Tempering
 from dpbayes_cli.models.families.capabilities import SharesPosterior
-from dpbayes_cli.models.families.discrete_bayes_net import DiscreteNetwork
+from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 ROWS_TOUCHED = 2
 """A replaced record leaves one row of a table and joins another: finite precision adds to both."""
@@ -29,10 +29,10 @@ record counts; what it costs; and what a plan says about it."""
 
 
 @dataclass(frozen=True)
-class NetworkSampler(Sampler):
+class DagSampler(Sampler):
     """Rows of tables, drawn independently.
 
-    Privacy: rows are independent, so that log ratios of neighbours add up. A replaced record takes one count from a row
+    Privacy: rows are independent, so that log ratios of neighbors add up. A replaced record takes one count from a row
         of a table and gives one to the same or another row: over both rows the log ratio varies by T R at most, with
         log theta_k taken from one and log theta_k' added in the other, each of range R / 2, or both in one row of range
         R. Tables add up.
@@ -92,14 +92,14 @@ def shares_or_tables(model: Model, asked: Drawing, one_row: OneRow) -> tuple[Sam
     Raises:
         SpecError: no guarantee can be given.
     """
-    if isinstance(model, DiscreteNetwork):
+    if isinstance(model, DiscreteBayesNet):
         sampler, charged, described = by_table(model, asked, one_row)
         return sampler, charged, {**described, "temper": asked.temper}
-    law, found, cover = one_row(expect(model, SharesPosterior).concentration, asked, Decimal(1))
+    law, found, cover = one_row(require_type(model, SharesPosterior).concentration, asked, Decimal(1))
     return law, found.charged, {**found.described(asked), **cover}
 
 
-def by_table(model: DiscreteNetwork, asked: Drawing, one_row: OneRow) -> tuple[NetworkSampler, Decimal, dict[str, Any]]:
+def by_table(model: DiscreteBayesNet, asked: Drawing, one_row: OneRow) -> tuple[DagSampler, Decimal, dict[str, Any]]:
     """Return the sampler of a network, what all draws cost together, and what a plan says about it.
 
     Args:
@@ -127,4 +127,4 @@ def by_table(model: DiscreteNetwork, asked: Drawing, one_row: OneRow) -> tuple[N
         "tables": tables,
     }
     charged = min(epsilon, _ROUNDED.create_decimal(exact_sum(prices)))
-    return NetworkSampler(tuple(laws), rows, network.sizes), charged, parameters
+    return DagSampler(tuple(laws), rows, network.sizes), charged, parameters

@@ -37,7 +37,7 @@ class Update:
 
     Attributes:
         name: what is updated.
-        spread: the range of a log ratio of neighbours at a temperature of one.
+        spread: the range of a log ratio of neighbors at a temperature of one.
         extra: what finite precision adds, at any temperature.
         times: how many updates of the kind a sweep makes.
     """
@@ -67,7 +67,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class ChainPrice:
+class ChainCost:
     """A chain whose updates are planned and priced before it starts.
 
     Attributes:
@@ -127,7 +127,7 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
     return [(DOWN.divide(Decimal(level + 1), Decimal(levels)), count) for level, count in enumerate(counts)]
 
 
-def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainPrice:
+def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainCost:
     """Return the largest temperature at which a chain costs what may be spent, and its price.
 
     Args:
@@ -172,7 +172,7 @@ def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple
             raise DpbayesError("the shares of the budget do not cover the chain; nothing is released")
         guarantees.append(BoundedRange(share, stage.sweeps * update.times))
     guarantee = guarantees[0] if len(guarantees) == 1 else compose(guarantees)
-    return ChainPrice(temperature, stages, guarantee, sum(part.parts for part in guarantees))
+    return ChainCost(temperature, stages, guarantee, sum(part.parts for part in guarantees))
 
 
 def _shares(total: Decimal, sizes: Sequence[Decimal]) -> list[Decimal]:

@@ -23,7 +23,7 @@ from dpbayes_cli.core.options import (
 )
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistics
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conversions import round_up
@@ -182,7 +182,7 @@ def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOpt
             raise SpecError(
                 "the number of records is private, and step, contraction and smoothness would tell it",
                 where="sampling.n_max",
-                hint="state a public limit: only so many records are read; or use replace-one neighbours",
+                hint="state a public limit: only so many records are read; or use replace-one neighbors",
             )
         n = options.n_max
     else:
@@ -306,5 +306,5 @@ def run_chains(plan: Plan, evidence: Statistics) -> Draws:
     Source: see ``Langevin``.
     """
     (step,) = plan.steps
-    drawn = expect(step.law, Langevin).draw(expect(evidence.design, DesignMatrix), step.draws)
+    drawn = require_type(step.law, Langevin).draw(require_type(evidence.design, DesignMatrix), step.draws)
     return Draws(tuple(tuple(point) for point in drawn.tolist()))

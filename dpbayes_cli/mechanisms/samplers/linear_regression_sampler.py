@@ -55,7 +55,7 @@ class LineCover:
 
     @property
     def step(self) -> Fraction:
-        """The distance between neighbouring levels, or slopes."""
+        """The distance between neighboring levels, or slopes."""
         return (self.high - self.low) / (2 * self.resolution)
 
     def spread(self, variance: Fraction) -> Fraction:
@@ -98,7 +98,7 @@ def lattice_ball(dimension: int, radius: int) -> Integers:
 
 
 @dataclass(frozen=True)
-class LinePosterior(Sampler):
+class LinearRegressionSampler(Sampler):
     """The tempered posterior of a regression line on the lattice of lines within bounds.
 
     Privacy: weights exp(-T sum of (y - height)^2 / (2 variance)) times a base measure that no record moves: replacing a
@@ -184,7 +184,7 @@ class LinePosterior(Sampler):
         points = self.coefficients()
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
-    def coarser(self) -> LinePosterior:
+    def coarser(self) -> LinearRegressionSampler:
         """Return the law on a lattice of at most so many steps; temperature and price do not rest on their number."""
         return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSE_ENOUGH)))
 
@@ -229,7 +229,7 @@ class LinePosterior(Sampler):
         return half * math.sqrt(line.variance * float(gradient @ np.linalg.solve(precision, gradient)))
 
 
-def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinePosterior, Tempering]:
+def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinearRegressionSampler, Tempering]:
     """Return the tempered posterior of a line on a public lattice, and what a draw from it costs.
 
     Raises:
@@ -259,13 +259,13 @@ def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinePosterio
     exact = cover.spread(Fraction(line.variance))
     spread = UP.divide(Decimal(exact.numerator), Decimal(exact.denominator))
     found = tempered(asked, spread, SLACK, Decimal(1))
-    sampler = LinePosterior(line, n, found.temperature, asked.temper, cover)
+    sampler = LinearRegressionSampler(line, n, found.temperature, asked.temper, cover)
     if 4.0 * (n + sum(line.prior_precision)) / line.variance > _LARGEST_LOG:
         raise SpecError("the variance is too small for exact weights of so many records", where="domain.variance")
     return sampler, found
 
 
-def described(sampler: LinePosterior, found: Tempering, asked: Drawing) -> dict[str, Any]:
+def described(sampler: LinearRegressionSampler, found: Tempering, asked: Drawing) -> dict[str, Any]:
     """Return what a plan says about a lattice and a temperature."""
     low, high = sampler.line.bounds[0]
     ends = [float(low + (high - low) * (float(end) + 1.0) / 2.0) for end in (sampler.cover.low, sampler.cover.high)]

@@ -17,11 +17,11 @@ from dpbayes_cli.base.numeric import exact_difference
 from dpbayes_cli.core.options import SAMPLING, LogWeightEpsilon, option
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions, ChainPrice, Stage, Update, powers, priced
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, SharesCover, cover_of, log_share
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, ChainOptions, Stage, Update, powers, priced
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
 from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
 from dpbayes_cli.privacy.choices import CHOICE_SLACK, FEWEST_BITS, MOST_BITS, MOST_OUTCOMES, choices, fresh_generator
 from dpbayes_cli.privacy.composition import Composition, compose
@@ -41,7 +41,7 @@ _FINEST = 256
 SWEEPS = 200
 
 
-class LatentOptions(ChainOptions, frozen=True, kw_only=True):
+class PrivateGibbsOptions(ChainOptions, frozen=True, kw_only=True):
     """What a chain on hidden states reads."""
 
     kernel: Annotated[
@@ -52,7 +52,7 @@ class LatentOptions(ChainOptions, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class LatentChain(Chain):
+class PrivateGibbs(Chain):
     """Gibbs sweeps of one law: prior times likelihood to the power T, emissions on public lattices of shares.
 
     A sweep draws the states given emissions and links, group by group, then the emissions given the states, then the
@@ -70,7 +70,7 @@ class LatentChain(Chain):
         of range r never cost more than one of range 2 r: 2 (r^2 / 8) < (2 r)^2 / 8, and two pure r-DP mechanisms are
         one that is 2 r-DP, whose curve is at most the largest of those. Emissions: given the public states a replaced
         record takes one count from a row of each feature's table and gives one to the same or another row: range T 2
-        log(most / least) a feature, see ``NetworkSampler``. Links: a function of public states alone, free.
+        log(most / least) a feature, see ``DagSampler``. Links: a function of public states alone, free.
     Source: Foulds et al. 2016, sec. 4.1; mechanisms, private Gibbs sampling.
 
     Attributes:
@@ -133,7 +133,7 @@ class LatentChain(Chain):
     def update_states(self, point: Point, sites: Sites, temperature: Decimal) -> Integers:
         """Draw the states of all sites, group by group; a group sees what was drawn of those before."""
         states = point.states.copy()
-        for group in self.structure.colours(self.n_records):
+        for group in self.structure.colors(self.n_records):
             states[group] = choices(self.utilities(point, states, sites, temperature, group), self.bits)
         return states
 
@@ -160,7 +160,7 @@ class LatentChain(Chain):
 
         found = []
         for cover, concentration, table in zip(self.covers, self.structure.emissions, counts, strict=True):
-            law = LatticePosterior(cover, concentration, temperature, "likelihood")
+            law = SimplexSampler(cover, concentration, temperature, "likelihood")
             rows = [law.lattice(row).draw(1)[0] for row in table.tolist()]
             found.append(np.array(rows, dtype=np.int64))
         return tuple(found)
@@ -211,7 +211,7 @@ def rise_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
-def latent_chain(structure: Structure, options: LatentOptions, n_records: int) -> tuple[LatentChain, ChainPrice]:
+def latent_chain(structure: Structure, options: PrivateGibbsOptions, n_records: int) -> tuple[PrivateGibbs, ChainCost]:
     """Plan a chain: find its lattices, its temperature and its price.
 
     Raises:
@@ -226,7 +226,7 @@ def latent_chain(structure: Structure, options: LatentOptions, n_records: int) -
     schedule = powers(options.sweeps or SWEEPS, options.draws, annealed=annealed)
     sizes = [len(concentration) for concentration in structure.emissions]
 
-    def planned(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainPrice]:
+    def planned(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainCost]:
         covers = tuple(cover_of(size, None, fineness) for size in sizes)
         bits = _bits(covers, n_records)
         return covers, bits, priced(epsilon, updates_of(covers, bits), schedule)
@@ -234,12 +234,12 @@ def latent_chain(structure: Structure, options: LatentOptions, n_records: int) -
     _, _, coarse = planned(1)
     of_row = math.ceil(coarse.temperature * n_records / structure.n_states)
     covers, bits, price = planned(max(1, min(_FINEST, of_row)))
-    chain = LatentChain(structure, covers, price.stages, bits, n_records)
+    chain = PrivateGibbs(structure, covers, price.stages, bits, n_records)
     if weighed is None:
         return chain, price
     starts = [Decimal(0), *(stage.temperature for stage in price.stages)]
     rises = [rise_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
-    guarantee = compose([*expect(price.guarantee, Composition).parts, PureDP(weighed)])
+    guarantee = compose([*require_type(price.guarantee, Composition).parts, PureDP(weighed)])
     weighted = replace(chain, weight=noisy_log_weight(rises, bits, weighed))
     return weighted, replace(price, guarantee=guarantee, beside=weighed)
 
@@ -247,9 +247,9 @@ def latent_chain(structure: Structure, options: LatentOptions, n_records: int) -
 def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
     """Return the priced updates of a sweep: the states, and the emissions of every feature.
 
-    Privacy: see ``LatentChain``; rounding moves the range of two parts of a record by 2^-bits a feature each, and the
+    Privacy: see ``PrivateGibbs``; rounding moves the range of two parts of a record by 2^-bits a feature each, and the
         choice at each of two sites adds ``CHOICE_SLACK``.
-    Source: see ``LatentChain``.
+    Source: see ``PrivateGibbs``.
     """
     rounding = Decimal(TOUCHED * len(covers)) / Decimal(1 << bits)
     states = Update("states", sum((c.spread for c in covers), Decimal(0)), TOUCHED * CHOICE_SLACK + rounding)
@@ -272,7 +272,7 @@ def _bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
     return bits
 
 
-def described(chain: LatentChain, price: ChainPrice, kernel: str) -> dict[str, Any]:
+def described(chain: PrivateGibbs, price: ChainCost, kernel: str) -> dict[str, Any]:
     """Return what a plan says about a chain."""
     spread = sum((cover.spread for cover in chain.covers), Decimal(0))
     supports = sorted({(c.least / c.resolution, c.most / c.resolution) for c in chain.covers})
@@ -286,8 +286,8 @@ def described(chain: LatentChain, price: ChainPrice, kernel: str) -> dict[str, A
     }
 
 
-def working_memory(chain: LatentChain) -> int:
+def working_memory(chain: PrivateGibbs) -> int:
     """Return the bytes that states and one group's utilities take: public."""
     n, k = chain.structure.n_sites(chain.n_records), chain.structure.n_states
-    largest = max((len(group) for group in chain.structure.colours(chain.n_records)), default=0)
+    largest = max((len(group) for group in chain.structure.colors(chain.n_records)), default=0)
     return 8 * (3 * n + 8 * largest * k)

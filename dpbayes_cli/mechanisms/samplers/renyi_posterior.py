@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import Card, Model
+from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Order, StatedDelta
 from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     CalibratedChain,
@@ -115,7 +115,7 @@ class RenyiChainOptions(LangevinOptions, frozen=True, kw_only=True):
 class RenyiMechanism(Mechanism):
     """Draw from a conjugate posterior at the price of its Renyi curve; a subclass chooses what is changed about it.
 
-    Privacy: the Renyi divergence of every order below lambda*, the supremum over all neighbouring complete data sets,
+    Privacy: the Renyi divergence of every order below lambda*, the supremum over all neighboring complete data sets,
         with what the public grid and its integers add; the whole curve is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3; corrected, see ``privacy.conjugate``.
     """
@@ -163,11 +163,11 @@ class RenyiMechanism(Mechanism):
             SpecError: records are not complete, or the price cannot be met.
         """
         if isinstance(model, ConvexLossModel):
-            of_chain = expect(options, self.chain_options)
+            of_chain = require_type(options, self.chain_options)
             chains = chains_of(model, policy, of_chain, n_records)
             found, more = self.chain(chains, of_chain)
             return planned(chains, found, "geumlek", more)
-        conjugate, asked = expect(model, ConjugatePosterior), expect(options, RenyiOptions)
+        conjugate, asked = require_type(model, ConjugatePosterior), require_type(options, RenyiOptions)
         n = complete_records(policy, model.columns, n_records)
         family, order = conjugate.family(n), float(asked.order or ORDER)
         if order > LARGEST_ORDER:
@@ -190,12 +190,12 @@ class RenyiMechanism(Mechanism):
         (step,) = plan.steps
         if step.rows is not None:
             return run_chains(plan, evidence)
-        return Draws(tuple(expect(step.law, ConjugateSampler).draw(evidence.values, step.draws)))
+        return Draws(tuple(require_type(step.law, ConjugateSampler).draw(evidence.values, step.draws)))
 
 
-def renyi_card(releases: str, algorithm: str, prefer_when: str) -> Card:
+def renyi_card(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
     """Return the card of a Renyi mechanism: what they share, and what is its own."""
-    return Card(
+    return MethodInfo(
         releases=releases,
         guarantee="A Renyi curve, finite below an order lambda* that is stated, and charged whole. It has no pure "
         "epsilon: the account must be one of (epsilon, delta), or of RDP at an order below lambda*. With a convex "
@@ -203,7 +203,7 @@ def renyi_card(releases: str, algorithm: str, prefer_when: str) -> Card:
         assumptions="Complete records, and a number of them that is public (with a convex loss: as gibbs-posterior). "
         "The operating system's random numbers are secret. The prior was chosen without looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="Of conjugate posteriors: neighbours share n - 1 records; the paper lets one posterior leave that "
+        corrections="Of conjugate posteriors: neighbors share n - 1 records; the paper lets one posterior leave that "
         "hull and pairs vertices only, 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, not "
         "O(K^3). Draws are exact on a public grid; what that adds to the divergence (below 1e-14) is charged. Of "
         "convex losses: the paper prices exact draws, which no chain gives; here the chain that runs is priced.",

@@ -9,12 +9,12 @@ from typing import Any
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics, Model
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import described, line_posterior
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_posterior
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, cover_of
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, cover_of
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
@@ -47,8 +47,8 @@ class ExactSampler:
 def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> ExactSampler:
     """Return what draws as often as asked.
 
-    Privacy: ``charged`` bounds the ranges of the drawing code; see ``GridPosterior``, ``LatticePosterior``,
-        ``NetworkSampler`` and ``LinePosterior``.
+    Privacy: ``charged`` bounds the ranges of the drawing code; see ``ScalarSampler``, ``SimplexSampler``,
+        ``DagSampler`` and ``LinearRegressionSampler``.
     Source: Wang, Fienberg and Smola 2015.
 
     Raises:
@@ -67,7 +67,7 @@ def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> Exact
         charged, parameters = found.charged, described(sampler, found, asked)
     else:
         sampler, charged, parameters = shares_or_tables(model, asked, _row)
-    statistic = expect(model, BoundedStatistics).statistic(policy)
+    statistic = require_type(model, BoundedStatistics).statistic(policy)
     return ExactSampler(statistic, sampler, charged, points, parameters)
 
 
@@ -77,4 +77,4 @@ def _row(
     """Return the sampler of one vector of shares, its price, and its cover."""
     cover = cover_of(len(concentration), asked.support, asked.n_records)
     found = tempered(asked, cover.spread, LATTICE_SLACK * touched, Decimal(1))
-    return LatticePosterior(cover, concentration, found.temperature, asked.temper), found, cover.described()
+    return SimplexSampler(cover, concentration, found.temperature, asked.temper), found, cover.described()

@@ -30,11 +30,11 @@ LARGEST_LOG = 1e14
 
 
 @dataclass(frozen=True)
-class GridPosterior(Sampler):
+class ScalarSampler(Sampler):
     """The tempered posterior of one parameter on the midpoints of equal cells of its public support.
 
     Privacy: weights exp(T (t a(theta_i) + n b(theta_i))) times a base measure that no record moves: one record moves
-        t by at most the width of its range, so that the log ratio of two neighbours' laws varies over the cells by at
+        t by at most the width of its range, so that the log ratio of two neighbors' laws varies over the cells by at
         most T R, R = width (a(high) - a(low)); integers add less than ``SLACK``.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 sec. 4.
 
@@ -140,7 +140,7 @@ class GridPosterior(Sampler):
         return mean, float(np.sqrt(masses @ (theta - mean) ** 2))
 
 
-def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | None) -> tuple[GridPosterior, Tempering]:
+def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | None) -> tuple[ScalarSampler, Tempering]:
     """Return the tempered posterior of a family on a public grid, and what a draw from it costs.
 
     Args:
@@ -160,7 +160,7 @@ def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | No
     spread = UP.multiply(exact, Decimal("1") + Decimal("1e-25"))
     found = tempered(asked, spread, SLACK, most)
     n_cells = min(1 << 20, max(1 << 10, 1 << math.ceil(math.log2(64.0 * math.sqrt(n)))))
-    sampler = GridPosterior(model, n, found.temperature, asked.temper, support, n_cells)
+    sampler = ScalarSampler(model, n, found.temperature, asked.temper, support, n_cells)
     if not sampler.magnitude <= LARGEST_LOG:
         raise SpecError(
             "the log density is too large on this support for the grid to be screened in floats",
@@ -171,8 +171,8 @@ def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | No
 
 
 @lru_cache(maxsize=64)
-def exact_curve(sampler: GridPosterior) -> Points:
-    """Return the Renyi curve of one draw, the maximum over all neighbouring statistics; nothing where that is too much.
+def exact_curve(sampler: ScalarSampler) -> Points:
+    """Return the Renyi curve of one draw, the maximum over all neighboring statistics; nothing where that is too much.
 
     Privacy: P_S and P_S' on the grid are of one exponential family in T a(theta), so that D = [C(l S + (1 - l) S') - l
         C(S)] / (l - 1) + C(S') with C the log of the sum over cells; it grows with |S - S'| for fixed S, so that only
@@ -193,7 +193,7 @@ def exact_curve(sampler: GridPosterior) -> Points:
     )
 
 
-def _largest_divergence(sampler: GridPosterior, order: int, pairs: int) -> float:
+def _largest_divergence(sampler: ScalarSampler, order: int, pairs: int) -> float:
     import numpy as np
 
     least, width, steps = sampler.model.grid
@@ -210,7 +210,7 @@ def _largest_divergence(sampler: GridPosterior, order: int, pairs: int) -> float
 class _Partition:
     """The log-partition function of the tempered posterior on the grid, at any totals."""
 
-    def __init__(self, sampler: GridPosterior) -> None:
+    def __init__(self, sampler: ScalarSampler) -> None:
         import numpy as np
 
         low, high = sampler.support

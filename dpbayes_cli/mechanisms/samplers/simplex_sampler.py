@@ -77,7 +77,7 @@ class SharesCover:
 
 
 @dataclass(frozen=True)
-class LatticePosterior(Sampler):
+class SimplexSampler(Sampler):
     """The tempered Dirichlet posterior of a vector of shares on a public lattice.
 
     Privacy: replacing a record divides a weight by theta_i^T and multiplies it by theta_j^T, which varies over the

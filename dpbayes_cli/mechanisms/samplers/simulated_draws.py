@@ -16,8 +16,8 @@ import numpy as np
 from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import GridPosterior
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import LatticePosterior, centred_tables
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, centred_tables
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 
@@ -31,9 +31,9 @@ def simulate_sampler(sampler: Sampler, values: Sequence[int], size: int, rng: np
     Raises:
         TypeError: the sampler's law is not known here.
     """
-    if isinstance(sampler, GridPosterior):
+    if isinstance(sampler, ScalarSampler):
         return _grid(sampler, values, size, rng)
-    if isinstance(sampler, LatticePosterior):
+    if isinstance(sampler, SimplexSampler):
         return _lattice(sampler, values, size, rng)
     if isinstance(sampler, ConjugateSampler):
         model, n = sampler.model, sampler.n_records
@@ -78,7 +78,7 @@ def simulate_conjugate(
     return np.asarray(drawn)[:, None]
 
 
-def _grid(sampler: GridPosterior, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
+def _grid(sampler: ScalarSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     """Draw cells by their masses in floats, and spread each draw over its cell."""
     low, high = sampler.support
     width = (high - low) / sampler.n_cells
@@ -88,7 +88,7 @@ def _grid(sampler: GridPosterior, values: Sequence[int], size: int, rng: np.rand
     return np.asarray(low + width * (cells + rng.random(size)))[:, None]
 
 
-def _lattice(sampler: LatticePosterior, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
+def _lattice(sampler: SimplexSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     """Draw lattice points coordinate by coordinate, each given what is left of the total."""
     cover = sampler.cover
     shares, tables = centred_tables(cover, list(map(float, sampler.exponents(values))))

@@ -39,8 +39,8 @@ class Drawing:
 class Tempering:
     """A temperature with what it costs.
 
-    Privacy: let f = log p(x | theta) - log p(x' | theta) for neighbouring records and R = sup f - inf f over the cover,
-        null records excluded (complete data). The scores u = log posterior of two neighbours then differ by a function
+    Privacy: let f = log p(x | theta) - log p(x' | theta) for neighboring records and R = sup f - inf f over the cover,
+        null records excluded (complete data). The scores u = log posterior of two neighbors then differ by a function
         of theta of range R; a constant added to all scores changes no law, so the symmetric sensitivity is R / 2, and
         exp(epsilon u / R) is the exponential mechanism's exp(epsilon u / (2 R / 2)). With weights exp(T u) the range
         of the log ratio is at most T R, and integers or decimals add less than ``extra``: T R + extra <= epsilon / k a

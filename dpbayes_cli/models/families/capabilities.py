@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics, NoisyStatistics
-from dpbayes_cli.core.problems import NoisyCounts, NoisySums, Total
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySums, RecordCount
 from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, sum_statistic
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.privacy.grid import EXACT
@@ -93,10 +93,10 @@ class LatentCounts(NoisyStatistics):
         """The columns that the model reads, with their levels."""
 
     @abstractmethod
-    def problem(
+    def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
-        """State the latent-count problem behind privatized statistics; see ``NoisyStatistics``."""
+        """State the latent-count observation behind privatized statistics; see ``NoisyStatistics``."""
 
 
 class SharesPosterior(LatentCounts):
@@ -106,7 +106,7 @@ class SharesPosterior(LatentCounts):
 
 
 class ConjugatePosterior(BoundedStatistics):
-    """The capability of models with a conjugate posterior of known Renyi divergence between neighbours."""
+    """The capability of models with a conjugate posterior of known Renyi divergence between neighbors."""
 
     @property
     def parameter_range(self) -> tuple[float, float]:
@@ -227,10 +227,10 @@ class OneNumber(BoundedNumber):
         """
         return sum_statistic(self.column, policy)
 
-    def problem(
+    def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """State the latent-sum problem; see ``NoisyStatistics``."""
+        """State the latent-sum observation; see ``NoisyStatistics``."""
         from dpbayes_cli.models.families.number_families import NumberLaw
 
         private = has_null(policy, self.column)
@@ -250,18 +250,18 @@ class OneNumber(BoundedNumber):
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, self.column.cell(1.0)), n_records, rng)
 
 
-def total_of(policy: RecordPolicy, n_records: int | None) -> Total:
+def total_of(policy: RecordPolicy, n_records: int | None) -> RecordCount:
     """Return what is known about the number of records that count.
 
     Args:
-        policy: neighbours, and how many records a unit may have.
+        policy: neighbors, and how many records a unit may have.
         n_records: the public number of units; where they have one record each, that of records.
 
     Raises:
         SpecError: it is public under replace-one, and was not given.
     """
     if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
-        return Total("unbounded")
+        return RecordCount("unbounded")
     if n_records is None:
         raise SpecError("the number of records is public under replace-one and must be given")
-    return Total("known" if policy.complete else "at-most", n_records * policy.contributions)
+    return RecordCount("known" if policy.complete else "at-most", n_records * policy.contributions)

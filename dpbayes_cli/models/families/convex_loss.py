@@ -13,7 +13,7 @@ from dpbayes_cli.core.losses import Loss, QuantileLoss
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, Numbers, Prediction
 from dpbayes_cli.core.predictor import Predictor, only_target
-from dpbayes_cli.core.section import Section, expect
+from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
 from dpbayes_cli.privacy.noisy_descent import Curvature
 
@@ -52,8 +52,8 @@ class ConvexLossModel(Model):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model from its parts of a spec."""
-        parts = expect(domain, RegressionDomain)
-        precision = expect(prior, CoefficientPrior).precision
+        parts = require_type(domain, RegressionDomain)
+        precision = require_type(prior, CoefficientPrior).precision
         return cls(parts.design, parts.target.target(), cls.loss_of(parts), precision)
 
     @classmethod

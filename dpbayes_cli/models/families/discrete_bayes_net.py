@@ -1,4 +1,4 @@
-"""What networks of discrete variables share: their tables as a statistic, as a conjugate family, and as a problem."""
+"""Discrete Bayesian networks: their tables as a statistic, as a conjugate family, and as a noisy observation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.model_sections import NetworkTables
 from dpbayes_cli.core.model_uses import DataCheck
-from dpbayes_cli.core.problems import NoisyTable, NoisyTables, Total
+from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, total_of
 from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, stated_concentrations
@@ -36,7 +36,7 @@ _ENOUGH_PARAMETERS, _LEAST_TRIALS = 4000, 3
 
 
 @dataclass(frozen=True)
-class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
+class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
     """The capability of models that are networks of discrete variables with a Dirichlet prior on each row of a table.
 
     Attributes:
@@ -167,10 +167,10 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         record, neighbor = (tuple(cell_of(column, code) for column in self.variables) for code in (0, 1))
         return Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
 
-    def problem(
+    def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyTables:
-        """State the problem: each table with its own noise, and what other tables tell of its row totals.
+        """State the observation: each table with its own noise, and what other tables tell of its row totals.
 
         Tables count the same records where none is dropped; then the row totals of one are margins of others.
         """
@@ -185,7 +185,7 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         tables = []
         for i, count in enumerate(counts):
             whole = all(complete[j] for j in self.network.families[i])
-            known = Total("known", total.n) if whole and total.kind != "unbounded" else total
+            known = RecordCount("known", total.n) if whole and total.kind != "unbounded" else total
             margin, variance = margins.of(i) if whole else (None, None)
             tables.append(self.table(i, count, laws[i], known, margin, variance))
         return NoisyTables(tuple(tables))
@@ -195,11 +195,11 @@ class DiscreteNetwork(NoisyStatistics, ConjugatePosterior):
         i: int,
         observed: Floats,
         noise: NoiseLaw,
-        total: Total,
+        total: RecordCount,
         margin: Floats | None = None,
         margin_variance: Floats | None = None,
     ) -> NoisyTable:
-        """State the problem of one table."""
+        """State the observation of one table."""
         import numpy as np
 
         rows = math.prod(self.network.shape(i)[:-1])

@@ -1,4 +1,4 @@
-"""Hidden Markov chains as sites: a site is a time step of a sequence, and steps are updated in two colours."""
+"""Hidden Markov chains as sites: a site is a time step of a sequence, and steps are updated in two colors."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ class Sequences(Structure):
         """Return the number of cells."""
         return self.shape[0] * self.shape[1]
 
-    def colours(self, n_records: int) -> tuple[Integers, ...]:
+    def colors(self, n_records: int) -> tuple[Integers, ...]:
         """Return the even steps of all sequences, and the odd ones."""
         import numpy as np
 
         steps = np.arange(self.n_sites(n_records)) % self.shape[1]
-        groups = (np.flatnonzero(steps % 2 == colour) for colour in (0, 1))
+        groups = (np.flatnonzero(steps % 2 == color) for color in (0, 1))
         return tuple(group for group in groups if len(group))
 
     @property

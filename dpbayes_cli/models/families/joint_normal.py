@@ -1,4 +1,4 @@
-"""What models of jointly normal numbers share: their columns, their second moments, and the problem behind these."""
+"""What models of jointly normal numbers share: columns, second moments, and the noisy observation of these."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
 from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.problems import NoisySums
+from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, second_moments
 from dpbayes_cli.models.families.capabilities import total_of
@@ -80,10 +80,10 @@ class JointNormal(NoisyStatistics):
         """
         return second_moments(self.columns, policy)
 
-    def problem(
+    def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """State the latent-sum problem; see ``NoisyStatistics``."""
+        """State the latent-sum observation; see ``NoisyStatistics``."""
         counted = has_null(policy, *self.columns)
         weight = STEPS**2 if counted else 0
         return NoisySums(self.law(counted), tuple(released), noise, total_of(policy, n_records), weight)

@@ -72,7 +72,7 @@ class Structure(ABC):
         """Return the public number of sites."""
 
     @abstractmethod
-    def colours(self, n_records: int) -> tuple[Integers, ...]:
+    def colors(self, n_records: int) -> tuple[Integers, ...]:
         """Return the sites in groups: given the others' states, those of a group are independent."""
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Structure(ABC):
         """Return the evidence at the sites."""
 
 
-class LatentStates(Model):
+class LatentVariables(Model):
     """The capability of models of which a private Gibbs chain can be run on hidden states.
 
     Their reported parameters are the emissions, feature by feature, state by state, value by value, then the links.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.core.encoded_records import HeldCodes
-from dpbayes_cli.core.section import expect
+from dpbayes_cli.core.encoded_records import EncodedRecords
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
 
@@ -63,7 +63,7 @@ class Records(Structure):
         """Return the number of records."""
         return n_records
 
-    def colours(self, n_records: int) -> tuple[Integers, ...]:
+    def colors(self, n_records: int) -> tuple[Integers, ...]:
         """Return the records in blocks: all are independent, and a block keeps what an update holds in memory small."""
         import numpy as np
 
@@ -96,5 +96,5 @@ class Records(Structure):
 
     def sites(self, evidence: Statistics) -> Sites:
         """Return the codes of the records."""
-        held = expect(evidence.design, HeldCodes)
+        held = require_type(evidence.design, EncodedRecords)
         return RecordSites(tuple(held.columns()), tuple(len(column.levels) for column in held.rows.columns))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.problems import ScalarLaw
+from dpbayes_cli.core.noisy_observation import ScalarLaw
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.problems import RecordLaw
+from dpbayes_cli.core.noisy_observation import RecordLaw
 
 if TYPE_CHECKING:
     import numpy as np

@@ -42,7 +42,7 @@ class Dispute:
     changes: tuple[str, ...] = ()
 
 
-class Guarded:
+class AnchoredStorage:
     """A storage that is believed only where its chain verifies and its anchors agree.
 
     Args:

@@ -82,7 +82,7 @@ class KeyOption(click.Option):
         self.group, self.common = flag.group, bool(flag.text) and not flag.rare
 
 
-class QuestionCommand(click.Command):
+class RequestCommand(click.Command):
     """A command that is asked a question: with the flags of model and mechanism, and help in groups."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -131,7 +131,7 @@ class QuestionCommand(click.Command):
         formatter.write_text(f"For one model: {ctx.command_path} --model NAME [--mechanism NAME] --help")
 
 
-def question_options(*keys: str) -> Callable[[Command], Command]:
+def request_options(*keys: str) -> Callable[[Command], Command]:
     """Add the flags of a question (all that are common, or those of some keys); collected by ``stated``."""
 
     def decorate(function: Command) -> Command:

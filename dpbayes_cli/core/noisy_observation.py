@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Total:
+class RecordCount:
     """What is known about the number of records that count.
 
     Attributes:
@@ -29,7 +29,7 @@ class Total:
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """A latent-count problem: category counts c with a Dirichlet prior on theta, seen through integer noise.
+    """A latent-count observation: category counts c with a Dirichlet prior on theta, seen through integer noise.
 
     The joint law is theta ~ Dirichlet(concentration), c | theta, m ~ Multinomial(m, theta), m as ``total`` says, and
     observed_k = c_k + noise independently for each observed k. Inference conditions on ``observed`` alone.
@@ -44,7 +44,7 @@ class NoisyCounts:
     concentration: tuple[float, ...]
     observed: tuple[int | None, ...]
     noise: NoiseLaw
-    total: Total
+    total: RecordCount
 
 
 class RecordLaw(ABC):
@@ -162,7 +162,7 @@ class ScalarLaw(RecordLaw):
 
 @dataclass(frozen=True)
 class NoisySums:
-    """A latent-sum problem: a statistic summed over m records of a known law, seen through integer noise.
+    """A latent-sum observation: a statistic summed over m records of a known law, seen through integer noise.
 
     The joint law is theta ~ prior, contributions t_1..t_m independent given theta, m as ``total`` says, and
     observed = sum of t + noise, independently for each component. Inference conditions on ``observed`` alone.
@@ -178,7 +178,7 @@ class NoisySums:
     law: RecordLaw
     observed: tuple[int, ...]
     noise: NoiseLaw
-    total: Total
+    total: RecordCount
     valid: int = 0
 
 
@@ -205,7 +205,7 @@ class NoisyTable:
     row_concentration: Floats
     observed: Floats
     noise: NoiseLaw
-    total: Total
+    total: RecordCount
     margin: Floats | None = None
     margin_variance: Floats | None = None
 
@@ -227,7 +227,7 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
-    """The tables of a network, each a problem of its own; the reported parameters are the rows of all, in order.
+    """The tables of a network, each an observation of its own; the reported parameters are the rows of all, in order.
 
     Attributes:
         tables: one a variable.
@@ -264,4 +264,4 @@ class NoisySequences:
     complete: bool
 
 
-Problem = NoisyCounts | NoisySums | NoisyTables | NoisySequences
+NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences
