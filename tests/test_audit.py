@@ -259,7 +259,7 @@ def test_a_record_that_noise_does_not_hide_is_seen(planted: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("model", [pytest.param("beta-bernoulli", marks=pytest.mark.slow), "dirichlet-categorical"])
-def test_a_doubled_temperature_is_seen_from_inside(planted: pytest.MonkeyPatch, model: str) -> None:
+def test_a_doubled_likelihood_power_is_seen_from_inside(planted: pytest.MonkeyPatch, model: str) -> None:
     """Of the law that is drawn from, whatever floats beside it say."""
     doubled: dict[str, tuple[type, str]] = {
         "beta-bernoulli": (ScalarSampler, "exact_log"),
@@ -267,7 +267,7 @@ def test_a_doubled_temperature_is_seen_from_inside(planted: pytest.MonkeyPatch, 
     }
     kind, name = doubled[model]
     original = getattr(kind, name)
-    planted.setattr(kind, name, lambda self, v: original(replace(self, temperature=2 * self.temperature), v))
+    planted.setattr(kind, name, lambda self, v: original(replace(self, likelihood_power=2 * self.likelihood_power), v))
     found = audited("ops", model, 1000)
     assert any(text.startswith("range of the log ratios") for text in found.findings)
     assert not any("is proved" in text for text in found.findings), "a black box does not show it"
@@ -286,7 +286,7 @@ def test_a_halved_sensitivity_is_seen(planted: pytest.MonkeyPatch) -> None:
 def test_a_gradient_that_is_too_long_is_seen(planted: pytest.MonkeyPatch) -> None:
     slope = LogisticLoss.slope
     planted.setattr(LogisticLoss, "slope", lambda self, t, y: 2.5 * slope(self, t, y))
-    found = audited("gibbs-posterior", "logistic-regression", 1000, sampling={"steps": 3})
+    found = audited("gibbs-posterior", "logistic-regression", 1000, sampling={"n_steps": 3})
     assert any(text.startswith("difference of neighbors' gradients") for text in found.findings)
 
 

@@ -144,16 +144,16 @@ PLANTED: dict[str, Case] = {
         SLOPES,
         "draws of noise of one Langevin step",
     ),
-    "emissions of a Gibbs chain at twice the temperature": (
+    "emissions of a Gibbs chain at twice the likelihood power": (
         "mechanisms/samplers/private_gibbs.py",
-        [("emissions = self.update_emissions(states, sites, stage.temperature)",
-          "emissions = self.update_emissions(states, sites, 2 * stage.temperature)")],
+        [("emissions = self.update_emissions(states, sites, stage.likelihood_power)",
+          "emissions = self.update_emissions(states, sites, 2 * stage.likelihood_power)")],
         HIDDEN,
         "log ratios of the choices' laws",
     ),
-    "a lattice at twice the temperature": (
+    "a lattice at twice the likelihood power": (
         "mechanisms/samplers/simplex_sampler.py",
-        [("EXACT.fma(self.temperature, Decimal(count)", "EXACT.fma(2 * self.temperature, Decimal(count)")],
+        [("EXACT.fma(self.likelihood_power, Decimal(count)", "EXACT.fma(2 * self.likelihood_power, Decimal(count)")],
         (*SHARES, "--on-invalid", "impute:a", "--mechanism", "ops", "--eps", "1"),
         "log ratios of the choices' laws",
     ),

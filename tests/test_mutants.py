@@ -263,22 +263,22 @@ MUTANTS = {
         "        _described(prepared, reservation, drawn)\n        sealed = ledger.seal(record, charge.account, drawn)",
         "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
     ),
-    "temperature doubled": (
+    "likelihood power doubled": (
         "mechanisms/samplers/scalar_sampler.py",
-        "power: Any = self.temperature if exact else float(self.temperature)",
-        "power: Any = 2 * self.temperature if exact else 2 * float(self.temperature)",
+        "power: Any = self.likelihood_power if exact else float(self.likelihood_power)",
+        "power: Any = 2 * self.likelihood_power if exact else 2 * float(self.likelihood_power)",
         "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
-    "temperature doubled on the lattice": (
+    "likelihood power doubled on the lattice": (
         "mechanisms/samplers/simplex_sampler.py",
-        "EXACT.fma(self.temperature, Decimal(count)",
-        "EXACT.fma(2 * self.temperature, Decimal(count)",
+        "EXACT.fma(self.likelihood_power, Decimal(count)",
+        "EXACT.fma(2 * self.likelihood_power, Decimal(count)",
         "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice",
     ),
-    "temperature doubled on lines": (
+    "likelihood power doubled on lines": (
         "mechanisms/samplers/linear_regression_sampler.py",
-        "factor = Fraction(self.temperature) / (unit * twice)",
-        "factor = 2 * Fraction(self.temperature) / (unit * twice)",
+        "factor = Fraction(self.likelihood_power) / (unit * twice)",
+        "factor = 2 * Fraction(self.likelihood_power) / (unit * twice)",
         "tests/mechanisms/test_linear_regression_sampler.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "range of a line halved": (
@@ -305,10 +305,10 @@ MUTANTS = {
         "dict(asked.features)",
         "tests/models/test_linear_regression.py::test_the_order_of_features_is_not_part_of_a_question",
     ),
-    "temperature of a mode doubled": (
+    "likelihood power of a mode doubled": (
         "mechanisms/samplers/tempering.py",
-        "temperature = DOWN.divide(DOWN.subtract(each, extra), spread)",
-        "temperature = 2 * DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "likelihood power = DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "likelihood power = 2 * DOWN.divide(DOWN.subtract(each, extra), spread)",
         "tests/mechanisms/test_map.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "a coin that is compared with another cell's weight": (
@@ -327,7 +327,7 @@ MUTANTS = {
         "mechanisms/samplers/tempering.py",
         "DOWN.divide(DOWN.subtract(each, extra), spread)",
         "DOWN.divide(each, spread)",
-        "tests/mechanisms/test_map.py::test_the_slack_is_taken_off_before_the_temperature",
+        "tests/mechanisms/test_map.py::test_the_slack_is_taken_off_before_the_likelihood_power",
     ),
     "the curve of another law charged": (
         "mechanisms/map.py",
@@ -686,8 +686,8 @@ MUTANTS = {
     ),
     "a chain of twice the step": (
         "core/langevin.py",
-        "w - self.step * drift",
-        "w - 2.0 * self.step * drift",
+        "w - self.step_size * drift",
+        "w - 2.0 * self.step_size * drift",
         "tests/core/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
     ),
     "half the noise of a chain": (
@@ -702,9 +702,9 @@ MUTANTS = {
         "w = np.zeros((self.width, size)) + matrix.blocks[0][1].mean()",
         "tests/core/test_langevin.py::test_without_noise_it_is_gradient_descent_from_zero",
     ),
-    "a temperature that is charged and not applied": (
+    "a likelihood power that is charged and not applied": (
         "core/langevin.py",
-        "drift = self.rho * gradient(w)",
+        "drift = self.likelihood_power * gradient(w)",
         "drift = gradient(w)",
         "tests/core/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
     ),
@@ -758,14 +758,14 @@ MUTANTS = {
     ),
     "one gradient charged where two differ": (
         "privacy/noisy_descent.py",
-        "return self.touched * rho * self.slope",
-        "return rho * self.slope",
+        "return self.touched * power * self.slope",
+        "return power * self.slope",
         "tests/privacy/test_noisy_descent.py::test_no_chain_exceeds_its_curve",
     ),
     "half the price of a step": (
         "privacy/noisy_descent.py",
-        "(step * sensitivity**2 / 2.0)",
-        "(step * sensitivity**2 / 4.0)",
+        "(step_size * sensitivity**2 / 2.0)",
+        "(step_size * sensitivity**2 / 4.0)",
         "tests/privacy/test_noisy_descent.py::test_where_gradients_are_constant_the_price_is_exact",
     ),
     "several chains at the price of one": (
@@ -776,7 +776,7 @@ MUTANTS = {
     ),
     "a limit of records that is planned and not read": (
         "mechanisms/samplers/langevin_calibration.py",
-        "rows = Rows(model.design, model.target, options.n_max)",
+        "rows = Rows(model.design, model.target, options.max_records)",
         "rows = Rows(model.design, model.target)",
         "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
     ),
@@ -835,16 +835,16 @@ MUTANTS = {
         "np.clip(w, -1e6 * reach, 1e6 * reach)",
         "tests/privacy/test_chain_arithmetic.py::test_sums_on_the_lattice_are_exact",
     ),
-    "a temperature that a chain charges and does not apply": (
+    "a likelihood power that a chain charges and does not apply": (
         "mechanisms/samplers/private_gibbs.py",
-        "            log_table(cover, temperature, self.bits)[emission - cover.least]",
-        "            log_table(cover, 2 * temperature, self.bits)[emission - cover.least]",
+        "            log_table(cover, likelihood_power, self.bits)[emission - cover.least]",
+        "            log_table(cover, 2 * likelihood_power, self.bits)[emission - cover.least]",
         "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
     ),
     "tables of a chain that are not tempered": (
         "mechanisms/samplers/private_gibbs.py",
-        "return self._rows(sites.counts(states, self.structure.n_states), temperature)",
-        "return self._rows(sites.counts(states, self.structure.n_states), 2 * temperature)",
+        "return self._rows(sites.counts(states, self.structure.n_states), likelihood_power)",
+        "return self._rows(sites.counts(states, self.structure.n_states), 2 * likelihood_power)",
         "tests/mechanisms/test_gibbs.py::test_updates_are_drawn_from_their_laws",
     ),
     "one state charged where two change": (
@@ -891,7 +891,7 @@ MUTANTS = {
     ),
     "exact counts published for emissions": (
         "mechanisms/samplers/private_gibbs.py",
-        "                emissions = self.update_emissions(states, sites, stage.temperature)\n",
+        "                emissions = self.update_emissions(states, sites, stage.likelihood_power)\n",
         "                emissions = tuple(sites.counts(states, self.structure.n_states))\n",
         "tests/mechanisms/test_gibbs.py::test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter",
     ),
@@ -1326,7 +1326,8 @@ MUTANTS = {
 
 
 OFTEN = {
-    "published before it is sealed", "a charge that is not counted", "temperature doubled", "the chain is not checked",
+    "published before it is sealed", "a charge that is not counted", "likelihood power doubled",
+    "the chain is not checked",
 }  # fmt: skip
 """Bugs that the fast tests plant; the slow ones plant the others."""
 

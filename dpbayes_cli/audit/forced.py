@@ -208,7 +208,7 @@ def can_be_dictated(planned: PlannedRelease) -> bool:
 
 
 def on_smaller_covers(planned: PlannedRelease) -> PlannedRelease:
-    """Return the release whose draws are from covers of few points, at the same price and temperature."""
+    """Return the release whose draws are from covers of few points, at the same price and likelihood power."""
     answer = planned.plan.final_step
     coarser = answer.law.coarser()
     if coarser == answer.law:

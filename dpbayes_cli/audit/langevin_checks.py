@@ -81,8 +81,8 @@ class Coupled:
         rows = _rows(matrix)
         if len(rows):
             steepest = float(np.linalg.eigvalsh(rows.T @ rows)[-1])
-            self._curvature = max(self._curvature, law.rho * law.loss.curvature_bound * steepest + law.tau)
-        return law.rho * gradient, law.draw(matrix, _COUPLED, lambda shape: rng.normal(size=shape))
+            self._curvature = max(self._curvature, law.likelihood_power * law.loss.curvature_bound * steepest + law.tau)
+        return law.likelihood_power * gradient, law.draw(matrix, _COUPLED, lambda shape: rng.normal(size=shape))
 
     def checks(self) -> Iterator[Check]:
         """Yield what was found."""
@@ -90,12 +90,12 @@ class Coupled:
         claimed, smoothness = float(stated["sensitivity"]), float(stated["smoothness"])
         yield at_most("difference of neighbors' gradients", self._gradient, claimed * _ROUNDING)
         yield at_most("largest curvature", self._curvature, smoothness * _ROUNDING)
-        gap = contraction_gap(law.step, law.tau, smoothness)
-        reached = -math.expm1(law.steps * math.log1p(-gap)) if gap < 1.0 else 1.0
+        gap = contraction_gap(law.step_size, law.tau, smoothness)
+        reached = -math.expm1(law.n_steps * math.log1p(-gap)) if gap < 1.0 else 1.0
         rounded = 2.0 * law.grid * math.sqrt(law.width)
-        allowed = law.step * claimed * reached / gap * _ROUNDING + rounded
+        allowed = law.step_size * claimed * reached / gap * _ROUNDING + rounded
         yield at_most("distance of neighbors' chains with the same noise", self._apart, allowed)
-        mu = descent_mu(self._gradient, law.step, law.steps, law.tau, smoothness) * math.sqrt(answer.draws)
+        mu = descent_mu(self._gradient, law.step_size, law.n_steps, law.tau, smoothness) * math.sqrt(answer.draws)
         guarantee = self.planned.plan.guarantee
         for epsilon in _EPSILONS:
             delta = gaussian_delta(mu, float(epsilon))
@@ -113,10 +113,10 @@ def noise_streams(law: Langevin, evidence: Statistics) -> list[Stream]:
     """Return what can be drawn of a chain whose exact law is known: one step of it, and all steps without data."""
     import numpy as np
 
-    matrix, shrinks, noise = _matrix(evidence), 1.0 - law.step * law.tau, law.arithmetic.noise
-    one, no_data = replace(law, steps=1), DesignMatrix(matrix.rows, matrix.expected)
+    matrix, shrinks, noise = _matrix(evidence), 1.0 - law.step_size * law.tau, law.arithmetic.noise
+    one, no_data = replace(law, n_steps=1), DesignMatrix(matrix.rows, matrix.expected)
     start = one.draw(matrix, 1, np.zeros)[0]
-    sd = noise * math.sqrt(sum(shrinks ** (2 * t) for t in range(law.steps)))
+    sd = noise * math.sqrt(sum(shrinks ** (2 * t) for t in range(law.n_steps)))
     return [
         _normal_stream("noise of one Langevin step", one, matrix, start, noise),
         _normal_stream("noise of all Langevin steps", law, no_data, np.zeros(law.width), sd),

@@ -13,7 +13,7 @@ from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.core.registry import noise_law_type
 from dpbayes_cli.privacy.neighbors import Neighbors
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _MOST_PARTS = 9_000_000
 """Lists and objects of a document, each of which takes many times the memory of its two characters."""
 
@@ -158,7 +158,7 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
 class ReleaseDocument(_Part, frozen=True, kw_only=True):
     """Everything public about a release."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     release_id: str
     account: str
     created: Annotated[str, Meta(description="when the data were opened, UTC")]
@@ -253,9 +253,13 @@ def parse_document(content: bytes) -> ReleaseDocument:
         version = msgspec.json.decode(content, type=_Versioned).schema_version
     except (msgspec.DecodeError, RecursionError):
         raise VerificationError("release.json is not a release document") from None
-    if version != SCHEMA_VERSION:
-        raise VerificationError(f"the bundle has schema version {version}; this dpbayes reads {SCHEMA_VERSION}")
+    if version not in {1, SCHEMA_VERSION}:
+        raise VerificationError(f"the bundle has schema version {version}; this dpbayes reads 1 to {SCHEMA_VERSION}")
     try:
+        if version == 1:
+            from dpbayes_cli.bundle.version_1 import decode_version_1
+
+            return decode_version_1(content)
         return msgspec.json.decode(content, type=ReleaseDocument)
     except (msgspec.DecodeError, RecursionError) as error:
         raise VerificationError("release.json is not a valid release document", findings=[str(error)]) from None

@@ -155,4 +155,4 @@ def _compare(spec: ReleaseSpec, planned: list[Offer], delta: Decimal, *, as_json
 
 
 _ESTIMATE = "a point estimate has no posterior: its sd is the root mean square distance from the true parameter"
-_SHOWN = ("scale", "sigma", "rho", "temperature", "r", "m")
+_SHOWN = ("scale", "sigma", "rho", "likelihood_power", "r", "m")

@@ -128,7 +128,7 @@ def _assumed(prepared: PreparedRelease) -> list[str]:
         *([] if private is None else [f"bounds near the {private.described()} of the data"]),
         *(
             f"{name} {prepared.plan.parameters[name]}"
-            for name in ("support", "temper")
+            for name in ("support", "power_applies_to")
             if name in prepared.plan.parameters
         ),
     ]

@@ -34,7 +34,7 @@ _MANY = 1 << 22
 class Langevin(StepLaw):
     """The chain w <- w - h grad U(w) + sqrt(2 h) N(0, I) from w = 0, T steps; only the last iterate gets out, rounded.
 
-    U(w) = rho sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Several draws are as many independent chains.
+    U(w) = beta sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Several draws are as many independent chains.
 
     Privacy: see ``descent_mu``; start, step and horizon are public. The chain runs on a lattice, with noise that is
         exact and a little larger, so that it keeps that price in double precision: see ``chain_arithmetic``.
@@ -43,8 +43,9 @@ class Langevin(StepLaw):
     Attributes:
         loss: of the linear predictor.
         width: the number of coefficients.
-        rho, tau: temperature and prior precision.
-        step, steps: h and T.
+        likelihood_power: the power of the likelihood, beta.
+        tau: the prior precision.
+        step_size, n_steps: h and T.
         grid: released coefficients are multiples of it, a power of two.
         n_records: the public number of records, or a public limit of it.
         row_norm: the norm of a row at most.
@@ -56,10 +57,10 @@ class Langevin(StepLaw):
 
     loss: Loss
     width: int
-    rho: float
+    likelihood_power: float
     tau: float
-    step: float
-    steps: int
+    step_size: float
+    n_steps: int
     grid: float
     n_records: int
     row_norm: float
@@ -76,10 +77,10 @@ class Langevin(StepLaw):
             row_norm=self.row_norm,
             slope=self.loss.slope_bound * self.row_norm,
             excess=float(self.loss.value(np.zeros(3), np.array([-1.0, 0.0, 1.0])).max()),
-            curvature=self.rho * curvature,
-            rho=self.rho,
+            curvature=self.likelihood_power * curvature,
+            power=self.likelihood_power,
             tau=self.tau,
-            step=self.step,
+            step_size=self.step_size,
         )
 
     @property
@@ -122,7 +123,7 @@ class Langevin(StepLaw):
         w = np.zeros((self.width, size))
         with ExitStack() as stack:
             gradient = Gradient(matrix, self.loss, stack, size)
-            for _ in range(self.steps):
+            for _ in range(self.n_steps):
                 w = self.moved(gradient, w) + lattice * noise(w.shape)
                 yield w
 
@@ -132,8 +133,8 @@ class Langevin(StepLaw):
 
         lattice, reach = self.arithmetic.lattice, self.arithmetic.reach
         w = np.clip(w, -reach, reach)
-        drift = self.rho * gradient(w) + self.tau * w
-        return np.asarray(lattice * np.rint((w - self.step * drift) / lattice))
+        drift = self.likelihood_power * gradient(w) + self.tau * w
+        return np.asarray(lattice * np.rint((w - self.step_size * drift) / lattice))
 
 
 class Gradient:

@@ -57,8 +57,8 @@ NumberOfEstimates = Annotated[
 NumberOfLastDraws = Annotated[
     Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "the last sweeps to release; every sweep is paid for")
 ]
-TemperKind = Literal["likelihood", "joint"]
-Temper = Annotated[TemperKind, option(SAMPLING, "what the temperature acts on: likelihood or joint")]
+PowerTarget = Literal["likelihood", "joint"]
+PowerAppliesTo = Annotated[PowerTarget, option(SAMPLING, "what is raised to the likelihood power: likelihood or joint")]
 Support = Annotated[
     tuple[float, float] | None, option(SAMPLING, "the public range of the parameter [the model's own, if any]")
 ]
@@ -76,27 +76,28 @@ LogWeightEpsilon = Annotated[
 
 CalibrationRule = Literal["gdp", "minami", "geumlek"]
 Calibration = Annotated[
-    CalibrationRule, option(SAMPLING, "the rule that finds temperature and prior precision: gdp, minami or geumlek")
+    CalibrationRule,
+    option(SAMPLING, "the rule that finds likelihood power and prior precision: gdp, minami or geumlek"),
 ]
-Temperature = Annotated[
+LikelihoodPower = Annotated[
     Annotated[float, Meta(gt=0.0, le=1.0)] | None,
-    option(SAMPLING, "a stated temperature; the prior's precision is then raised"),
+    option(SAMPLING, "a stated likelihood power; the prior's precision is then raised"),
 ]
 ChainSampler = Annotated[Literal["langevin"], option(SAMPLING, "the chain that is accounted")]
-StepLength = Annotated[
-    Annotated[float, Meta(gt=0.0, le=1e9)] | None, option(SAMPLING, "the step of the chain, below 2 / M [1 / M]")
+StepSize = Annotated[
+    Annotated[float, Meta(gt=0.0, le=1e9)] | None, option(SAMPLING, "the step size of the chain, below 2 / M [1 / M]")
 ]
-Steps = Annotated[
+NumberOfSteps = Annotated[
     Annotated[int, Meta(ge=1, le=10_000_000)] | None,
-    option(SAMPLING, "the chain's horizon [by its contraction rate, within bounded work]"),
+    option(SAMPLING, "the number of steps of the chain [by its contraction rate, within bounded work]"),
 ]
-MostRecords = Annotated[
+MaxRecords = Annotated[
     Annotated[int, Meta(ge=1, le=10**10)] | None,
     option(SAMPLING, "under add-remove: the public limit of the records that are read"),
 ]
 CertificateKind = Annotated[
     Literal["total-variation"] | None,
-    option(SAMPLING, "state step and horizon of Minami et al.'s Proposition 13"),
+    option(SAMPLING, "state step size and number of steps of Minami et al.'s Proposition 13"),
 ]
 Gamma = Annotated[Annotated[float, Meta(gt=0.0, lt=0.5)], option(SAMPLING, "the total variation of the certificate")]
 

@@ -23,15 +23,15 @@ class Effort:
     Attributes:
         summary_draws: independent draws behind a summary without closed form; 2^15 leave 0.6 % of a standard deviation.
         ess: the effective sample size that chains must reach, in bulk and tails.
-        sweeps: of hidden Markov models, the sweeps of each chain after warming up.
-        sampler: of hidden Markov models, whether the states of a sequence are drawn together (``blocked``), or one
-            after the other with the transitions integrated out (``collapsed``).
+        mcmc_sweeps: of hidden Markov models, the sweeps of each chain after warming up.
+        state_sampler: of hidden Markov models, whether the states of a sequence are drawn together (``blocked``), or
+            one after the other with the transitions integrated out (``collapsed``).
     """
 
     summary_draws: int = 1 << 15
     ess: float = 400.0
-    sweeps: int = 120
-    sampler: Literal["blocked", "collapsed"] = "blocked"
+    mcmc_sweeps: int = 120
+    state_sampler: Literal["blocked", "collapsed"] = "blocked"
 
 
 @dataclass(frozen=True)

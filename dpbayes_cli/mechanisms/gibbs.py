@@ -12,7 +12,7 @@ from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.encoded_records import Codes
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, MethodInfo, Model
-from dpbayes_cli.core.options import SAMPLING, Options, Support, Temper, option
+from dpbayes_cli.core.options import SAMPLING, Options, PowerAppliesTo, Support, option
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
@@ -37,7 +37,7 @@ _METROPOLIS = (
 class ExactOptions(ChainOptions, frozen=True, kw_only=True):
     """What is read where every sweep is one exact draw of all parameters."""
 
-    temper: Temper = "likelihood"
+    power_applies_to: PowerAppliesTo = "likelihood"
 
 
 class ExactRangeOptions(ExactOptions, frozen=True, kw_only=True):
@@ -97,9 +97,9 @@ class Gibbs(Mechanism):
         "two. (3) A replaced record may leave one site and join another, which changes two hidden states: both are "
         "charged. (4) A chain of real numbers is no mechanism that runs: here states and shares are drawn by exact "
         "integers and decimals. (5) Annealing (kernel: annealed) costs about half as much for the same last "
-        "temperature, since updates at power b have b times the range. The importance weights of annealed importance "
-        "sampling are functions of the exact data: the log weight is released with noise of its own and at its own "
-        "price (log_weight_epsilon), or not at all.",
+        "likelihood power, since updates at power b have b times the range. The importance weights of annealed "
+        "importance sampling are functions of the exact data: the log weight is released with noise of its own and at "
+        "its own price (log_weight_epsilon), or not at all.",
         prefer_when="Hidden states are wanted that no noisy statistic holds, as in mixtures. Elsewhere `laplace` "
         "pays once and runs any chain for free: plan shows its noise at the same epsilon.",
     )
@@ -125,7 +125,7 @@ class Gibbs(Mechanism):
         return require_type(model, BoundedStatistics).statistic(policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Plan the whole chain: its temperature and its price.
+        """Plan the whole chain: its likelihood power and its price.
 
         Raises:
             SpecError: records are not complete, the kernel has no price, or epsilon does not suffice.
@@ -137,7 +137,7 @@ class Gibbs(Mechanism):
         if isinstance(model, LatentVariables):
             return self._latent(model, policy, require_type(options, private_gibbs.PrivateGibbsOptions), n)
         exact = require_type(options, ExactOptions)
-        drawing = Drawing(exact.stated_epsilon(), n, exact.draws, exact.temper, exact.value("support"))
+        drawing = Drawing(exact.stated_epsilon(), n, exact.draws, exact.power_applies_to, exact.value("support"))
         if isinstance(model, OneParameterFamily) and kernel != "gibbs":
             return self._walk(model, policy, drawing, exact.sweeps, kernel)
         return self._exact(model, policy, drawing, exact.sweeps)
@@ -193,8 +193,7 @@ class Gibbs(Mechanism):
         last = "sweep" if step.draws == 1 else f"{step.draws} sweeps"
         how = (
             f"the last {last} of a private chain of {parameters['sweeps']}, {parameters['updates']} priced updates at "
-            f"temperature {parameters['temperature']:.3g} of the likelihood; the guarantee is that of this chain, "
-            "mixed or not"
+            f"likelihood power {parameters['likelihood_power']:.3g}; the guarantee is that of this chain, mixed or not"
         )
         return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
 
@@ -216,17 +215,17 @@ def laplace_scale(statistic: Statistic, epsilon: Decimal) -> float | None:
     return calibrated_noise(statistic, epsilon, calibrate, lambda part: part.sensitivity_l1).scale
 
 
-_HOT = 0.5
+_INFORMATIVE_POWER = 0.5
 
 
 def _warnings(step: Step, parameters: dict[str, Any]) -> tuple[str, ...]:
     """Return what is public about how little a chain may tell."""
-    if parameters["temperature"] >= _HOT:
+    if parameters["likelihood_power"] >= _INFORMATIVE_POWER:
         return ()
     noise = ""
     if "laplace_scale" in parameters:
         noise = f"; at the same epsilon laplace adds noise of scale {parameters['laplace_scale']:.3g} once, and no more"
     return (
-        f"the chain's {parameters['updates']} updates leave {parameters['temperature']:.2g} of the likelihood's "
+        f"the chain's {parameters['updates']} updates leave {parameters['likelihood_power']:.2g} of the likelihood's "
         f"weight: a record counts as so much of one{noise}",
     )

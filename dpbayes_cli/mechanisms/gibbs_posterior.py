@@ -19,7 +19,7 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
 class GibbsPosterior(Mechanism):
-    """Draw from exp(-rho sum of losses - tau |w|^2 / 2) by noisy gradient descent, and release the last iterate.
+    """Draw from exp(-beta sum of losses - tau |w|^2 / 2) by noisy gradient descent, and release the last iterate.
 
     Privacy: mu-Gaussian differential privacy of the chain that runs, for every horizon; see ``descent_mu``.
     Source: Minami et al. 2016; Geumlek et al. 2017, sec. 4; Gopi, Lee and Liu 2022; Bok, Su and Altschuler 2024.
@@ -34,8 +34,8 @@ class GibbsPosterior(Mechanism):
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     card: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
-        "of the loss at temperature rho with prior precision tau. Nothing else: no summary, no diagnostics of the "
-        "chain.",
+        "of the loss at likelihood power beta with prior precision tau. Nothing else: no summary, no diagnostics of "
+        "the chain.",
         guarantee="mu-Gaussian differential privacy of the chain that runs, from a public start with a public step and "
         "horizon, whether or not it has mixed; k draws cost sqrt(k) mu. There is no pure epsilon: the account must be "
         "one of Gaussian DP, zCDP, RDP or (epsilon, delta).",
@@ -47,9 +47,9 @@ class GibbsPosterior(Mechanism):
         source="Minami, Arai, Sato and Nakagawa 2016; Geumlek, Song and Chaudhuri 2017, sec. 4; Gopi, Lee and Liu "
         "2022; Bok, Su and Altschuler 2024.",
         corrections="The papers' guarantees are those of exact draws, which no sampler gives; here the chain itself is "
-        "accounted. For the same (epsilon, delta) the exact Gaussian curve allows a larger temperature than Minami et "
-        "al.: 1.27 times at (1, 1e-6). Their Corollary 8 does not follow from their Theorem 7 beyond epsilon 1; "
-        "Proposition 13 lost a square.",
+        "accounted. For the same (epsilon, delta) the exact Gaussian curve allows a larger likelihood power than "
+        "Minami et al.: 1.27 times at (1, 1e-6). Their Corollary 8 does not follow from their Theorem 7 beyond "
+        "epsilon 1; Proposition 13 lost a square.",
         prefer_when="Regression and classification with a convex loss, where a posterior draw is wanted. For linear "
         "regression with few columns `laplace` or `gaussian` on its moments give a whole posterior.",
     )
@@ -63,7 +63,7 @@ class GibbsPosterior(Mechanism):
         return NO_STATISTIC
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find temperature, precision, step and horizon.
+        """Find likelihood power, precision, step and horizon.
 
         Raises:
             SpecError: the price is not stated, or nothing fits.

@@ -85,8 +85,8 @@ class ModeEstimate(Sampler):
 class GridEstimate(ModeEstimate):
     """A mode on the middles of the cells of a public support.
 
-    Privacy: that of ``ScalarSampler`` at any temperature for the exponential choice, whose integers are drawn with;
-        that of ``permute_and_flip`` with e = T R + ``SLACK`` for the other.
+    Privacy: that of ``ScalarSampler`` at any likelihood power for the exponential choice, whose integers are drawn
+        with; that of ``permute_and_flip`` with e = T R + ``SLACK`` for the other.
     Source: Zhang et al. 2016 Alg. 3; McKenna and Sheldon 2020.
 
     Attributes:
@@ -130,7 +130,7 @@ class GridEstimate(ModeEstimate):
 class SharesEstimate(ModeEstimate):
     """A mode of a vector of shares on a public lattice.
 
-    Privacy: that of ``SimplexSampler`` at any temperature for the exponential choice; for the other that of
+    Privacy: that of ``SimplexSampler`` at any likelihood power for the exponential choice; for the other that of
         ``permute_and_flip``, e = T R + ``SLACK``: a replaced record moves the scores by T (log theta_j - log theta_i).
     Source: Zhang et al. 2016 Alg. 3, Lemma 2; McKenna and Sheldon 2020.
 
@@ -232,7 +232,7 @@ class Map(Mechanism):
         return MapRangeOptions if takes_support(model) else MapOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the temperature, which may exceed one.
+        """Find the likelihood power, which may exceed one.
 
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
@@ -276,7 +276,7 @@ class Map(Mechanism):
                 hint="--selection exponential draws from any lattice",
             )
         found = tempered(asked, cover.spread, max(SLACK, LATTICE_SLACK) * touched, None)
-        law = SimplexSampler(cover, concentration, found.temperature, "joint")
+        law = SimplexSampler(cover, concentration, found.likelihood_power, "joint")
         error = _error(law, asked.n_records)
         if flip and error > _LARGEST_ERROR:
             raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
@@ -295,7 +295,7 @@ class Map(Mechanism):
 
 def _error(law: SimplexSampler, n_records: int) -> float:
     """Return a bound of the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
-    largest = float(law.temperature) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
+    largest = float(law.likelihood_power) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
     deepest = math.log(law.cover.resolution / law.cover.least)
     return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * deepest
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from dpbayes_cli.core.columns import RecordPolicy, complete_records
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
-from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Support, Temper
+from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, PowerAppliesTo, Support
 from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
@@ -24,7 +24,7 @@ class OpsOptions(EpsilonOptions, frozen=True, kw_only=True):
     """What is read of every model."""
 
     draws: NumberOfDraws = 1
-    temper: Temper = "likelihood"
+    power_applies_to: PowerAppliesTo = "likelihood"
 
 
 class OpsRangeOptions(OpsOptions, frozen=True, kw_only=True):
@@ -55,9 +55,10 @@ class Ops(Mechanism):
         "Dimitrakakis 2016, sec. 4; Cesar and Rogers 2021 (Renyi curve of bounded range).",
         corrections="The papers draw real numbers, which floating point does not; here a cell of a public grid is "
         "drawn by exact integer weights. R = sup - inf of the log likelihood ratio replaces 2 Delta, and is never "
-        "larger. Only the likelihood needs tempering (temper: joint gives the papers' form). Of a network every table "
-        "has its own share of epsilon and its own temperature, whatever the number of its rows. Lines of a regression "
-        "stay within the target's bounds on the whole box of the features: R does not grow with their number.",
+        "larger. Only the likelihood needs tempering (power_applies_to: joint gives the papers' form). Of a network "
+        "every table has its own share of epsilon and its own likelihood power, whatever the number of its rows. "
+        "Lines of a regression stay within the target's bounds on the whole box of the features: R does not grow with "
+        "their number.",
         prefer_when="A single synthetic parameter is wanted, or many small releases on a curve budget. For anything "
         "else `laplace` tells more for the same epsilon.",
     )
@@ -72,13 +73,13 @@ class Ops(Mechanism):
         return OpsRangeOptions if takes_support(model) else OpsOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the temperature, and the price of all draws: each has bounded range epsilon / k.
+        """Find the likelihood power, and the price of all draws: each has bounded range epsilon / k.
 
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
         asked, n = require_type(options, OpsOptions), complete_records(policy, model.columns, n_records)
-        drawing = Drawing(asked.stated_epsilon(), n, asked.draws, asked.temper, asked.value("support"))
+        drawing = Drawing(asked.stated_epsilon(), n, asked.draws, asked.power_applies_to, asked.value("support"))
         found = exact_posterior(model, policy, drawing)
         price = BoundedRange(found.charged, asked.draws, found.curve)
         step = Step(found.statistic, found.sampler, price, asked.draws)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.options import Temperature
+from dpbayes_cli.core.options import LikelihoodPower
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import concentrated
@@ -23,9 +23,9 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
 class ConcentratedOptions(RenyiChainOptions, frozen=True, kw_only=True):
-    """What is read of a convex loss: the rule keeps a stated temperature."""
+    """What is read of a convex loss: the rule keeps a stated likelihood power."""
 
-    temperature: Temperature = None
+    likelihood_power: LikelihoodPower = None
 
 
 class RdpConcentrated(RenyiMechanism):
@@ -55,5 +55,5 @@ class RdpConcentrated(RenyiMechanism):
 
     def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 4."""
-        temperature = require_type(options, ConcentratedOptions).temperature
-        return concentrated(chains, options.order, temperature)
+        likelihood_power = require_type(options, ConcentratedOptions).likelihood_power
+        return concentrated(chains, options.order, likelihood_power)

@@ -94,10 +94,10 @@ class HmmPrior(Section, frozen=True, kw_only=True):
 class HmmInference(InferenceOptions, frozen=True, kw_only=True):
     """What the Markov chains on hidden states read."""
 
-    sweeps: Annotated[
+    mcmc_sweeps: Annotated[
         Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "sweeps of each Markov chain after warming up")
     ] = 120
-    sampler: Annotated[
+    state_sampler: Annotated[
         Literal["blocked", "collapsed"],
         option(INFERENCE, "how states are drawn: blocked (together), collapsed (one by one)"),
     ] = "blocked"
@@ -144,7 +144,7 @@ class Hmm(NoisyStatistics, LatentVariables):
         "(transitions integrated out).",
         corrections="The paper replaces negative noisy counts by zero and takes the rest for the truth, which invents "
         "records where there are none (method: naive); here the posterior knows the noise. States are drawn sequence "
-        "by sequence, forwards and backwards, not one at a time (sampler: collapsed is the paper's).",
+        "by sequence, forwards and backwards, not one at a time (state_sampler: collapsed is the paper's).",
         prefer_when="Events of many units over time that go through a few regimes, with many records a step.",
     )
     domain_type: ClassVar[type[Section]] = HmmDomain

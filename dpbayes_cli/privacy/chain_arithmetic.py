@@ -47,9 +47,9 @@ def chain_arithmetic(
     slope: float,
     excess: float,
     curvature: float,
-    rho: float,
+    power: float,
     tau: float,
-    step: float,
+    step_size: float,
 ) -> ChainArithmetic:
     """Return the numbers on which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs without costing more.
 
@@ -59,7 +59,7 @@ def chain_arithmetic(
 
     Privacy: the mu of ``descent_mu``, exactly: no probability is left aside, and no number stands in for a real one.
         The proof of that price asks of the maps f, f' of neighbors only that |f(x) - f'(y)| <= c |x - y| + s for all x
-        and y, with s = h D and D = 2 rho L r. For it compares X' with chains between the two, X~ <- l F(X) +
+        and y, with s = h D and D = 2 beta L r. For it compares X' with chains between the two, X~ <- l F(X) +
         (1 - l) F'(X~) + noise: the inequality bounds |X - X~|, hence by how much a step of X~ differs from one of X'.
         The maps that run keep it with s = h D + 2 e + sqrt(d) lattice: rounding to the lattice moves a point by
         sqrt(d) lattice / 2 at most, clipping brings no two points farther apart, and F differs from the real map by e
@@ -68,9 +68,9 @@ def chain_arithmetic(
         errs by g(m) = m u / (1 - m u) of the sum of their sizes at most, u = 2^-53.
 
     For W = sqrt(d) reach, the longest w of the box, and all data, e adds up
-        h rho n L r (``SLOPE_ERROR`` + g(m + 16)): slopes, and sums of m terms or fewer at once, each of norm L r;
+        h beta n L r (``SLOPE_ERROR`` + g(m + 16)): slopes, and sums of m terms or fewer at once, each of norm L r;
         h (M - tau) ((g(d) + 8 u) W + 8 u / r): linear predictors x'w, |x| <= r, in which slopes are Lipschitz;
-        2 u ((1 + 4 h tau) W + 4 h rho n L r): the step itself; sqrt(d) lattice / 2: its rounding.
+        2 u ((1 + 4 h tau) W + 4 h beta n L r): the step itself; sqrt(d) lattice / 2: its rounding.
 
     Args:
         width: d, the number of coefficients.
@@ -79,21 +79,21 @@ def chain_arithmetic(
         slope: L r, the largest gradient norm of one record's loss.
         excess: the most by which one record's loss at w = 0 exceeds its infimum.
         curvature: M - tau, the most by which the losses curve the potential.
-        rho, tau: temperature and prior precision.
-        step: h.
+        power, tau: likelihood power, beta, and prior precision.
+        step_size: h.
     """
-    sd, gap = math.sqrt(2.0 * step), contraction_gap(step, tau, curvature + tau)
-    push, root = step * rho * n_records * slope, math.sqrt(width)
-    mode = math.sqrt(2.0 * rho * n_records * excess / tau)  # U(w) <= U(0) at the mode
+    sd, gap = math.sqrt(2.0 * step_size), contraction_gap(step_size, tau, curvature + tau)
+    push, root = step_size * power * n_records * slope, math.sqrt(width)
+    mode = math.sqrt(2.0 * power * n_records * excess / tau)  # U(w) <= U(0) at the mode
     farthest = 2.0 * mode + (root + _FAR) * sd / math.sqrt(gap * (2.0 - gap))
     reach = 2.0 ** math.ceil(math.log2(max(farthest, 2.0 * push)))
     lattice = max(2.0 ** (math.floor(math.log2(sd)) - _FINE), reach * 2.0**-_ROOM)
     longest = root * reach
     sums = push * (SLOPE_ERROR + _sum_error(min(n_records, MOST_AT_ONCE) + 16))
-    predictors = step * curvature * ((_sum_error(width) + 8.0 * _UNIT) * longest + 8.0 * _UNIT / row_norm)
-    moves = 2.0 * _UNIT * ((1.0 + 4.0 * step * tau) * longest + 4.0 * push)
+    predictors = step_size * curvature * ((_sum_error(width) + 8.0 * _UNIT) * longest + 8.0 * _UNIT / row_norm)
+    moves = 2.0 * _UNIT * ((1.0 + 4.0 * step_size * tau) * longest + 4.0 * push)
     error = _SECOND_ORDER * (sums + predictors + moves) + root * lattice / 2.0
-    widening = (2.0 * error + root * lattice) / (step * 2.0 * rho * slope)
+    widening = (2.0 * error + root * lattice) / (step_size * 2.0 * power * slope)
     return ChainArithmetic(lattice, reach, sd * (1.0 + widening), widening)
 
 

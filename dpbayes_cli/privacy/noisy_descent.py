@@ -1,6 +1,6 @@
-"""What noisy gradient descent with many steps costs, and the temperatures that a price allows.
+"""What noisy gradient descent with many steps costs, and the likelihood powers that a price allows.
 
-The potential is U(w) = rho sum_i l(w; x_i) + (tau / 2) |w|^2. D is the largest |grad U(w; X) - grad U(w; X')| over w
+The potential is U(w) = beta sum_i l(w; x_i) + (tau / 2) |w|^2. D is the largest |grad U(w; X) - grad U(w; X')| over w
 and neighbors, M the smoothness of U, tau its strong convexity.
 """
 
@@ -33,25 +33,25 @@ class Curvature:
     smoothness: float
     touched: int = 2
 
-    def gradient_sensitivity(self, rho: float) -> float:
-        """Return D at a temperature."""
-        return self.touched * rho * self.slope
+    def gradient_sensitivity(self, power: float) -> float:
+        """Return D at a likelihood power."""
+        return self.touched * power * self.slope
 
-    def whole(self, rho: float, tau: float) -> float:
+    def whole(self, power: float, tau: float) -> float:
         """Return M, the smoothness of the potential."""
-        return rho * self.smoothness + tau
+        return power * self.smoothness + tau
 
 
-def contraction_gap(step: float, tau: float, smoothness: float) -> float:
-    """Return 1 - c, c the Lipschitz constant of w -> w - step grad U(w), positive for 0 < step < 2 / M.
+def contraction_gap(step_size: float, tau: float, smoothness: float) -> float:
+    """Return 1 - c, c the Lipschitz constant of w -> w - h grad U(w), positive for 0 < h < 2 / M.
 
-    Source: the map's derivative is I - step H with H between tau I and M I: c = max(|1 - h tau|, |1 - h M|), from which
+    Source: the map's derivative is I - h H with H between tau I and M I: c = max(|1 - h tau|, |1 - h M|), from which
         1 - c = min(h tau, 2 - h M), without cancellation.
     """
-    return min(step * tau, 2.0 - step * smoothness)
+    return min(step_size * tau, 2.0 - step_size * smoothness)
 
 
-def descent_mu(sensitivity: float, step: float, steps: int, tau: float, smoothness: float) -> float:
+def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, smoothness: float) -> float:
     """Return the mu of Gaussian differential privacy of the last of many Langevin iterates from a public start.
 
     w <- w - h grad U(w) + sqrt(2 h) N(0, I), T steps.
@@ -62,14 +62,14 @@ def descent_mu(sensitivity: float, step: float, steps: int, tau: float, smoothne
     Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); mechanisms, posteriors of convex losses.
 
     Raises:
-        ValueError: the step is not in (0, 2 / M), where the map is a contraction.
+        ValueError: the step size is not in (0, 2 / M), where the map is a contraction.
     """
-    gap = contraction_gap(step, tau, smoothness)
-    if not (0.0 < step < 2.0 / smoothness and 0.0 < tau <= smoothness and steps >= 1 and gap > 0.0):
+    gap = contraction_gap(step_size, tau, smoothness)
+    if not (0.0 < step_size < 2.0 / smoothness and 0.0 < tau <= smoothness and n_steps >= 1 and gap > 0.0):
         raise ValueError("the map is no contraction")
-    shrunk = math.exp(steps * math.log1p(-gap)) if gap < 1.0 else 0.0
-    reached = -math.expm1(steps * math.log1p(-gap)) if gap < 1.0 else 1.0
-    squared = (step * sensitivity**2 / 2.0) * (2.0 - gap) * reached / (gap * (1.0 + shrunk))
+    shrunk = math.exp(n_steps * math.log1p(-gap)) if gap < 1.0 else 0.0
+    reached = -math.expm1(n_steps * math.log1p(-gap)) if gap < 1.0 else 1.0
+    squared = (step_size * sensitivity**2 / 2.0) * (2.0 - gap) * reached / (gap * (1.0 + shrunk))
     return math.sqrt(squared) * (1.0 + _MARGIN)
 
 
@@ -82,63 +82,63 @@ def mu_of_statement(epsilon: float, delta: float) -> float:
     return _largest(lambda mu: gaussian_delta(mu, epsilon) * (1.0 + 1e-12 + _CANCELLED / mu) <= delta, high)
 
 
-def minami_temperature(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the temperature that Theorem 7 allows for an exact draw: the theorem, solved for it.
+def minami_likelihood_power(epsilon: float, delta: float, slope: float, tau: float) -> float:
+    """Return the likelihood power that Theorem 7 allows for an exact draw: the theorem, solved for it.
 
-    Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; delta = exp(-(tau / 8 L^2 rho^2)(epsilon - 2 L^2 rho^2 /
-        tau)^2) for epsilon > 2 L^2 rho^2 / tau.
+    Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; delta = exp(-(tau / 8 L^2 beta^2)(epsilon - 2 L^2 beta^2 /
+        tau)^2) for epsilon > 2 L^2 beta^2 / tau.
     """
     logs = 2.0 * math.log(1.0 / delta)
     return math.sqrt(tau) * 2.0 * epsilon / (math.sqrt(logs + 2.0 * epsilon) + math.sqrt(logs)) / (2.0 * slope)
 
 
-def minami_delta(epsilon: float, rho: float, slope: float, tau: float) -> float:
-    """Return the delta of Theorem 7 at a temperature; 1 where its condition fails."""
-    away = epsilon - 2.0 * (slope * rho) ** 2 / tau
-    return math.exp(-tau * away**2 / (8.0 * (slope * rho) ** 2)) if away > 0.0 else 1.0
+def minami_delta(epsilon: float, power: float, slope: float, tau: float) -> float:
+    """Return the delta of Theorem 7 at a likelihood power; 1 where its condition fails."""
+    away = epsilon - 2.0 * (slope * power) ** 2 / tau
+    return math.exp(-tau * away**2 / (8.0 * (slope * power) ** 2)) if away > 0.0 else 1.0
 
 
 def minami_corollary(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the temperature of Corollary 8, which its theorem does not imply for every epsilon; see ``minami_delta``.
+    """Return the likelihood power of Corollary 8; Theorem 7 does not imply it for every epsilon: see ``minami_delta``.
 
-    Source: Minami et al. 2016, Corollary 8: rho = (epsilon / 2 L) sqrt(tau / (1 + 2 log(1 / delta))).
+    Source: Minami et al. 2016, Corollary 8: beta = (epsilon / 2 L) sqrt(tau / (1 + 2 log(1 / delta))).
     """
     return epsilon / (2.0 * slope) * math.sqrt(tau / (1.0 + 2.0 * math.log(1.0 / delta)))
 
 
-def diffuse_temperature(order: float, epsilon: float, slope: float, tau: float) -> float:
-    """Return the temperature at which an exact draw has the Renyi divergence epsilon at an order.
+def diffuse_likelihood_power(order: float, epsilon: float, slope: float, tau: float) -> float:
+    """Return the likelihood power at which an exact draw has the Renyi divergence epsilon at an order.
 
-    Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5: order (2 rho L)^2 / (2 tau) = epsilon.
+    Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5: order (2 beta L)^2 / (2 tau) = epsilon.
     """
     return math.sqrt(epsilon * tau / (2.0 * order)) / slope
 
 
-def concentrated_precision(order: float, epsilon: float, slope: float, rho: float) -> float:
+def concentrated_precision(order: float, epsilon: float, slope: float, power: float) -> float:
     """Return the prior precision at which an exact draw has the Renyi divergence epsilon at an order.
 
-    Source: Geumlek, Song and Chaudhuri 2017, Theorem 16 and Algorithm 4: tau = 2 L^2 rho^2 order / epsilon.
+    Source: Geumlek, Song and Chaudhuri 2017, Theorem 16 and Algorithm 4: tau = 2 L^2 beta^2 order / epsilon.
     """
-    return 2.0 * (slope * rho) ** 2 * order / epsilon
+    return 2.0 * (slope * power) ** 2 * order / epsilon
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A step and a number of steps after which the law is within a total variation of the posterior.
+    """A step size and a number of steps after which the law is within a total variation of the posterior.
 
     Attributes:
         gamma: the total variation.
-        step: the step.
-        steps: how many, from a start drawn from N(mode, I / M), which is not public.
+        step_size: h.
+        n_steps: how many, from a start drawn from N(mode, I / M), which is not public.
     """
 
     gamma: float
-    step: float
-    steps: int
+    step_size: float
+    n_steps: int
 
 
 def certificate(width: int, tau: float, smoothness: float, gamma: float) -> Certificate:
-    """Return the step and horizon that bring Langevin Monte Carlo within a total variation.
+    """Return the step size and horizon that bring Langevin Monte Carlo within a total variation.
 
     Args:
         width: the dimension d, at least 2.
@@ -152,19 +152,19 @@ def certificate(width: int, tau: float, smoothness: float, gamma: float) -> Cert
     if not (width >= 2 and 0.0 < gamma < 0.5):
         raise ValueError("Proposition 13 needs two dimensions or more, and gamma in (0, 1/2)")
     b = 4.0 * math.log(1.0 / gamma) + width * math.log(smoothness / tau)
-    step = 2.0 * tau * gamma**2 / (width * smoothness**2 * b)
-    return Certificate(gamma, step, math.ceil(width * (smoothness * b / (2.0 * tau * gamma)) ** 2))
+    step_size = 2.0 * tau * gamma**2 / (width * smoothness**2 * b)
+    return Certificate(gamma, step_size, math.ceil(width * (smoothness * b / (2.0 * tau * gamma)) ** 2))
 
 
-def largest_temperature(cost: Callable[[float], float], target: float, most: float) -> float:
-    """Return the largest temperature up to ``most`` whose mu stays within a target: the safe end of a bisection.
+def largest_likelihood_power(cost: Callable[[float], float], target: float, most: float) -> float:
+    """Return the largest likelihood power up to ``most`` whose mu stays within a target: the safe end of a bisection.
 
     Args:
-        cost: the mu of a temperature, increasing.
+        cost: the mu of a likelihood power, increasing.
         target: what may be spent.
-        most: the largest temperature that is wanted.
+        most: the largest likelihood power that is wanted.
     """
-    return most if cost(most) <= target else _largest(lambda rho: cost(rho) <= target, most)
+    return most if cost(most) <= target else _largest(lambda power: cost(power) <= target, most)
 
 
 def _largest(holds: Callable[[float], bool], high: float) -> float:

@@ -74,8 +74,8 @@ FLAGS: dict[str, Flag] = {
     "inference.format": Flag(
         "Inference and output", ("--samples-format",), "FORMAT", "samples format: parquet [default], csv or netcdf"
     ),
-    "inference.sweeps": Flag("Inference and output", ("--chain-sweeps",), "N"),
-    "inference.sampler": Flag("Inference and output", ("--state-sampler",), "NAME"),
+    "inference.mcmc_sweeps": Flag("Inference and output", ("--mcmc-sweeps",), "N"),
+    "inference.state_sampler": Flag("Inference and output", ("--state-sampler",), "NAME"),
     "dataset": Flag("Ledger", ("--dataset",), "NAME", "the account that pays [the file's stem]"),
 }
 LISTS = frozenset({"domain.categories", "source.columns"})

@@ -34,6 +34,7 @@ from dpbayes_cli.spec.option_sections import with_options
 from dpbayes_cli.spec.privacy_section import PrivacySection
 from dpbayes_cli.spec.sampling_section import SamplingSection
 from dpbayes_cli.spec.source_section import SourceSection
+from dpbayes_cli.spec.version_1 import frozen_defaults, without_defaults
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
@@ -154,7 +155,8 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
 
         The mechanism is left out if it is laplace, whatever the model's own is.
         """
-        asked = {**_as_asked(_without_defaults(self)), "mechanism": self.mechanism}
+        frozen = frozen_defaults(self.model, self.mechanism)
+        asked = {**_as_asked(without_defaults(self, frozen)), "mechanism": self.mechanism}
         return {key: value for key, value in asked.items() if (key, value) != ("mechanism", "laplace")}
 
     @property
@@ -181,19 +183,6 @@ def _as_asked(stated: dict[str, Any]) -> dict[str, Any]:
     asked = {key: value for key, value in stated.items() if key not in _OUTSIDE}
     layout = {key: value for key, value in asked.pop("source", {}).items() if key not in _READ_BY}
     return {**asked, "source": layout} if layout else asked
-
-
-def _without_defaults(section: Section) -> dict[str, Any]:
-    """Return the builtin form of a section without what equals its default."""
-    stated: dict[str, Any] = {}
-    for item in msgspec.structs.fields(section):
-        value = getattr(section, item.name)
-        if value == item.default and item.default is not msgspec.NODEFAULT:
-            continue
-        if item.default_factory is not msgspec.NODEFAULT and value == item.default_factory():
-            continue
-        stated[item.name] = _without_defaults(value) if isinstance(value, Section) else msgspec.to_builtins(value)
-    return stated
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.spec.foreign_options import foreign
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
+from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
 _EARLIER: Mapping[str, Mapping[str, Any]] = {
     "privacy": dict.fromkeys(("epsilon", "delta", "rho", "mu", "order")),
@@ -35,10 +36,11 @@ _EARLIER: Mapping[str, Mapping[str, Any]] = {
     },
     "inference": {"method": "noise-aware", "ess": 400, "samples": 4000, "sweeps": 120, "sampler": "blocked"},
 }
-"""The options that every spec held, with what they were where nothing was stated."""
+"""The options that every spec held, by their names in version 1, with what they were if nothing was stated."""
+_EARLIER_TODAY = with_todays_names(_EARLIER)
 _LATER = {
     "sampling": ("selection", "calibration", "sampler", "gamma", "kernel"),
-    "inference": ("sweeps", "sampler"),
+    "inference": ("mcmc_sweeps", "state_sampler"),
 }
 """Those of them that the first versions did not hold, because there was no choice yet."""
 
@@ -72,7 +74,7 @@ def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
     whole = as_read(stored)
     for section, keys in _LATER.items():
         options = getattr(spec, section).__struct_fields__
-        later = {key: _EARLIER[section][key] for key in keys if key in options}
+        later = {key: _EARLIER_TODAY[section][key] for key in keys if key in options}
         if isinstance(whole.get(section), dict):
             whole[section] = {**later, **whole[section]}
     return whole
@@ -80,20 +82,22 @@ def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
 
 def in_full_as_earlier(spec: ReleaseSpec) -> dict[str, Any]:
     """Return ``stated_in_full`` as versions stored it whose specs held the options of all mechanisms."""
-    full = spec.stated_in_full
+    full = with_former_names(spec.stated_in_full)
     return {**full, **{section: {**options, **full[section]} for section, options in _EARLIER.items()}}
 
 
 def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
     """Return the digest of the request that a stored spec was made for: with the options that it ignored."""
-    request = dict(spec.request)
+    ignored: dict[str, dict[str, Any]] = {}
     for section, key in _foreign(stored):
-        value = stored[section][key]
-        if value != _EARLIER[section][key]:
-            request[section] = {**request.get(section, {}), key: value}
+        if stored[section][key] != _EARLIER_TODAY[section][key]:
+            ignored.setdefault(section, {})[key] = stored[section][key]
+    request = dict(spec.request)
+    for section, options in with_former_names(ignored).items():
+        request[section] = {**request.get(section, {}), **options}
     return digest("request", canonical_json(request))
 
 
 def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return section and key of the options that were ignored."""
-    return [(section, key) for section, key in foreign(stored, type_of(stored)) if key in _EARLIER[section]]
+    return [(section, key) for section, key in foreign(stored, type_of(stored)) if key in _EARLIER_TODAY[section]]

@@ -175,7 +175,11 @@ def _check_derived(found: Verification, parts: Parts) -> None:
     derived = _as_stated(found, parts.plan, parse_document(assemble(parts).payload()))
     if document.software.keys() != derived.software.keys():
         found.findings.append("software: other keys than a release states")
-    exempt = {"software", "spec"}  # the spec was compared when it was read: an earlier version states it otherwise
+    exempt = {
+        "schema_version",
+        "software",
+        "spec",
+    }  # spec was compared when read: an earlier version states it otherwise
     if document.software != derived.software:
         made = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_LONGEST]
         found.unchecked.append(f"posterior, width, states, inference and samples, in their digits: computed by {made}")

@@ -45,7 +45,7 @@ def spec_file(place: Path, steps: int) -> Path:
         "features": {f"x{i}": {"lower": 0, "upper": 255} for i in range(N_FEATURES)},
     }
     spec = {"model": "logistic-regression", "mechanism": "gibbs-posterior", "domain": domain,
-            "privacy": {"mu": "0.5"}, "sampling": {"steps": steps}}  # fmt: skip
+            "privacy": {"mu": "0.5"}, "sampling": {"n_steps": steps}}  # fmt: skip
     path.write_text(yaml.safe_dump(spec))
     return path
 

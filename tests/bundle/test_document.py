@@ -115,6 +115,7 @@ def test_labels_cannot_break_the_report(dpbayes: Cli) -> None:
         b"[]",
         b"null",
         b'{"schema_version": 2}',
+        b'{"schema_version": 3}',
         b'{"schema_version": "1"}',
         b"\xff",
         b"[" * 100_000,

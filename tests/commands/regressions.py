@@ -37,7 +37,7 @@ def regression(model: str, **more: Any) -> dict[str, Any]:
     features = {"age": {"lower": 0, "upper": 100, "impute": "50"}, "kind": {"values": ["u", "v", "w"]}}
     domain = {"target": target, "features": features, **({"level": LEVEL} if model.startswith("quantile") else {})}
     fixed = {"model": model, "mechanism": "gibbs-posterior", "domain": domain, "dataset": "patients"}
-    return {**fixed, "privacy": {"mu": 4}, "sampling": {"draws": 2, "steps": 100}, **more}
+    return {**fixed, "privacy": {"mu": 4}, "sampling": {"draws": 2, "n_steps": 100}, **more}
 
 
 def release_regression(dpbayes: Cli, data: Path, model: str, **more: Any) -> Path:

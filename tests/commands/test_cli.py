@@ -227,7 +227,7 @@ def test_every_config_runs(path: Path, dpbayes: Cli) -> None:
     chain = checked["spec"]["mechanism"] == "gibbs-posterior"
     if chain:
         assert dpbayes("budget", "open", "chains", "--rho", "1").code == 0
-    more = ["--steps", "20", "--dataset", "chains"] if chain else []
+    more = ["--n-steps", "20", "--dataset", "chains"] if chain else []
     if path.stem == "events-hmm":  # more than an account is opened with
         assert dpbayes("budget", "open", "events", "--epsilon", "5").code == 0
     printed = dpbayes("release", "--spec", path, "--out", "out", "--json", *more).json

@@ -77,7 +77,9 @@ def test_the_ledger_holds_what_was_planned(
     planned = dpbayes("plan", "--spec", spec_file(spec), "--records", str(N), "--json").json
     dry = dpbayes("release", file, "--spec", spec_file(spec), "--dry-run", "--json").json
     assert dry["parameters"] == planned["parameters"]
-    assert {"sweeps", "updates", "temperature", "epsilon_per_update", "cost_of_chain"} <= planned["parameters"].keys()
+    assert {"sweeps", "updates", "likelihood_power", "epsilon_per_update", "cost_of_chain"} <= planned[
+        "parameters"
+    ].keys()
     assert ("laplace_scale" in planned["parameters"]) == (spec["model"] == "hmm")
     assert release(dpbayes, file, spec).code == 0
     document = json.loads(Path(out, "release.json").read_text())

@@ -25,7 +25,7 @@ SPEC = {
         "states": 2,
     },
     "prior": {"stay": 2.0},
-    "inference": {"sweeps": 50},
+    "inference": {"mcmc_sweeps": 50},
     "privacy": {"epsilon": 3},
 }
 

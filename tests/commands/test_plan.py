@@ -36,9 +36,9 @@ def test_the_parameters_of_the_paper(dpbayes: Cli, mechanism: str, order: str, p
     assert planned["guarantee"]["rho"] is None
 
 
-def test_ops_states_its_temperature_and_gaussian_its_rho(dpbayes: Cli) -> None:
+def test_ops_states_its_likelihood_power_and_gaussian_its_rho(dpbayes: Cli) -> None:
     planned = dpbayes(*PAPER, "--mechanism", "ops", "--eps", "0.1").json
-    assert planned["parameters"]["temperature"] == pytest.approx(0.1 / 4.394449, rel=1e-5)
+    assert planned["parameters"]["likelihood_power"] == pytest.approx(0.1 / 4.394449, rel=1e-5)
     assert planned["expected"]["coverage"] is None
     planned = dpbayes(*PAPER, "--mechanism", "gaussian", "--rho", "0.1").json
     assert planned["guarantee"]["rho"] == 0.1

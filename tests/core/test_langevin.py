@@ -57,7 +57,15 @@ class Numbers:
 
 
 QUADRATIC = Langevin(
-    HuberLoss(1e6, 0.5), 3, rho=0.3, tau=2.0, step=0.04, steps=4, grid=2.0**-30, n_records=12, row_norm=math.sqrt(3.0)
+    HuberLoss(1e6, 0.5),
+    3,
+    likelihood_power=0.3,
+    tau=2.0,
+    step_size=0.04,
+    n_steps=4,
+    grid=2.0**-30,
+    n_records=12,
+    row_norm=math.sqrt(3.0),
 )
 """No residual is ever beyond the threshold: the chain is linear, and its iterates are normal."""
 
@@ -65,24 +73,24 @@ QUADRATIC = Langevin(
 def moments(chain: Langevin, matrix: DesignMatrix) -> tuple[Floats, Floats]:
     """Return the mean and the covariance of the last iterate in closed form."""
     x, y = everything(matrix)
-    scale = chain.rho / 0.5**2
-    shrink = np.eye(3) * (1.0 - chain.step * chain.tau) - chain.step * scale * x.T @ x
-    push = chain.step * scale * x.T @ y
+    scale = chain.likelihood_power / 0.5**2
+    shrink = np.eye(3) * (1.0 - chain.step_size * chain.tau) - chain.step_size * scale * x.T @ x
+    push = chain.step_size * scale * x.T @ y
     mean, covariance = np.zeros(3), np.zeros((3, 3))
-    for _ in range(chain.steps):
+    for _ in range(chain.n_steps):
         mean = shrink @ mean + push
-        covariance = shrink @ covariance @ shrink + 2.0 * chain.step * np.eye(3)
+        covariance = shrink @ covariance @ shrink + 2.0 * chain.step_size * np.eye(3)
     return mean, covariance
 
 
-@pytest.mark.parametrize("steps", [1, 4, 40])
-def test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted(steps: int) -> None:
+@pytest.mark.parametrize("n_steps", [1, 4, 40])
+def test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted(n_steps: int) -> None:
     """Means and covariances of 20,000 chains within 1e-9 of false-fail altogether (normal approximation).
 
-    A step, a noise or a temperature 20 % off moves one of them by more than its limit, with what it may err by.
+    A step, a noise or a likelihood power 20 % off moves one of them by more than its limit, with what it may err by.
     """
-    chain, matrix = replace(QUADRATIC, steps=steps), matrix_of(DESIGN, 12)
-    drawn = chain.draw(matrix, CHAINS, Numbers(steps))
+    chain, matrix = replace(QUADRATIC, n_steps=n_steps), matrix_of(DESIGN, 12)
+    drawn = chain.draw(matrix, CHAINS, Numbers(n_steps))
     assert drawn.shape == (CHAINS, 3)
     mean, covariance = moments(chain, matrix)
     limit = float(norm.isf(FALSE_FAIL / 24.0)) / math.sqrt(CHAINS)
@@ -93,12 +101,12 @@ def test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted(steps: 
 
 
 def test_without_noise_it_is_gradient_descent_from_zero() -> None:
-    chain = replace(QUADRATIC, loss=LogisticLoss(), steps=3)
+    chain = replace(QUADRATIC, loss=LogisticLoss(), n_steps=3)
     matrix = matrix_of(DESIGN, 12)
     x, y = everything(matrix)
     w = np.zeros(3)
     for _ in range(3):
-        w = w - chain.step * (chain.rho * x.T @ (1.0 / (1.0 + np.exp(-x @ w)) - y) + chain.tau * w)
+        w = w - chain.step_size * (chain.likelihood_power * x.T @ (1.0 / (1.0 + np.exp(-x @ w)) - y) + chain.tau * w)
     quiet = chain.draw(matrix, 2, np.zeros)
     assert quiet == pytest.approx(np.stack([w, w]), abs=1e-8)
 
@@ -112,7 +120,7 @@ def test_every_number_is_asked_for_once_and_only_the_last_iterate_gets_out() -> 
 
     matrix = matrix_of(DESIGN, 12)
     drawn = QUADRATIC.draw(matrix, 5, normals)
-    assert asked == [(3, 5)] * QUADRATIC.steps
+    assert asked == [(3, 5)] * QUADRATIC.n_steps
     *_, last = QUADRATIC.iterates(matrix, 5, lambda shape: np.random.default_rng(len(asked)).standard_normal(shape))
     assert drawn.shape == last.T.shape == (5, 3)
 
@@ -140,10 +148,10 @@ def test_nothing_valid_is_a_draw_from_the_prior() -> None:
     """A data set of no valid record is a neighbor too: nothing breaks, and the noise alone remains."""
     matrix = DesignMatrix(Rows(DESIGN, Y), 3)
     matrix.take(np.full((3, 3), -1))
-    chain = replace(QUADRATIC, steps=30)
+    chain = replace(QUADRATIC, n_steps=30)
     drawn = chain.draw(matrix, 4000, Numbers(5))
-    shrunk = (1.0 - chain.step * chain.tau) ** 2
-    variance = 2.0 * chain.step * (1.0 - shrunk**30) / (1.0 - shrunk)
+    shrunk = (1.0 - chain.step_size * chain.tau) ** 2
+    variance = 2.0 * chain.step_size * (1.0 - shrunk**30) / (1.0 - shrunk)
     limit = 6.5 / math.sqrt(4000)
     assert np.all(np.abs(drawn.mean(axis=0)) < limit * math.sqrt(variance))
     assert np.all(np.abs(drawn.var(axis=0) / variance - 1.0) < limit * math.sqrt(2.0))
@@ -164,14 +172,14 @@ def test_a_draw_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
         return (far * 3 + real(max(size // 2 - 24, 0)) + certain * 3 + real(size))[:size]
 
     monkeypatch.setattr(os, "urandom", rigged)
-    chain = replace(QUADRATIC, steps=1)
+    chain = replace(QUADRATIC, n_steps=1)
     matrix = DesignMatrix(Rows(DESIGN, Y), 3)  # no valid record: noise alone
-    assert chain.draw(matrix, 1)[0] == pytest.approx(10.0 * math.sqrt(2.0 * chain.step), rel=1e-6)
+    assert chain.draw(matrix, 1)[0] == pytest.approx(10.0 * math.sqrt(2.0 * chain.step_size), rel=1e-6)
 
 
 def test_a_zero_does_not_tell_the_sign_of_what_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps of neighbors may end at zero from either side, and noise may be zero."""
-    chain = replace(QUADRATIC, steps=1)
+    chain = replace(QUADRATIC, n_steps=1)
     for sign in (1.0, -1.0):
         monkeypatch.setattr(Langevin, "moved", lambda _, __, w, sign=sign: np.copysign(0.0 * w, sign))
         drawn = chain.draw(DesignMatrix(Rows(DESIGN, Y), 3), 4, lambda shape: np.full(shape, -0.0))

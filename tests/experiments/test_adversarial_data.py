@@ -29,7 +29,7 @@ def law_of(n: int) -> ScalarSampler:
 
 
 def test_the_posterior_is_not_tempered() -> None:
-    assert law_of(30).temperature == 1
+    assert law_of(30).likelihood_power == 1
 
 
 @pytest.mark.parametrize("successes", [0, 3, 10])

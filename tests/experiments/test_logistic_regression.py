@@ -31,7 +31,7 @@ from dpbayes_cli.experiments.logistic_regression.temperatures import (
 )
 from dpbayes_cli.experiments.logistic_regression.trials import run_trials
 from dpbayes_cli.privacy.conversions import bounded_range_rdp, gaussian_delta
-from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_temperature, mu_of_statement
+from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_likelihood_power, mu_of_statement
 from tests.conftest import ROOT, Cli
 
 CONFIG = ROOT / "configs" / "experiments" / "logistic-regression.yaml"
@@ -221,7 +221,7 @@ def expect_method(name: str) -> Method:
 def test_the_two_rules_at_a_delta(place_with_records: Path) -> None:
     cell, price = grid(study_of(place_with_records))[0], Price("1", delta="0.000001")
     gdp, minami = (law_of(expect_method(f"{name}-langevin"), price, cell) for name in ("gdp", "minami"))
-    assert minami.rho == pytest.approx(minami_temperature(1.0, 1e-6, 1.0, TAU))
+    assert minami.rho == pytest.approx(minami_likelihood_power(1.0, 1e-6, 1.0, TAU))
     exact = mu_of_statement(1.0, 1e-6) * math.sqrt(TAU) / 2.0
     assert exact / minami.rho == pytest.approx(1.27, abs=0.01), "what the exact curve alone gains"
     assert gdp.rho >= exact * (1.0 - 1e-6)

@@ -172,7 +172,7 @@ KINDS = {
     "anchored": Kind(("--model", "beta-bernoulli", "--eps", "1"), anchored=True),
     "bounds": Kind(BOUNDED),
     "network": Kind((), "x,y\n" + "1,0\n" * 30 + "0,1\n" * 70, NETWORK, frozenset({"tables.csv"})),
-    "hmm": Kind(("--chain-sweeps", "50"), LOG, HMM.replace("MECHANISM", "laplace"), frozenset({"states.csv"})),
+    "hmm": Kind(("--mcmc-sweeps", "50"), LOG, HMM.replace("MECHANISM", "laplace"), frozenset({"states.csv"})),
     "gibbs": Kind((), LOG, HMM.replace("MECHANISM", "gibbs") + "sampling: {sweeps: 5}\nrecords: 100\n",
                   frozenset({"states.csv"})),
 }  # fmt: skip

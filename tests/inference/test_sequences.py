@@ -299,7 +299,7 @@ def test_regimes_are_found_and_the_posterior_knows_the_noise() -> None:
     observation = seen(counts, 15.0, rng)
     off = {}
     for method in ("noise-aware", "naive"):
-        found = infer_sequences(observation, method, 400, rng, Effort(sweeps=100))
+        found = infer_sequences(observation, method, 400, rng, Effort(mcmc_sweeps=100))
         assert found.states is not None
         likely = found.states.argmax(axis=2)
         swap = (likely == states).mean() < 0.5
@@ -318,7 +318,7 @@ def test_regimes_are_found_and_the_posterior_knows_the_noise() -> None:
 def test_states_are_numbered_by_how_often_they_occur_in_every_draw() -> None:
     rng = np.random.default_rng(8)
     states, _, counts = regimes(20_000, rng)
-    found = infer_sequences(seen(counts, 1.0, rng), "noise-aware", 400, rng, Effort(sweeps=60))
+    found = infer_sequences(seen(counts, 1.0, rng), "noise-aware", 400, rng, Effort(mcmc_sweeps=60))
     assert found.states is not None
     occupied = found.states.sum(axis=(0, 1))
     assert occupied[0] >= occupied[1]
@@ -341,7 +341,8 @@ def test_equal_generators_give_equal_results() -> None:
     _, _, counts = regimes(3000, rng)
     observation = seen(counts, 3.0, rng)
     one, other = (
-        infer_sequences(observation, "noise-aware", 100, np.random.default_rng(1), Effort(sweeps=50)) for _ in range(2)
+        infer_sequences(observation, "noise-aware", 100, np.random.default_rng(1), Effort(mcmc_sweeps=50))
+        for _ in range(2)
     )
     assert (one.draws == other.draws).all()
     assert one.marginals == other.marginals
@@ -354,7 +355,7 @@ def test_one_state_is_naive_bayes() -> None:
     observation = NoisySequences(
         tuple(np.full(size, 1.0) for size in SIZES), np.ones((1, 1)), np.ones(1), tuple(counts), (None, None), True
     )
-    found = infer_sequences(observation, "noise-aware", 800, rng, Effort(sweeps=200))
+    found = infer_sequences(observation, "noise-aware", 800, rng, Effort(mcmc_sweeps=200))
     weight = counts[1].sum(axis=(0, 1)) + 1.0
     law = stats.beta(weight[0], weight[1:].sum())
     assert stats.kstest(found.draws[:, 2], law.cdf).pvalue > 1e-9

@@ -74,9 +74,9 @@ def coarse(chain: Any, resolution: int = 8, least: int = 2) -> PrivateGibbs:
     return replace(found, covers=tuple(SharesCover(c.n_shares, resolution, least) for c in found.covers))
 
 
-def prices(chain: PrivateGibbs, temperature: Decimal) -> tuple[float, float]:
+def prices(chain: PrivateGibbs, likelihood_power: Decimal) -> tuple[float, float]:
     """What updates of states, and of all emissions, are charged."""
-    states, *emissions = (update.need(temperature, 1) for update in updates_of(chain.covers, chain.bits))
+    states, *emissions = (update.need(likelihood_power, 1) for update in updates_of(chain.covers, chain.bits))
     return float(states), float(sum(emissions))
 
 
@@ -91,14 +91,16 @@ def emissions_of(chain: PrivateGibbs) -> list[tuple[Any, ...]]:
     return list(itertools.product(*each))
 
 
-def state_log_law(chain: PrivateGibbs, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+def state_log_law(chain: PrivateGibbs, point: Point, sites: Sites, likelihood_power: Decimal) -> np.ndarray[Any, Any]:
     """The log probabilities of the states of all sites after their update, in the order of ``all_states``."""
     groups = chain.structure.colors(chain.n_records)
     found = []
     for states in all_states(chain):
         now, total = point.states.copy(), 0.0
         for group in groups:
-            weights = choice_weights(chain.utilities(point, now, sites, temperature, group), chain.bits).astype(float)
+            weights = choice_weights(chain.utilities(point, now, sites, likelihood_power, group), chain.bits).astype(
+                float
+            )
             chosen = states[group]
             total += float(np.log(weights[np.arange(len(group)), chosen] / weights.sum(axis=1)).sum())
             now[group] = chosen
@@ -106,10 +108,12 @@ def state_log_law(chain: PrivateGibbs, point: Point, sites: Sites, temperature: 
     return np.array(found)
 
 
-def site_log_laws(chain: PrivateGibbs, point: Point, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+def site_log_laws(chain: PrivateGibbs, point: Point, sites: Sites, likelihood_power: Decimal) -> np.ndarray[Any, Any]:
     """The log probabilities of each site's states given the others', shape (n_sites, n_states)."""
     group = np.arange(chain.structure.n_sites(chain.n_records))
-    weights = choice_weights(chain.utilities(point, point.states, sites, temperature, group), chain.bits).astype(float)
+    weights = choice_weights(chain.utilities(point, point.states, sites, likelihood_power, group), chain.bits).astype(
+        float
+    )
     return np.asarray(np.log(weights / weights.sum(axis=1, keepdims=True)))
 
 
@@ -118,22 +122,22 @@ def all_states(chain: PrivateGibbs) -> list[Any]:
     return [np.array(states) for states in itertools.product(range(chain.structure.n_states), repeat=n)]
 
 
-def emission_log_law(chain: PrivateGibbs, states: Any, sites: Sites, temperature: Decimal) -> np.ndarray[Any, Any]:
+def emission_log_law(chain: PrivateGibbs, states: Any, sites: Sites, likelihood_power: Decimal) -> np.ndarray[Any, Any]:
     """The log probabilities of all emissions after their update, in the order of ``emissions_of``."""
     logs = []
     for cover, a, table in zip(
         chain.covers, chain.structure.emissions, sites.counts(states, chain.structure.n_states), strict=True
     ):
-        rows = [row_log_law(cover, a, temperature, tuple(row)) for row in table.tolist()]
+        rows = [row_log_law(cover, a, likelihood_power, tuple(row)) for row in table.tolist()]
         logs.append([sum(each) for each in itertools.product(*rows)])
     return np.array([sum(each) for each in itertools.product(*logs)])
 
 
 @lru_cache(maxsize=4096)
 def row_log_law(
-    cover: SharesCover, concentration: tuple[float, ...], temperature: Decimal, counts: tuple[int, ...]
+    cover: SharesCover, concentration: tuple[float, ...], likelihood_power: Decimal, counts: tuple[int, ...]
 ) -> tuple[float, ...]:
-    lattice = SimplexSampler(cover, concentration, temperature, "likelihood").lattice(counts)
+    lattice = SimplexSampler(cover, concentration, likelihood_power, "likelihood").lattice(counts)
     return tuple(float(np.log(float(lattice.probability(row)))) for row in rows_of(cover))
 
 

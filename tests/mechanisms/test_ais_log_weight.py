@@ -34,7 +34,7 @@ def test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it(
     assert weight is not None
     assert plan.guarantee.epsilon == 3
     assert require_type(plan.guarantee, Composition).parts[-1] == PureDP(Decimal(1))
-    cover, starts = chain.covers[0], [Decimal(0), *(stage.temperature for stage in chain.stages)]
+    cover, starts = chain.covers[0], [Decimal(0), *(stage.likelihood_power for stage in chain.stages)]
     end = np.array([[cover.least, cover.most], [cover.least, cover.most]])
     paths = [[end] * 10, [end[:, ::-1]] * 10, [end, end[:, ::-1]] * 5]
     links = chain.structure.draw_links(None, np.random.default_rng(0))
@@ -49,13 +49,13 @@ def test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it(
             widest = max(widest, abs(left - right))
     assert widest <= weight.law.scale * (1 + 1e-12)  # at an epsilon of one the scale is the sensitivity
     assert widest >= weight.law.scale - 2
-    assert weight.scale == pytest.approx(plan.parameters["temperature"] * float(cover.spread) / 2, rel=1e-3)
+    assert weight.scale == pytest.approx(plan.parameters["likelihood_power"] * float(cover.spread) / 2, rel=1e-3)
     assert plan.parameters["log_weight_scale"] == weight.scale
 
 
 @pytest.mark.slow
 def test_the_mean_weight_is_the_evidence() -> None:
-    """Weights without noise, of three records at a temperature of one, against the sum over all points.
+    """Weights without noise, of three records at a likelihood power of one, against the sum over all points.
 
     Within 6.2 standard errors of 300 bounded weights (false-fail near 1e-9), which are a third of the evidence or less.
     """
@@ -65,7 +65,7 @@ def test_the_mean_weight_is_the_evidence() -> None:
     chain = coarse(plan.final_step.law, 6, 2)
     evidence = evidence_of(model, records)
     sites = chain.structure.sites(evidence)
-    assert plan.parameters["temperature"] == 1.0
+    assert plan.parameters["likelihood_power"] == 1.0
     exact = 0.0
     shares = np.array([2, 3, 4]) / 6
     beta = [float(x) for x in np.array([1.0, 1.0, 1.0]) / 3]
@@ -83,8 +83,8 @@ def test_the_mean_weight_is_the_evidence() -> None:
         point = Point(chain.structure.draw_states(links, 3, rng), chain.start(), links)
         total, before = 0, Decimal(0)
         for stage in chain.stages:
-            total += chain.risen(point, sites, before, stage.temperature)
-            before = stage.temperature
+            total += chain.risen(point, sites, before, stage.likelihood_power)
+            before = stage.likelihood_power
             states = chain.update_states(point, sites, before)
             emissions = chain.update_emissions(states, sites, before)
             point = Point(states, emissions, chain.structure.draw_links(states, rng))

@@ -199,7 +199,7 @@ def test_updates_are_drawn_from_their_laws(model: LatentVariables) -> None:
 
 
 def test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter() -> None:
-    """Two states far apart: at a temperature of one the chain tells them apart, and numbers them by frequency."""
+    """Two states far apart: at a likelihood power of one the chain tells them apart, and numbers them by frequency."""
     model = hmm(sequences=3, steps=8, sizes=(2, 2))
     rng = np.random.default_rng(5)
     truth = np.array([[0] * 5 + [1] * 3] * 3)
@@ -210,7 +210,7 @@ def test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter() -> None:
         for _ in range(40)
     ]
     plan = planned(model, epsilon="1000", n=len(records), sweeps=40, draws=10)
-    assert plan.parameters["temperature"] == 1.0
+    assert plan.parameters["likelihood_power"] == 1.0
     assert plan.guarantee.epsilon < 1000
     drawn = Gibbs().release(plan, evidence_of(model, records))
     assert len(drawn.values) == len(drawn.states) == 10
@@ -227,7 +227,7 @@ def test_the_budget_is_spent_and_never_exceeded(model: LatentVariables, epsilon:
     """What every update of the chain that runs needs adds up to the charge at most, and nearly to it."""
     plan = planned(model, epsilon=epsilon, n=500, kernel=kernel_name, sweeps=50)
     chain = require_type(plan.final_step.law, PrivateGibbs)
-    need = sum(stage.sweeps * sum(prices(chain, stage.temperature)) for stage in chain.stages)
+    need = sum(stage.sweeps * sum(prices(chain, stage.likelihood_power)) for stage in chain.stages)
     assert sum(stage.sweeps for stage in chain.stages) == plan.parameters["sweeps"] == 50
     assert need <= float(plan.guarantee.epsilon) <= float(epsilon)
     assert need >= float(plan.guarantee.epsilon) * (1 - 1e-5)
@@ -237,7 +237,9 @@ def test_the_budget_is_spent_and_never_exceeded(model: LatentVariables, epsilon:
 
 
 def test_annealing_costs_about_half() -> None:
-    plain, annealed = (planned(hmm(), n=100, kernel=name).parameters["temperature"] for name in ("gibbs", "annealed"))
+    plain, annealed = (
+        planned(hmm(), n=100, kernel=name).parameters["likelihood_power"] for name in ("gibbs", "annealed")
+    )
     assert annealed / plain == pytest.approx(1 / 0.55, rel=1e-6)
 
 
@@ -276,7 +278,7 @@ def test_what_cannot_be_is_refused(model: Model, changes: dict[str, Any], words:
 def test_a_sweep_of_a_conjugate_model_is_a_draw_at_its_share() -> None:
     plan = planned(DirichletCategorical(("0", "1"), (1.0, 1.0)), IMPUTED, epsilon="2", n=100, sweeps=20)
     whole = planned(DirichletCategorical(("0", "1"), (1.0, 1.0)), IMPUTED, epsilon="0.1", n=100)
-    assert plan.parameters["temperature"] == pytest.approx(whole.parameters["temperature"])
+    assert plan.parameters["likelihood_power"] == pytest.approx(whole.parameters["likelihood_power"])
     assert plan.guarantee.epsilon == 2
     assert getattr(plan.guarantee, "parts") == 20  # noqa: B009
     assert len(Gibbs().release(plan, Statistics((40, 60), 100)).values) == 1
@@ -289,15 +291,15 @@ WALKS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
 ]
 
 
-@pytest.mark.parametrize("temper", ["likelihood", "joint"])
+@pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])
 @pytest.mark.parametrize(("model", "support"), WALKS, ids=["coin", "poisson", "geometric"])
 def test_no_step_of_a_walk_exceeds_its_price(
-    model: OneParameterFamily, support: tuple[float, float], temper: Any
+    model: OneParameterFamily, support: tuple[float, float], power_applies_to: Any
 ) -> None:
     """All neighbors of n <= 3, all pairs of cells in reach, both outcomes; the range is attained."""
-    plan = planned(model, IMPUTED, n=3, kernel="barker", support=support, temper=temper)
+    plan = planned(model, IMPUTED, n=3, kernel="barker", support=support, power_applies_to=power_applies_to)
     walk = require_type(plan.final_step.law, BarkerKernel)
-    posterior = replace(walk.posterior, n_cells=12, temperature=T)
+    posterior = replace(walk.posterior, n_cells=12, likelihood_power=T)
     reach = 3
     price = float(T * local_spread(posterior, reach))
     _, _, steps = model.grid
@@ -327,7 +329,7 @@ def test_a_walk_stays_within_its_reach_and_follows_its_law() -> None:
     walk = require_type(plan.final_step.law, BarkerKernel)
     walk = replace(walk, posterior=replace(walk.posterior, n_cells=8), reach=2)
     (stage,) = walk.stages
-    score = replace(walk.posterior, temperature=stage.temperature).exact_log([4])
+    score = replace(walk.posterior, likelihood_power=stage.likelihood_power).exact_log([4])
     logs = np.array([float(score(cell)) for cell in range(8)])
     matrix = np.zeros((8, 8))
     for i, j in itertools.product(range(8), repeat=2):
@@ -346,6 +348,8 @@ def test_local_steps_are_cheaper_than_the_whole_range() -> None:
     assert plan.parameters["range"] < 2 * math.log(9) / 5
     assert plan.parameters["updates"] == 200
     annealed = planned(COIN, IMPUTED, n=1000, kernel="annealed")
-    assert annealed.parameters["temperature"] / plan.parameters["temperature"] == pytest.approx(1 / 0.55, rel=1e-6)
+    assert annealed.parameters["likelihood_power"] / plan.parameters["likelihood_power"] == pytest.approx(
+        1 / 0.55, rel=1e-6
+    )
     drawn = Gibbs().release(annealed, Statistics((400,), 1000))
     assert 0.1 < drawn.values[0][0] < 0.9

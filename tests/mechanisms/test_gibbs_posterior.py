@@ -45,8 +45,8 @@ MODELS: dict[str, ConvexLossModel] = {
     "svm": Svm(DESIGN, CLASS, SmoothHingeLoss(0.5), 1.0),
 }
 REPLACE, ADD_REMOVE = RecordPolicy(Neighbors.REPLACE_ONE), RecordPolicy(Neighbors.ADD_REMOVE)
-LARGEST_PLAN = {"mu", "rho", "tau", "step", "steps", "draws", "calibration", "sensitivity", "smoothness", "row_norm",
-                "width", "left_of_start", "variance_inflation", "memory"}  # fmt: skip
+LARGEST_PLAN = {"mu", "likelihood_power", "tau", "step_size", "n_steps", "draws", "calibration", "sensitivity",
+                "smoothness", "row_norm", "width", "left_of_start", "variance_inflation", "memory"}  # fmt: skip
 
 
 def planned(mechanism: str = "gibbs-posterior", model: str = "logistic-regression", **asked: Any) -> Plan:
@@ -68,12 +68,12 @@ def true_mu(plan: Plan, model: str, n: int) -> float:
         "svm": (1.0, 2.0),
     }[model]
     with mpmath.workdps(40):
-        rho, tau, step, root = (mpmath.mpf(x) for x in (chain.rho, chain.tau, chain.step, 2.0))
-        d, m = 2 * rho * slope * mpmath.sqrt(root), rho * curvature * 2 * n + tau
-        c = max(abs(1 - step * tau), abs(1 - step * m))
+        beta, tau, step_size, root = (mpmath.mpf(x) for x in (chain.likelihood_power, chain.tau, chain.step_size, 2.0))
+        d, m = 2 * beta * slope * mpmath.sqrt(root), beta * curvature * 2 * n + tau
+        c = max(abs(1 - step_size * tau), abs(1 - step_size * m))
         assert c < 1
-        power = c**chain.steps
-        each = step * d * d / 2 * (1 + c) * (1 - power) / ((1 - c) * (1 + power))
+        power = c**chain.n_steps
+        each = step_size * d * d / 2 * (1 + c) * (1 - power) / ((1 - c) * (1 + power))
         return float(mpmath.sqrt(each * plan.final_step.draws))
 
 
@@ -88,11 +88,11 @@ def true_mu(plan: Plan, model: str, n: int) -> float:
         {"epsilon": "1", "delta": "1e-6", "calibration": "minami"},
         {"epsilon": "2", "delta": "1e-5", "draws": 4, "calibration": "minami"},
         {"epsilon": "0.1", "order": "8", "calibration": "geumlek"},
-        {"epsilon": "0.1", "order": "8", "temperature": 0.3, "calibration": "geumlek"},
-        {"mu": "0.5", "temperature": 0.01},
-        {"mu": "0.5", "steps": 1},
-        {"mu": "0.5", "steps": 50, "step": 1e-5},
-        {"mu": "5", "steps": 3, "step": 0.01},
+        {"epsilon": "0.1", "order": "8", "likelihood_power": 0.3, "calibration": "geumlek"},
+        {"mu": "0.5", "likelihood_power": 0.01},
+        {"mu": "0.5", "n_steps": 1},
+        {"mu": "0.5", "n_steps": 50, "step_size": 1e-5},
+        {"mu": "5", "n_steps": 3, "step_size": 0.01},
     ],
     ids=str,
 )
@@ -120,48 +120,50 @@ def test_a_plan_names_what_it_found() -> None:
     assert plan.parameters.keys() == LARGEST_PLAN | {"certificate"}
     chain = require_type(plan.final_step.law, Langevin)
     found = plan.parameters
-    assert (found["rho"], found["tau"], found["step"], found["steps"]) == (
-        chain.rho, chain.tau, chain.step, chain.steps,
+    assert (found["likelihood_power"], found["tau"], found["step_size"], found["n_steps"]) == (
+        chain.likelihood_power, chain.tau, chain.step_size, chain.n_steps,
     )  # fmt: skip
     assert found["mu"] == float(plan.guarantee.mu) == pytest.approx(0.5, rel=2e-3)  # horizons are whole
-    assert found["smoothness"] == pytest.approx(chain.rho * 0.25 * 2.0 * 1000 + 1.0)
-    assert chain.step == pytest.approx(1.0 / found["smoothness"])
-    assert found["sensitivity"] == pytest.approx(2.0 * chain.rho * math.sqrt(2.0))
-    assert found["certificate"]["steps"] > 1e6
+    assert found["smoothness"] == pytest.approx(chain.likelihood_power * 0.25 * 2.0 * 1000 + 1.0)
+    assert chain.step_size == pytest.approx(1.0 / found["smoothness"])
+    assert found["sensitivity"] == pytest.approx(2.0 * chain.likelihood_power * math.sqrt(2.0))
+    assert found["certificate"]["n_steps"] > 1e6
     assert math.log2(chain.grid) == int(math.log2(chain.grid))
     assert chain.grid <= 1.0 / math.sqrt(found["smoothness"]) / 1024.0
-    assert f"{chain.steps} steps" in plan.how
+    assert f"{chain.n_steps} steps" in plan.how
     assert plan.warnings == ()
-    assert "is short" in planned(mu="0.5", steps=2).warnings[0]
-    long = planned(mu="5", steps=3, step=0.01, model="huber-regression")
+    assert "is short" in planned(mu="0.5", n_steps=2).warnings[0]
+    long = planned(mu="5", n_steps=3, step_size=0.01, model="huber-regression")
     assert long.parameters["variance_inflation"] > 1e4
-    assert any("is long" in warning for warning in long.warnings)
+    assert any("is large" in warning for warning in long.warnings)
 
 
-def test_the_largest_temperature_that_fits_is_found() -> None:
-    plan = planned(mu="0.5", steps=300)
+def test_the_largest_likelihood_power_that_fits_is_found() -> None:
+    plan = planned(mu="0.5", n_steps=300)
     chain = require_type(plan.final_step.law, Langevin)
     assert float(plan.guarantee.mu) > 0.5 * (1.0 - 1e-8)
-    assert 0.0 < chain.rho < 1.0
+    assert 0.0 < chain.likelihood_power < 1.0
     untempered = planned(mu="100")
-    assert untempered.parameters["rho"] == 1.0
+    assert untempered.parameters["likelihood_power"] == 1.0
     assert float(untempered.guarantee.mu) < 100.0
     assert untempered.parameters["tau"] == 1.0
 
 
-def test_a_stated_temperature_raises_the_precision() -> None:
-    chain = require_type(planned(mu="0.5", temperature=0.5).final_step.law, Langevin)
-    assert chain.rho == 0.5
+def test_a_stated_likelihood_power_raises_the_precision() -> None:
+    chain = require_type(planned(mu="0.5", likelihood_power=0.5).final_step.law, Langevin)
+    assert chain.likelihood_power == 0.5
     assert chain.tau > 1.0
-    assert require_type(planned(mu="0.5", temperature=1e-3).final_step.law, Langevin).tau == 1.0
+    assert require_type(planned(mu="0.5", likelihood_power=1e-3).final_step.law, Langevin).tau == 1.0
 
 
 def test_k_draws_cost_the_root_of_k() -> None:
     one, nine = planned(mu="0.2"), planned(mu="0.6", draws=9)
-    assert nine.parameters["rho"] == pytest.approx(one.parameters["rho"], rel=1e-3)  # horizons differ a little
+    assert nine.parameters["likelihood_power"] == pytest.approx(
+        one.parameters["likelihood_power"], rel=1e-3
+    )  # horizons differ a little
     each = require_type(nine.final_step.law, Langevin)
-    again = planned("rdp-direct", steps=each.steps)
-    many = planned("rdp-direct", steps=each.steps, draws=9)
+    again = planned("rdp-direct", n_steps=each.n_steps)
+    many = planned("rdp-direct", n_steps=each.n_steps, draws=9)
     assert float(many.guarantee.mu) == pytest.approx(3.0 * float(again.guarantee.mu), rel=1e-12)
     assert nine.final_step.draws == 9
 
@@ -169,7 +171,7 @@ def test_k_draws_cost_the_root_of_k() -> None:
 def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
     asked = {"epsilon": "1", "delta": "1e-6"}
     ours, theirs = planned(**asked), planned(**asked, calibration="minami")
-    assert ours.parameters["rho"] > 1.2 * theirs.parameters["rho"]
+    assert ours.parameters["likelihood_power"] > 1.2 * theirs.parameters["likelihood_power"]
     assert theirs.parameters["corollary_8"]["confirmed_by_theorem_7"]
     beyond = planned(epsilon="2", delta="1e-5", calibration="minami", model="logistic-regression")
     assert not beyond.parameters["corollary_8"]["confirmed_by_theorem_7"]
@@ -183,17 +185,21 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ({"mu": "0.5", "rho": "0.1"}, "privacy", "state one of"),
         ({"mu": "0.5", "epsilon": "1", "delta": "1e-6"}, "privacy", "state one of"),
         ({"mu": "0.5", "delta": "1e-6"}, "privacy", "state one of"),
-        ({"mu": "0.5", "policy": ADD_REMOVE, "n_records": None}, "sampling.n_max", "private"),
-        ({"mu": "0.5", "n_max": 2000}, "sampling.n_max", "public"),
+        ({"mu": "0.5", "policy": ADD_REMOVE, "n_records": None}, "sampling.max_records", "private"),
+        ({"mu": "0.5", "max_records": 2000}, "sampling.max_records", "public"),
         ({"mu": "0.5", "n_records": None}, "records", "beforehand"),
         ({"mu": "0.5", "n_records": 0}, "records", "no record"),
-        ({"mu": "0.5", "step": 3.0}, "sampling.step", "contraction"),
-        ({"mu": "0.5", "step": 2.0}, "sampling.step", "contraction"),
+        ({"mu": "0.5", "step_size": 3.0}, "sampling.step_size", "contraction"),
+        ({"mu": "0.5", "step_size": 2.0}, "sampling.step_size", "contraction"),
         ({"mu": "1e-13"}, "privacy", "too small"),
         ({"mu": "1e-10"}, "privacy", "double precision"),
         ({"mu": "0.5", "calibration": "minami"}, "privacy", "epsilon and delta"),
         ({"epsilon": "1", "calibration": "minami"}, "privacy.delta", "no pure epsilon"),
-        ({"epsilon": "1", "delta": "1e-6", "temperature": 0.1, "calibration": "minami"}, "privacy", "finds the temp"),
+        (
+            {"epsilon": "1", "delta": "1e-6", "likelihood_power": 0.1, "calibration": "minami"},
+            "privacy",
+            "finds the like",
+        ),
         ({"epsilon": "1", "delta": "1e-6", "calibration": "geumlek"}, "privacy", "at an order"),
         ({"mu": "0.5", "certificate": "total-variation", "gamma": 0.6}, "sampling.certificate", "Proposition 13"),
         ({"mu": "0.5", "gamma": 0.1}, "sampling.gamma", "none is asked for"),
@@ -211,33 +217,35 @@ def test_the_renyi_mechanisms_on_a_convex_loss() -> None:
     asked = {"epsilon": "0.1", "order": "4"}
     exact = math.sqrt(0.1 / (2.0 * 4.0)) / math.sqrt(2.0)
     diffuse = planned("rdp-diffuse", **asked)
-    assert diffuse.parameters["rho"] == pytest.approx(exact, rel=1e-9)
+    assert diffuse.parameters["likelihood_power"] == pytest.approx(exact, rel=1e-9)
     assert diffuse.parameters["tau"] == 1.0
     concentrated = planned("rdp-concentrated", **asked)
-    assert concentrated.parameters["rho"] == 1.0
+    assert concentrated.parameters["likelihood_power"] == 1.0
     assert concentrated.parameters["tau"] == pytest.approx(2.0 * 2.0 * 4.0 / 0.1, rel=1e-9)
-    stated = planned("rdp-concentrated", **asked, temperature=0.5)
+    stated = planned("rdp-concentrated", **asked, likelihood_power=0.5)
     assert stated.parameters["tau"] == pytest.approx(0.25 * 2.0 * 2.0 * 4.0 / 0.1, rel=1e-9)
     for plan in (diffuse, concentrated, stated):
         assert plan.guarantee.rdp(Decimal(4)) <= Decimal("0.1")
         assert float(plan.guarantee.mu) == pytest.approx(true_mu(plan, "logistic-regression", 1000), rel=1e-7)
     direct = planned("rdp-direct")
-    assert (direct.parameters["rho"], direct.parameters["tau"]) == (1.0, 1.0)
+    assert (direct.parameters["likelihood_power"], direct.parameters["tau"]) == (1.0, 1.0)
     with pytest.raises(SpecError, match=r"more than 0\.1"):
         planned("rdp-direct", **asked)
 
 
 def test_a_long_step_that_costs_more_than_an_exact_draw_is_refused_by_the_papers_rules() -> None:
     fine = planned("rdp-diffuse", epsilon="0.1")
-    step = 1.999 / fine.parameters["smoothness"]
+    step_size = 1.999 / fine.parameters["smoothness"]
     with pytest.raises(SpecError, match="exceeds that of an exact draw"):
-        planned("rdp-diffuse", epsilon="0.1", step=step)
-    assert float(planned(mu="0.3", step=step).guarantee.mu) <= 0.3  # where the chain itself is priced it is not
+        planned("rdp-diffuse", epsilon="0.1", step_size=step_size)
+    assert (
+        float(planned(mu="0.3", step_size=step_size).guarantee.mu) <= 0.3
+    )  # where the chain itself is priced it is not
 
 
 def test_a_limit_stands_for_a_private_number_of_records() -> None:
     """Under add-remove a record more may push another out: both gradients count."""
-    private = planned(mu="0.5", policy=ADD_REMOVE, n_records=None, n_max=1000)
+    private = planned(mu="0.5", policy=ADD_REMOVE, n_records=None, max_records=1000)
     public = planned(mu="0.5")
     assert private.parameters == public.parameters
     assert require_type(private.final_step.rows, Rows).n_most == 1000
@@ -258,7 +266,9 @@ def test_draws_are_those_of_the_planned_chain() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [{"mu": "1"}, {"mu": "1", "steps": 3}, {"epsilon": "2", "delta": "1e-5", "calibration": "minami"}], ids=str
+    "asked",
+    [{"mu": "1"}, {"mu": "1", "n_steps": 3}, {"epsilon": "2", "delta": "1e-5", "calibration": "minami"}],
+    ids=str,
 )
 def test_draws_of_neighbors_are_as_far_apart_as_is_charged_and_no_farther(asked: dict[str, Any]) -> None:
     """The whole way, from the plan to secret numbers, where the price is exact: one record, pulling either way.
@@ -310,7 +320,7 @@ def records(place: Path) -> Path:
 
 def test_a_release_from_end_to_end_is_charged_once_and_replayed(dpbayes: Cli, records: Path) -> None:
     assert dpbayes("budget", "open", "d", "--rho", "1").code == 0
-    asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--draws", "3", "--steps", "40"]
+    asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--draws", "3", "--n-steps", "40"]
     first = dpbayes(*asked, "--out", "out", "--json").json
     document = json.loads(Path("out/release.json").read_text())
     assert first["statistics"] == []
@@ -318,7 +328,7 @@ def test_a_release_from_end_to_end_is_charged_once_and_replayed(dpbayes: Cli, re
     assert Decimal("0.874") < Decimal(first["remaining"]["rho"]) < Decimal("0.87500001")
     assert len(document["draws"]) == 3
     assert len(document["draws"][0]) == 5
-    assert document["parameters"]["steps"] == 40
+    assert document["parameters"]["n_steps"] == 40
     assert document["sensitivity_l1"] is None
     assert document["n_records"] == 200
     assert any("as it runs in double precision" in each for each in document["assumptions"])
@@ -337,7 +347,7 @@ def test_a_bundle_of_an_earlier_chain_verifies_but_for_its_tail(
     dpbayes("budget", "open", "d", "--mu", "1")
     with monkeypatch.context() as earlier:
         earlier.setattr(Langevin, "assumptions", (sentence,))
-        dpbayes("release", "--spec", "spec.yaml", "--mu", "0.5", "--steps", "5", "--out", "out")
+        dpbayes("release", "--spec", "spec.yaml", "--mu", "0.5", "--n-steps", "5", "--out", "out")
     done = dpbayes("verify", "out")
     assert done.code == code
     assert ("far tail" in done.err) is (code == 0)
@@ -345,7 +355,7 @@ def test_a_bundle_of_an_earlier_chain_verifies_but_for_its_tail(
 
 def test_the_prior_is_part_of_the_question(dpbayes: Cli, records: Path) -> None:
     dpbayes("budget", "open", "d", "--rho", "1")
-    asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--steps", "5", "--json"]
+    asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--n-steps", "5", "--json"]
     one = dpbayes(*asked, "--out", "one").json
     other = dpbayes(*asked, "--prior", "precision=2", "--out", "two").json
     assert not other["replayed"]
@@ -353,7 +363,7 @@ def test_the_prior_is_part_of_the_question(dpbayes: Cli, records: Path) -> None:
 
 
 def test_every_account_but_a_pure_one_can_pay(dpbayes: Cli, records: Path) -> None:
-    asked = ["release", "--spec", "spec.yaml", "--mu", "0.3", "--steps", "5"]
+    asked = ["release", "--spec", "spec.yaml", "--mu", "0.3", "--n-steps", "5"]
     for name, total in {
         "z": ["--rho", "1"],
         "a": ["--epsilon", "3", "--delta", "1e-6"],
@@ -378,7 +388,7 @@ def said(done: Result) -> str:
 def test_under_add_remove_nothing_tells_the_number_of_records(dpbayes: Cli, records: Path, kind: str) -> None:
     dpbayes("budget", "open", "d", "--rho", "1", "--neighbors", "add-remove")
     with Path("spec.yaml").open("a") as spec:
-        spec.write("sampling: {n_max: 150, steps: 5}\nprivacy: {neighbors: add-remove, mu: 0.1}\n")
+        spec.write("sampling: {max_records: 150, n_steps: 5}\nprivacy: {neighbors: add-remove, mu: 0.1}\n")
     first = dpbayes("release", "--spec", "spec.yaml", "--out", "one")
     assert first.code == 0
     text = records.read_text()
@@ -417,7 +427,7 @@ def test_no_record_changes_what_is_said_or_how_much_is_written(dpbayes: Cli, rec
         records.write_text(text + record + "\n")
         ledger_path.unlink(missing_ok=True)
         dpbayes("budget", "open", "d", "--rho", "1")
-        asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--steps", "3", "-v", "--out", f"out{i}"]
+        asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--n-steps", "3", "-v", "--out", f"out{i}"]
         done = dpbayes(*asked)
         document = json.loads(Path(f"out{i}/release.json").read_text())
         assert all(map(math.isfinite, document["draws"][0]))

@@ -84,15 +84,17 @@ def test_the_range_is_never_exceeded_and_attained(features: int, low: Any, high:
     assert max(max(a) - min(a) for a in found) <= cover.spread(variance) / 2  # a record against none
 
 
-@pytest.mark.parametrize("temper", ["likelihood", "joint"])
+@pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
 @pytest.mark.parametrize(("features", "support"), [(1, None), (1, (1.0, 3.5)), (2, None)])
-def test_no_pair_of_neighbors_exceeds_the_charge(features: int, support: Any, epsilon: str, temper: Any) -> None:
+def test_no_pair_of_neighbors_exceeds_the_charge(
+    features: int, support: Any, epsilon: str, power_applies_to: Any
+) -> None:
     """All data sets of two records at corners, on a small lattice, from the very integers that are drawn with.
 
     Logarithms of exact fractions err by less than 1e-14, and the charge leaves more than that.
     """
-    asked = request(epsilon, 2, support=support, temper=temper)
+    asked = request(epsilon, 2, support=support, power_applies_to=power_applies_to)
     charged = float(plan_of(Ops(), model(features), **asked).guarantee.epsilon)
     sampler = sampler_of(features, asked, 3)
     corners = list(itertools.product((0.0, 4.0), *[(-1.0, 3.0)] * features))
@@ -127,7 +129,7 @@ def test_draws_follow_the_tempered_posterior() -> None:
     records[:, 0] = np.clip(1.0 + 0.8 * records[:, 1] + rng.normal(0.0, 0.5, 60), 0.0, 4.0)
     sampler = sampler_of(1, request("300", 60), 24)
     drawn = np.array(sampler.draw(values_of(1, records), 20_000))
-    lines, power = sampler.coefficients(), float(sampler.temperature)
+    lines, power = sampler.coefficients(), float(sampler.likelihood_power)
     residuals = records[:, :1] - lines[:, 0] - records[:, 1:] * lines[:, 1]
     level = lines[:, 0] + lines[:, 1] * 1.0 - 2.5
     logs = -power * (residuals**2).sum(axis=0) / 0.6

@@ -99,7 +99,7 @@ def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]],
 def test_no_pair_of_neighbors_exceeds_the_charge(
     model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, selection: SelectionKind
 ) -> None:
-    """Exhaustively on 2 and 7 cells for n <= 4, in exact rationals, temperatures above one included."""
+    """Exhaustively on 2 and 7 cells for n <= 4, in exact rationals, likelihood powers above one included."""
     for n, n_cells in itertools.product((1, 2, 4), (2, 7)):
         request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, selection=selection)
         plan = plan_of(Map(), model, **request)
@@ -136,7 +136,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
         plan = plan_of(Map(), model, **request)
         law = require_type(plan.steps[0].law, SharesEstimate)
         found = tempered(Drawing(Decimal(epsilon), n), cover.spread, SLACK, None)
-        sampler = replace(law, law=replace(law.law, cover=cover, temperature=found.temperature))
+        sampler = replace(law, law=replace(law.law, cover=cover, likelihood_power=found.likelihood_power))
         data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
         laws = {}
         for counts in data:
@@ -155,10 +155,10 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-def test_a_temperature_twice_as_high_exceeds_the_charge(selection: SelectionKind) -> None:
+def test_a_likelihood_power_twice_as_high_exceeds_the_charge(selection: SelectionKind) -> None:
     sampler = on_cells(plan_of(Map(), COIN, COMPLETE, Decimal(1), n_records=2, selection=selection), 2)
-    hot = replace(sampler, law=replace(sampler.law, temperature=2 * sampler.law.temperature))
-    largest, widest = worst(*grid_laws(hot, 2))
+    doubled = replace(sampler, law=replace(sampler.law, likelihood_power=2 * sampler.law.likelihood_power))
+    largest, widest = worst(*grid_laws(doubled, 2))
     assert widest > Decimal("1.9")
     if selection == "permute-and-flip":
         assert largest > Decimal("1.9")
@@ -236,11 +236,11 @@ def test_only_the_exponential_choice_is_of_bounded_range() -> None:
     assert plan_of(Map(), shares, **flipped).guarantee == PureDP(Decimal(1))
 
 
-def test_the_slack_is_taken_off_before_the_temperature() -> None:
+def test_the_slack_is_taken_off_before_the_likelihood_power() -> None:
     found = tempered(Drawing(Decimal(1), 2, draws=2), Decimal(4), SLACK, None)
     assert isinstance(found, Tempering)
-    assert found.temperature * 4 + SLACK <= Decimal("0.5")
-    assert found.temperature * 4 + SLACK > Decimal("0.5") - Decimal("1e-25")
+    assert found.likelihood_power * 4 + SLACK <= Decimal("0.5")
+    assert found.likelihood_power * 4 + SLACK > Decimal("0.5") - Decimal("1e-25")
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -248,7 +248,7 @@ def test_the_estimate_approaches_the_mode(selection: SelectionKind) -> None:
     """At epsilon 900 the mode itself, to a cell; a sample of the posterior would be 0.03 away."""
     model = BetaBernoulli("1", "0", 3.0, 2.0)
     plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=200, selection=selection)
-    assert plan.parameters["temperature"] > 100
+    assert plan.parameters["likelihood_power"] > 100
     sampler = require_type(plan.steps[0].law, ModeEstimate)
     ((found,),) = sampler.draw([120], 1)
     mode = (120 + 2) / (200 + 3)

@@ -61,16 +61,16 @@ def largest_log_ratio(laws: dict[Any, Any], neighbors: list[tuple[Any, Any]]) ->
     return worst
 
 
-@pytest.mark.parametrize("temper", ["likelihood", "joint"])
+@pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])
 @pytest.mark.parametrize("epsilon", ["0.1", "1", "20"])
 @pytest.mark.parametrize(("model", "support"), ONE_PARAMETER)
 def test_no_pair_of_neighbors_exceeds_the_charge(
-    model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, temper: Any
+    model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, power_applies_to: Any
 ) -> None:
     """Exhaustively on 17 cells for n <= 4, in interval arithmetic, from the very integers that are drawn with."""
     _, _, steps = model.grid
     for n in (1, 2, 4):
-        request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, temper=temper)
+        request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, power_applies_to=power_applies_to)
         plan = plan_of(Ops(), model, **request)
         sampler = replace(require_type(plan.steps[0].law, ScalarSampler), n_cells=17)
         found = sums(model, n)
@@ -132,10 +132,10 @@ def test_draws_follow_the_tempered_truncated_posterior(
 
 
 def test_a_beta_posterior_is_what_it_is_called() -> None:
-    """At a temperature of one: Beta(2 + s, 3 + n - s) cut to [0.1, 0.9], from SciPy and not from our density."""
+    """At a likelihood power of one: Beta(2 + s, 3 + n - s) cut to [0.1, 0.9], from SciPy and not from our density."""
     model = BetaBernoulli("1", "0", 2.0, 3.0)
     plan = plan_of(Ops(), model, COMPLETE, Decimal(100), n_records=20)
-    assert plan.parameters["temperature"] == 1.0
+    assert plan.parameters["likelihood_power"] == 1.0
     assert plan.guarantee.epsilon < Decimal("4.3945")  # T R = 2 log 9, and not the 100 that was offered
     drawn = np.array(require_type(plan.steps[0].law, ScalarSampler).draw([12], 4000))[:, 0]
     beta = stats.beta(14, 11)
@@ -149,7 +149,7 @@ def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> Non
     plan = plan_of(Ops(), model, COMPLETE, Decimal(5), n_records=10)
     sampler = replace(require_type(plan.steps[0].law, SimplexSampler), cover=SharesCover(3, 20, 2))
     points = [(i, j, 20 - i - j) for i in range(2, 17) for j in range(2, 19 - i) if 20 - i - j >= 2]
-    power = float(sampler.temperature)
+    power = float(sampler.likelihood_power)
     exponents = [a - 1 + power * c for a, c in zip(model.concentration, counts, strict=True)]
     masses = np.array([math.prod((k / 20) ** e for k, e in zip(point, exponents, strict=True)) for point in points])
     index = {point: i for i, point in enumerate(points)}
@@ -197,13 +197,13 @@ def test_the_exact_curve_at_sixty_records() -> None:
 def test_the_range_of_every_family(model: Any, support: tuple[float, float] | None, expected: float) -> None:
     plan = plan_of(Ops(), model, COMPLETE, Decimal("0.01"), n_records=10, support=support)
     assert plan.parameters["range"] == pytest.approx(expected)
-    assert plan.parameters["temperature"] == pytest.approx(0.01 / expected)
+    assert plan.parameters["likelihood_power"] == pytest.approx(0.01 / expected)
 
 
 def test_k_draws_share_epsilon_and_cost_k_curves() -> None:
     one = plan_of(Ops(), COIN, COMPLETE, Decimal("0.1"), n_records=50)
     ten = plan_of(Ops(), COIN, COMPLETE, Decimal(1), n_records=50, draws=10)
-    assert ten.parameters["temperature"] == pytest.approx(one.parameters["temperature"])
+    assert ten.parameters["likelihood_power"] == pytest.approx(one.parameters["likelihood_power"])
     assert ten.guarantee.epsilon == 1
     assert ten.guarantee.rdp(Decimal(8)) <= 10 * one.guarantee.rdp(Decimal(8))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 A, B = NumericColumn("a", -1.0, 1.0, 1 << 16), NumericColumn("b", -1.0, 1.0, 1 << 16)
 DESIGN = Design((Feature(A), Feature(B)))
 CLASS, NUMBER = Column("y", ("0", "1")), NumericColumn("y", -1.0, 1.0, 1 << 16)
-N, RHO, TAU = 40, 0.05, 1.5
+N, POWER, TAU = 40, 0.05, 1.5
 LOSSES: dict[str, Loss] = {
     "logistic": LogisticLoss(),
     "probit": ProbitLoss(),
@@ -38,9 +38,9 @@ def target_of(loss: Loss) -> Column | NumericColumn:
     return NUMBER if isinstance(loss, HuberLoss | QuantileLoss) else CLASS
 
 
-def chain_of(loss: Loss, steps: int = 30, rho: float = RHO) -> Langevin:
-    smoothness = rho * loss.curvature_bound * 3.0 * N + TAU
-    return Langevin(loss, 3, rho, TAU, 1.0 / smoothness, steps, 2.0**-20, N, math.sqrt(3.0))
+def chain_of(loss: Loss, n_steps: int = 30, power: float = POWER) -> Langevin:
+    smoothness = power * loss.curvature_bound * 3.0 * N + TAU
+    return Langevin(loss, 3, power, TAU, 1.0 / smoothness, n_steps, 2.0**-20, N, math.sqrt(3.0))
 
 
 def records_of(loss: Loss, last: int) -> DesignMatrix:
@@ -66,9 +66,9 @@ def points_of(chain: Langevin, seed: int, count: int) -> Floats:
 def test_neighbors_keep_the_inequality_that_is_paid_for(name: str) -> None:
     """|F(x) - F'(y)| <= c |x - y| + h D (1 + widening), for equal points, near ones and any; nearly attained."""
     chain = chain_of(LOSSES[name])
-    smoothness = chain.rho * chain.loss.curvature_bound * 3.0 * N + TAU
-    contraction = 1.0 - contraction_gap(chain.step, TAU, smoothness)
-    allowed = chain.step * 2.0 * chain.rho * chain.loss.slope_bound * chain.row_norm
+    smoothness = chain.likelihood_power * chain.loss.curvature_bound * 3.0 * N + TAU
+    contraction = 1.0 - contraction_gap(chain.step_size, TAU, smoothness)
+    allowed = chain.step_size * 2.0 * chain.likelihood_power * chain.loss.slope_bound * chain.row_norm
     x, y = points_of(chain, 1, 4000), points_of(chain, 2, 4000)
     y[:, :2000] = x[:, :2000]
     y[:, 1000:2000] += chain.arithmetic.lattice * np.random.default_rng(3).integers(-40, 41, (3, 1000))
@@ -87,9 +87,9 @@ def exact_move(chain: Langevin, matrix: DesignMatrix, point: Floats) -> list[mpm
     drift = [chain.tau * each for each in w]
     for x, y in ((row, target) for rows, targets in matrix.blocks for row, target in zip(rows, targets, strict=True)):
         t = mpmath.fdot(zip(map(mpmath.mpf, x.tolist()), w, strict=True))
-        slope = mpmath.mpf(chain.rho) * exact_slope(chain.loss, t, mpmath.mpf(float(y)))
+        slope = mpmath.mpf(chain.likelihood_power) * exact_slope(chain.loss, t, mpmath.mpf(float(y)))
         drift = [d + slope * mpmath.mpf(float(each)) for d, each in zip(drift, x, strict=True)]
-    return [each - mpmath.mpf(chain.step) * d for each, d in zip(w, drift, strict=True)]
+    return [each - mpmath.mpf(chain.step_size) * d for each, d in zip(w, drift, strict=True)]
 
 
 def exact_slope(loss: Loss, t: mpmath.mpf, y: mpmath.mpf) -> mpmath.mpf:
@@ -114,7 +114,9 @@ def test_a_step_errs_by_no_more_than_is_covered(name: str) -> None:
     points = np.clip(points_of(chain, 7, 20), -arithmetic.reach, arithmetic.reach)
     with ExitStack() as stack:
         found = chain.moved(Gradient(matrix, chain.loss, stack, 20), points)
-    allowed = chain.step * 2.0 * chain.rho * chain.loss.slope_bound * chain.row_norm * arithmetic.widening
+    allowed = (
+        chain.step_size * 2.0 * chain.likelihood_power * chain.loss.slope_bound * chain.row_norm * arithmetic.widening
+    )
     error = (allowed - math.sqrt(3.0) * arithmetic.lattice) / 2.0
     with mpmath.workdps(60):
         for i in range(20):
@@ -138,10 +140,10 @@ def test_slopes_are_as_right_as_is_taken_for_granted(name: str) -> None:
     assert (np.array(away, dtype=np.float64) <= 0.3 * allowed).all()
 
 
-@pytest.mark.parametrize("rho", [1e-6, 0.05, 1.0])
-def test_sums_on_the_lattice_are_exact(rho: float) -> None:
+@pytest.mark.parametrize("power", [1e-6, 0.05, 1.0])
+def test_sums_on_the_lattice_are_exact(power: float) -> None:
     """However far out a point is: whole multiples below 2^53, which the noise does not round."""
-    chain = chain_of(LOSSES["huber"], rho=rho)
+    chain = chain_of(LOSSES["huber"], power=power)
     arithmetic = chain.arithmetic
     points = points_of(chain, 8, 200) * 1e3
     noise = np.rint(np.random.default_rng(9).normal(size=points.shape) * 40.0 * arithmetic.noise / arithmetic.lattice)
@@ -153,11 +155,11 @@ def test_sums_on_the_lattice_are_exact(rho: float) -> None:
         assert math.frexp(each)[0] == 0.5
 
 
-@pytest.mark.parametrize("steps", [1, 30])
-def test_wider_noise_pays_for_what_is_lost_and_the_price_stays(steps: int) -> None:
-    chain = chain_of(LOSSES["logistic"], steps)
-    d, smoothness = 2.0 * chain.rho * chain.row_norm, chain.rho * 0.25 * 3.0 * N + TAU
-    price = descent_mu(d, chain.step, steps, TAU, smoothness)
-    lost = descent_mu(d * (1.0 + chain.arithmetic.widening), chain.step, steps, TAU, smoothness)
-    assert chain.arithmetic.noise == pytest.approx(math.sqrt(2.0 * chain.step) * lost / price, rel=1e-15)
-    assert chain.arithmetic.noise > math.sqrt(2.0 * chain.step)
+@pytest.mark.parametrize("n_steps", [1, 30])
+def test_wider_noise_pays_for_what_is_lost_and_the_price_stays(n_steps: int) -> None:
+    chain = chain_of(LOSSES["logistic"], n_steps)
+    d, smoothness = 2.0 * chain.likelihood_power * chain.row_norm, chain.likelihood_power * 0.25 * 3.0 * N + TAU
+    price = descent_mu(d, chain.step_size, n_steps, TAU, smoothness)
+    lost = descent_mu(d * (1.0 + chain.arithmetic.widening), chain.step_size, n_steps, TAU, smoothness)
+    assert chain.arithmetic.noise == pytest.approx(math.sqrt(2.0 * chain.step_size) * lost / price, rel=1e-15)
+    assert chain.arithmetic.noise > math.sqrt(2.0 * chain.step_size)

@@ -23,11 +23,11 @@ from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
     contraction_gap,
     descent_mu,
-    diffuse_temperature,
-    largest_temperature,
+    diffuse_likelihood_power,
+    largest_likelihood_power,
     minami_corollary,
     minami_delta,
-    minami_temperature,
+    minami_likelihood_power,
     mu_of_statement,
 )
 
@@ -54,10 +54,10 @@ class Law:
 
     loss: Loss
     records: Records
-    rho: float
+    likelihood_power: float
     tau: float
-    step: float
-    steps: int
+    step_size: float
+    n_steps: int
     reach: float
     start: float = 0.0
     scale: float = 1.0
@@ -67,13 +67,13 @@ class Law:
         """Return w - h grad U(w)."""
         drift = self.tau * w
         for x, y in self.records:
-            drift = drift + self.rho * x * self.loss.slope(x * w, np.asarray(y))
-        return np.asarray(w - self.step * drift)
+            drift = drift + self.likelihood_power * x * self.loss.slope(x * w, np.asarray(y))
+        return np.asarray(w - self.step_size * drift)
 
     @property
     def sd(self) -> float:
         """The scale of one step's noise."""
-        return math.sqrt(2.0 * self.step) * self.scale
+        return math.sqrt(2.0 * self.step_size) * self.scale
 
     @cached_property
     def nodes(self) -> tuple[Floats, Floats]:
@@ -92,14 +92,14 @@ class Law:
     def below(self, limits: Floats) -> Floats:
         """Return the probabilities of being at or below limits after the last step."""
         first = self.moved(np.asarray([self.start]))
-        if self.steps == 1:
+        if self.n_steps == 1:
             return np.asarray(ndtr((limits - first) / self.sd))
         points, sizes = self.nodes
         moved = self.moved(points)
         scaled = 1.0 / (self.sd * math.sqrt(2.0 * math.pi))
         mass = sizes * scaled * np.exp(-0.5 * ((points - first) / self.sd) ** 2)
         kernel = sizes[:, None] * scaled * np.exp(-0.5 * ((points[:, None] - moved) / self.sd) ** 2)
-        for _ in range(self.steps - 2):
+        for _ in range(self.n_steps - 2):
             mass = kernel @ mass
         assert abs(mass.sum() - 1.0) < ROUNDING
         return np.asarray(ndtr((limits[:, None] - moved) / self.sd) @ mass)
@@ -112,10 +112,10 @@ class Case:
     loss: Loss
     one: Records
     other: Records
-    rho: float
+    likelihood_power: float
     tau: float
     far: float
-    steps: int
+    n_steps: int
     kinks: tuple[float, ...] = ()
 
     @property
@@ -126,18 +126,18 @@ class Case:
     @property
     def smoothness(self) -> float:
         """M."""
-        return self.curvature.whole(self.rho, self.tau)
+        return self.curvature.whole(self.likelihood_power, self.tau)
 
     @property
-    def step(self) -> float:
+    def step_size(self) -> float:
         """The step, a share of the longest."""
         return self.far * 2.0 / self.smoothness
 
     @property
     def mu(self) -> float:
         """What is charged."""
-        d = self.curvature.gradient_sensitivity(self.rho)
-        return descent_mu(d, self.step, self.steps, self.tau, self.smoothness)
+        d = self.curvature.gradient_sensitivity(self.likelihood_power)
+        return descent_mu(d, self.step_size, self.n_steps, self.tau, self.smoothness)
 
     def worst(self, *, longer: float = 1.0, quieter: float = 1.0, starts: tuple[float, float] = (0.0, 0.0)) -> float:
         """Return the most by which the true delta of the chain exceeds the charged curve, in both directions.
@@ -165,13 +165,13 @@ class Case:
         self, *, longer: float = 1.0, quieter: float = 1.0, starts: tuple[float, float] = (0.0, 0.0)
     ) -> tuple[Law, Law]:
         """Return the laws of both chains."""
-        step = self.step * longer
-        gap = max(min(contraction_gap(step, self.tau, self.smoothness), 1.0), 1.0 / self.steps)
-        wide = math.sqrt(2.0 * step) * 9.0 / math.sqrt(gap)
-        pull = self.rho * len(self.one) * self.loss.slope_bound * step / gap
+        step_size = self.step_size * longer
+        gap = max(min(contraction_gap(step_size, self.tau, self.smoothness), 1.0), 1.0 / self.n_steps)
+        wide = math.sqrt(2.0 * step_size) * 9.0 / math.sqrt(gap)
+        pull = self.likelihood_power * len(self.one) * self.loss.slope_bound * step_size / gap
         reach = wide + pull + max(map(abs, starts))
         one, other = (
-            Law(self.loss, r, self.rho, self.tau, step, self.steps, reach, s, quieter, self.kinks)
+            Law(self.loss, r, self.likelihood_power, self.tau, step_size, self.n_steps, reach, s, quieter, self.kinks)
             for r, s in ((self.one, starts[0]), (self.other, starts[1]))
         )
         return one, other
@@ -204,10 +204,10 @@ SETTINGS = (
 )
 
 
-def case(name: str, n: int, tau: float, rho: float, far: float, steps: int) -> Case:
+def case(name: str, n: int, tau: float, power: float, far: float, n_steps: int) -> Case:
     loss, one, other, kinks = LOSSES[name]
     rest = [one, other] * n
-    return Case(loss, (one, *rest[: n - 1]), (other, *rest[: n - 1]), rho, tau, far, steps, kinks)
+    return Case(loss, (one, *rest[: n - 1]), (other, *rest[: n - 1]), power, tau, far, n_steps, kinks)
 
 
 TIGHT = Case(HuberLoss(1.0, 0.05), ((1.0, 1.0),), ((1.0, -1.0),), 1.0, 40.0, 0.05, 2)
@@ -235,7 +235,7 @@ def test_the_map_contracts_as_claimed(name: str) -> None:
     """A factor forgotten in M, or in the curvature of a loss, is a contraction that is not there."""
     for setting in SETTINGS:
         chain = case(name, *setting)
-        claimed = 1.0 - contraction_gap(chain.step, chain.tau, chain.smoothness)
+        claimed = 1.0 - contraction_gap(chain.step_size, chain.tau, chain.smoothness)
         w = np.linspace(-6.0, 6.0, 4001)
         for law in chain.laws():
             assert np.max(np.abs(np.diff(law.moved(w)) / np.diff(w))) <= claimed * (1.0 + 1e-9)
@@ -261,37 +261,37 @@ def test_a_chain_that_differs_from_the_one_accounted_is_caught(bug: dict[str, fl
 
 
 @pytest.mark.parametrize("curvature", [3.0, 40.0])
-@pytest.mark.parametrize("steps", [1, 2, 7, 100, 10_000])
+@pytest.mark.parametrize("n_steps", [1, 2, 7, 100, 10_000])
 @pytest.mark.parametrize("far", [0.01, 0.5, 0.6, 0.999])
-def test_the_quadratic_case_attains_the_price(curvature: float, steps: int, far: float) -> None:
+def test_the_quadratic_case_attains_the_price(curvature: float, n_steps: int, far: float) -> None:
     """Constant gradients D apart, Hessian (1 - c) / h: means and variances are geometric series."""
     d, tau = 0.7, 2.5
-    step = far * 2.0 / (curvature + tau)
-    gap = contraction_gap(step, tau, curvature + tau)
+    step_size = far * 2.0 / (curvature + tau)
+    gap = contraction_gap(step_size, tau, curvature + tau)
     apart = variance = mpmath.mpf(0)
     with mpmath.workdps(40):
         c = 1 - mpmath.mpf(gap)
-        apart = step * d * (1 - c**steps) / (1 - c)
-        variance = 2 * mpmath.mpf(step) * (1 - c ** (2 * steps)) / (1 - c * c)
+        apart = step_size * d * (1 - c**n_steps) / (1 - c)
+        variance = 2 * mpmath.mpf(step_size) * (1 - c ** (2 * n_steps)) / (1 - c * c)
         exact = float(apart / mpmath.sqrt(variance))
-    charged = descent_mu(d, step, steps, tau, curvature + tau)
+    charged = descent_mu(d, step_size, n_steps, tau, curvature + tau)
     assert exact <= charged <= exact * (1.0 + 1e-6)
 
 
 def test_a_long_chain_with_a_short_step_costs_no_more_than_an_exact_draw() -> None:
     for far in (0.001, 0.1, 0.5):
-        step = far * 2.0 / 103.0
-        assert descent_mu(1.0, step, 10**6, 1.5, 100.0) <= 1.0 / math.sqrt(1.5)
+        step_size = far * 2.0 / 103.0
+        assert descent_mu(1.0, step_size, 10**6, 1.5, 100.0) <= 1.0 / math.sqrt(1.5)
     assert descent_mu(1.0, 1.999 / 100.0, 10**6, 1.5, 100.0) > 1.0 / math.sqrt(1.5)
 
 
 @pytest.mark.parametrize(
-    ("step", "steps", "tau", "smoothness"),
+    ("step_size", "n_steps", "tau", "smoothness"),
     [(0.02, 1, 1.0, 100.0), (0.03, 5, 1.0, 100.0), (0.0, 5, 1.0, 100.0), (0.01, 0, 1.0, 100.0), (0.01, 5, 0.0, 100.0)],
 )
-def test_what_is_no_contraction_has_no_price(step: float, steps: int, tau: float, smoothness: float) -> None:
+def test_what_is_no_contraction_has_no_price(step_size: float, n_steps: int, tau: float, smoothness: float) -> None:
     with pytest.raises(ValueError, match="no contraction"):
-        descent_mu(1.0, step, steps, tau, smoothness)
+        descent_mu(1.0, step_size, n_steps, tau, smoothness)
 
 
 def exact_delta(mu: float, epsilon: float) -> mpmath.mpf:
@@ -310,20 +310,20 @@ def test_the_mu_of_a_statement_is_that_of_high_precision_and_never_above(epsilon
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-5), (1.0, 1e-6), (5.0, 1e-3)])
 @pytest.mark.parametrize(("slope", "tau"), [(1.0, 1.0), (2.5, 40.0)])
-def test_the_temperature_of_theorem_7_solves_it(epsilon: float, delta: float, slope: float, tau: float) -> None:
-    rho = minami_temperature(epsilon, delta, slope, tau)
-    assert minami_delta(epsilon, rho, slope, tau) == pytest.approx(delta, rel=1e-9)
-    assert epsilon > 2.0 * (slope * rho) ** 2 / tau
-    away = epsilon - 2.0 * slope**2 * rho**2 / tau
-    assert math.exp(-tau / (8.0 * slope**2 * rho**2) * away**2) == pytest.approx(delta, rel=1e-9)
-    assert gaussian_delta(2.0 * rho * slope / math.sqrt(tau), epsilon) <= delta
+def test_the_likelihood_power_of_theorem_7_solves_it(epsilon: float, delta: float, slope: float, tau: float) -> None:
+    power = minami_likelihood_power(epsilon, delta, slope, tau)
+    assert minami_delta(epsilon, power, slope, tau) == pytest.approx(delta, rel=1e-9)
+    assert epsilon > 2.0 * (slope * power) ** 2 / tau
+    away = epsilon - 2.0 * slope**2 * power**2 / tau
+    assert math.exp(-tau / (8.0 * slope**2 * power**2) * away**2) == pytest.approx(delta, rel=1e-9)
+    assert gaussian_delta(2.0 * power * slope / math.sqrt(tau), epsilon) <= delta
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "ratio"), [(1.0, 1e-6, 1.27), (0.1, 1e-5, 1.59)])
 def test_the_exact_curve_allows_more_than_corollary_8(epsilon: float, delta: float, ratio: float) -> None:
     slope, tau = 1.3, 7.0
-    rho = mu_of_statement(epsilon, delta) * math.sqrt(tau) / (2.0 * slope)
-    assert rho / minami_corollary(epsilon, delta, slope, tau) == pytest.approx(ratio, abs=0.005)
+    power = mu_of_statement(epsilon, delta) * math.sqrt(tau) / (2.0 * slope)
+    assert power / minami_corollary(epsilon, delta, slope, tau) == pytest.approx(ratio, abs=0.005)
 
 
 def test_corollary_8_follows_from_theorem_7_up_to_epsilon_one_and_is_false_beyond_nine() -> None:
@@ -341,19 +341,19 @@ def test_corollary_8_follows_from_theorem_7_up_to_epsilon_one_and_is_false_beyon
 
 @pytest.mark.parametrize(("order", "epsilon", "slope"), [(2.0, 0.1, 1.0), (10.0, 1.0, 3.3), (100.0, 0.5, 0.2)])
 def test_the_rules_of_geumlek_spend_the_divergence(order: float, epsilon: float, slope: float) -> None:
-    tau, rho = 3.0, 0.4
-    diffuse = diffuse_temperature(order, epsilon, slope, tau)
+    tau, power = 3.0, 0.4
+    diffuse = diffuse_likelihood_power(order, epsilon, slope, tau)
     assert order * (2.0 * diffuse * slope) ** 2 / (2.0 * tau) == pytest.approx(epsilon, rel=1e-12)
-    precise = concentrated_precision(order, epsilon, slope, rho)
-    assert order * (2.0 * rho * slope) ** 2 / (2.0 * precise) == pytest.approx(epsilon, rel=1e-12)
+    precise = concentrated_precision(order, epsilon, slope, power)
+    assert order * (2.0 * power * slope) ** 2 / (2.0 * precise) == pytest.approx(epsilon, rel=1e-12)
 
 
-def test_the_largest_temperature_is_the_safe_end() -> None:
-    assert largest_temperature(lambda rho: rho, 2.0, 1.0) == 1.0
-    found = largest_temperature(lambda rho: 3.0 * rho, 1.0, 1.0)
+def test_the_largest_likelihood_power_is_the_safe_end() -> None:
+    assert largest_likelihood_power(lambda power: power, 2.0, 1.0) == 1.0
+    found = largest_likelihood_power(lambda power: 3.0 * power, 1.0, 1.0)
     assert 3.0 * found <= 1.0
     assert 3.0 * math.nextafter(found, 1.0) > 1.0 - 1e-15
-    assert largest_temperature(lambda rho: math.inf, 1.0, 1.0) == 0.0
+    assert largest_likelihood_power(lambda power: math.inf, 1.0, 1.0) == 0.0
 
 
 @pytest.mark.parametrize(("width", "tau", "smoothness", "gamma"), [(2, 0.01, 1.0, 0.01), (7, 2.0, 300.0, 0.1)])
@@ -361,18 +361,18 @@ def test_the_certificate_is_that_of_dalalyan(width: int, tau: float, smoothness:
     """His corollary in its own words: a time, and steps of a length that this time decides."""
     found = certificate(width, tau, smoothness, gamma)
     time = (4.0 * math.log(1.0 / gamma) + width * math.log(smoothness / tau)) / (2.0 * tau)
-    step = gamma**2 / (width * smoothness**2 * time)
-    assert found.step == pytest.approx(step, rel=1e-12)
-    assert found.steps == math.ceil(time / step * (1.0 - 1e-12))
-    assert found.step * found.steps >= time * (1.0 - 1e-12)
+    step_size = gamma**2 / (width * smoothness**2 * time)
+    assert found.step_size == pytest.approx(step_size, rel=1e-12)
+    assert found.n_steps == math.ceil(time / step_size * (1.0 - 1e-12))
+    assert found.step_size * found.n_steps >= time * (1.0 - 1e-12)
 
 
-def total_variation(steps: float, step: float, rates: tuple[float, float], start: float) -> float:
+def total_variation(n_steps: float, step_size: float, rates: tuple[float, float], start: float) -> float:
     """Return that of a product of two normal laws of zero mean, the chain's and exp(-rates w^2 / 2), by quadrature."""
     sds = []
     for rate in rates:
-        shrunk = (1.0 - step * rate) ** (2.0 * steps)
-        sds.append(math.sqrt(shrunk * start + (1.0 - shrunk) * 2.0 / (rate * (2.0 - step * rate))))
+        shrunk = (1.0 - step_size * rate) ** (2.0 * n_steps)
+        sds.append(math.sqrt(shrunk * start + (1.0 - shrunk) * 2.0 / (rate * (2.0 - step_size * rate))))
     x = np.linspace(-9.0, 9.0, 801)
     p = [np.exp(-0.5 * (x / (sd * math.sqrt(rate))) ** 2) for sd, rate in zip(sds, rates, strict=True)]
     q = np.exp(-0.5 * x**2)
@@ -383,10 +383,10 @@ def total_variation(steps: float, step: float, rates: tuple[float, float], start
 def test_the_certificate_keeps_its_word_and_the_lost_square_breaks_it() -> None:
     tau, smoothness, gamma = 0.01, 1.0, 0.01
     found = certificate(2, tau, smoothness, gamma)
-    assert total_variation(found.steps, found.step, (tau, smoothness), 1.0 / smoothness) <= gamma
+    assert total_variation(found.n_steps, found.step_size, (tau, smoothness), 1.0 / smoothness) <= gamma
     b = 4.0 * math.log(1.0 / gamma) + 2.0 * math.log(smoothness / tau)
     lost = 2 * (smoothness * b) ** 2 / (4.0 * tau * gamma**2)
-    assert total_variation(lost, found.step, (tau, smoothness), 1.0 / smoothness) == pytest.approx(0.32, abs=0.01)
+    assert total_variation(lost, found.step_size, (tau, smoothness), 1.0 / smoothness) == pytest.approx(0.32, abs=0.01)
 
 
 @pytest.mark.parametrize(("width", "gamma"), [(1, 0.01), (2, 0.5), (2, 0.0)])

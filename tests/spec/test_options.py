@@ -59,10 +59,10 @@ def test_every_mechanism_refuses_every_option_that_it_does_not_read() -> None:
     "stated",
     [
         ("--mu", "1"),
-        ("--rho", "0.1", "--order", "7", "--steps", "4"),
+        ("--rho", "0.1", "--order", "7", "--n-steps", "4"),
         ("--kernel", "gibbs"),
         ("--mechanism", "ops", "--on-invalid", "impute:1", "--sweeps", "5"),
-        ("--chain-sweeps", "60"),
+        ("--mcmc-sweeps", "60"),
         ("--mechanism", "ops", "--on-invalid", "impute:1", "--ess", "100"),
     ],
     ids=" ".join,
@@ -160,7 +160,7 @@ def test_what_was_released_with_options_that_were_ignored_stays_readable(dpbayes
         done = dpbayes(*command)
         assert done.code == 0, done.err
     assert "the ledger verifies, charged this in entry 2" in dpbayes("verify", "out").out
-    assert dpbayes("infer", "out", "--chain-sweeps", "60").code == 3
+    assert dpbayes("infer", "out", "--mcmc-sweeps", "60").code == 3
 
 
 def test_a_stored_spec_may_hold_what_was_ignored_and_nothing_unknown() -> None:
@@ -219,11 +219,11 @@ STATED: list[tuple[dict[str, Any], str, dict[str, Any], dict[str, Any], str, str
         C,
         "ops",
         {"epsilon": "1"},
-        {"draws": "5", "temper": "joint", "support": ["0.1", "0.9"]},
+        {"draws": "5", "power_applies_to": "joint", "support": ["0.1", "0.9"]},
         "7c197e839fa7",
         "de6efad38aba",
     ),
-    (C, "ops", {"epsilon": "1"}, {"draws": "1", "temper": "likelihood"}, "3d78037bb6f4", "b74eb0ed42aa"),
+    (C, "ops", {"epsilon": "1"}, {"draws": "1", "power_applies_to": "likelihood"}, "3d78037bb6f4", "b74eb0ed42aa"),
     (D, "map", {"epsilon": "2"}, {"selection": "permute-and-flip", "draws": "2"}, "a0547e7ed38c", "1ec19d66cf03"),
     (D, "map", {"epsilon": "2"}, {"selection": "exponential"}, "bc08507868f3", "563933ce3051"),
     (C, "rdp-diffuse", {"epsilon": "0.1", "order": "8"}, {"draws": "3"}, "b343bf70ca40", "6f83b6c26118"),
@@ -241,7 +241,7 @@ STATED: list[tuple[dict[str, Any], str, dict[str, Any], dict[str, Any], str, str
         L,
         "gibbs-posterior",
         {"mu": "0.50"},
-        {"temperature": "0.5", "steps": "20", "step": "0.001"},
+        {"likelihood_power": "0.5", "n_steps": "20", "step_size": "0.001"},
         "579fa5ff16ab",
         "31608ba94753",
     ),
@@ -265,7 +265,7 @@ STATED: list[tuple[dict[str, Any], str, dict[str, Any], dict[str, Any], str, str
         L,
         "rdp-concentrated",
         {"epsilon": "0.1", "order": "8"},
-        {"temperature": "0.5", "draws": "2"},
+        {"likelihood_power": "0.5", "draws": "2"},
         "49c2718cb73d",
         "f0692e5cb738",
     ),
@@ -280,7 +280,7 @@ def test_no_id_of_a_request_has_changed() -> None:
     for base, mechanism, privacy, sampling, *digests_stated in STATED:
         stated = {"mechanism": mechanism, "privacy": privacy, "sampling": sampling}
         assert digests_of(build_spec({**base, **stated}), 12) == tuple(digests_stated), stated
-    chains = {**H, "privacy": {"epsilon": "1"}, "inference": {"sweeps": "500", "sampler": "collapsed"}}
+    chains = {**H, "privacy": {"epsilon": "1"}, "inference": {"mcmc_sweeps": "500", "state_sampler": "collapsed"}}
     assert digests_of(build_spec(chains), 12) == ("e576359a33cc", "926cdd2210ee")
 
 

@@ -91,7 +91,7 @@ def plan_of(cell: CalibrationCell, model: Model, mechanism: str) -> Plan:
     kind = mechanism_type(mechanism)
     asked: dict[str, Any] = {"epsilon": parse_decimal(cell.epsilon)}
     if mechanism == "ops":
-        asked |= {"draws": cell.ops.draws, "temper": cell.ops.temper, "support": cell.case.support}
+        asked |= {"draws": cell.ops.draws, "power_applies_to": cell.ops.temper, "support": cell.case.support}
     elif cell.delta is not None:
         asked |= {"delta": parse_decimal(cell.delta)}
     read = kind.options_for(type(model))

@@ -9,7 +9,7 @@ from msgspec import Meta, field
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
@@ -24,7 +24,7 @@ class OpsSection(Section, frozen=True, kw_only=True):
     """The baseline that releases posterior draws instead of noisy statistics."""
 
     draws: Annotated[int, Meta(ge=2, le=10_000, description="draws; each costs epsilon / draws")] = 100
-    temper: Annotated[TemperKind, Meta(description="what the temperature acts on; joint is the papers' form")] = (
+    temper: Annotated[PowerTarget, Meta(description="what the temperature acts on; joint is the papers' form")] = (
         "likelihood"
     )
 

@@ -130,7 +130,7 @@ def _fewer(at: str, sizes: list[int], found: _Found, sampled: list[EstimationCel
     """
     cell = max(sampled, key=lambda each: each.n_records)
     step = step_of(cell)
-    power = 1.0 if step is None else float(require_type(step.law, ScalarSampler).temperature)
+    power = 1.0 if step is None else float(require_type(step.law, ScalarSampler).likelihood_power)
     error = _value(found, (cell.n_records, cell.epsilon, "ops"))
     exact = [_value(found, (n, None, "non-private")) for n in sizes]
     equal = float(np.exp(np.interp(-np.log(error), -np.log(exact), np.log(sizes))))

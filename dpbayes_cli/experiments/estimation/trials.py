@@ -89,7 +89,7 @@ def step_of(cell: EstimationCell) -> Step | None:
     name, epsilon = "laplace", parse_decimal(cell.epsilon)
     options: Options = EpsilonOptions(epsilon=epsilon)
     if cell.method == "ops":
-        name, options = "ops", OpsRangeOptions(epsilon=epsilon, temper="joint", support=cell.case.support)
+        name, options = "ops", OpsRangeOptions(epsilon=epsilon, power_applies_to="joint", support=cell.case.support)
     (step,) = mechanism_type(name)().plan(cell.case.model, _policy(cell), options, cell.n_records).steps
     return step
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.hmm import Hmm
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_EFFORT = Effort(summary_draws=1 << 10, ess=100.0, sweeps=80)
+_EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
 """Enough to predict by: on the log of events 200 sweeps gave the same log-likelihoods to four digits."""
 
 

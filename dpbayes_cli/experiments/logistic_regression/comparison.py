@@ -8,7 +8,7 @@ from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
 from dpbayes_cli.experiments.logistic_regression.study import Method
 from dpbayes_cli.experiments.means import mean_difference
 from dpbayes_cli.experiments.tables import Results
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import UNTEMPERED
 
 CLEAR = 2.0
 """A difference of so many standard errors is called one: of twenty comparisons of equals one errs."""
@@ -73,6 +73,6 @@ def differences(own: Results[LogisticCell], family: str, first: Method, second: 
             continue
         (a, of_a), (b, of_b) = pair[0], pair[1]
         error, nll = (mean_difference(of_a.trials[name], of_b.trials[name]) for name in ("error", "nll"))
-        whole = a.law.rho == b.law.rho == HOTTEST and a.law.tau == b.law.tau
+        whole = a.law.rho == b.law.rho == UNTEMPERED and a.law.tau == b.law.tau
         made.append(MethodDifference(epsilon, a.law == b.law, *error, *nll, a.law.rho / b.law.rho, whole))
     return made

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.experiments.logistic_regression.study import Method
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
-    HOTTEST,
     UNDER,
+    UNTEMPERED,
     CalibratedChain,
     Chains,
     LangevinOptions,
@@ -20,8 +20,8 @@ from dpbayes_cli.privacy.conversions import pure_rdp
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
-    diffuse_temperature,
-    minami_temperature,
+    diffuse_likelihood_power,
+    minami_likelihood_power,
     mu_of_statement,
 )
 
@@ -109,30 +109,30 @@ def tempered(method: Method, price: Price | None, model: ConvexLossModel, n_reco
     """
     tau = model.precision
     if method == "true-posterior" or price is None:
-        return Tempered(HOTTEST, tau)
+        return Tempered(UNTEMPERED, tau)
     epsilon = float(price.epsilon)
     if method in {"gdp-langevin", "minami-langevin"}:
         options = LangevinOptions(epsilon=Decimal(price.epsilon))
         chains = CappedChains(model, options, n_records, model.curvature(n_records, 2), most_steps)
         chain = _gdp(chains, price) if method == "gdp-langevin" else _minami(chains, price)
-        return Tempered(chain.rho, chain.tau, None, chain.step, chain.steps)
+        return Tempered(chain.likelihood_power, chain.tau, None, chain.step_size, chain.n_steps)
     if price.order is None:
         raise ValueError(f"{method} has a price at an order")
     order = float(price.order)
     if method == "rdp-diffuse":
-        return Tempered(min(HOTTEST, diffuse_temperature(order, epsilon, _SLOPE, tau)), tau)
+        return Tempered(min(UNTEMPERED, diffuse_likelihood_power(order, epsilon, _SLOPE, tau)), tau)
     if method == "rdp-concentrated":
-        return Tempered(HOTTEST, max(tau, concentrated_precision(order, epsilon, _SLOPE, HOTTEST)))
+        return Tempered(UNTEMPERED, max(tau, concentrated_precision(order, epsilon, _SLOPE, UNTEMPERED)))
     radius = n_records / tau  # c / beta, the smallest ball that is known to hold the most probable coefficients
-    return Tempered(min(HOTTEST, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
+    return Tempered(min(UNTEMPERED, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
 
 
 def _gdp(chains: Chains, price: Price) -> CalibratedChain:
     """Return the chain of the largest temperature whose divergence, or whose delta, is within the price."""
     epsilon = float(price.epsilon)
     if price.delta is not None:
-        return chains.hottest(mu_of_statement(epsilon, float(price.delta)) * UNDER)
-    return chains.hottest(math.sqrt(2.0 * epsilon / float(str(price.order))) * UNDER)
+        return chains.with_largest_power(mu_of_statement(epsilon, float(price.delta)) * UNDER)
+    return chains.with_largest_power(math.sqrt(2.0 * epsilon / float(str(price.order))) * UNDER)
 
 
 def _minami(chains: Chains, price: Price) -> CalibratedChain:
@@ -140,8 +140,8 @@ def _minami(chains: Chains, price: Price) -> CalibratedChain:
     if price.delta is None:
         raise ValueError("the rule of Minami et al. has a price at a delta")
     tau = chains.model.precision
-    rho = minami_temperature(float(price.epsilon), float(price.delta), _SLOPE, tau) * UNDER
-    return chains.chain(min(HOTTEST, rho), tau)
+    rho = minami_likelihood_power(float(price.epsilon), float(price.delta), _SLOPE, tau) * UNDER
+    return chains.chain(min(UNTEMPERED, rho), tau)
 
 
 def divergences_of_range(range_: float, order: float) -> tuple[float, float]:

@@ -47,14 +47,14 @@ def infer_sequences(
     naive = method == "naive"
     noisy = any(law is not None for law in observation.noises)
     data = SequenceData.of(observation, naive=naive)
-    begun = [SequenceChain(data, seed, effort.sampler) for seed in rng.spawn(_STARTS)]
+    begun = [SequenceChain(data, seed, effort.state_sampler) for seed in rng.spawn(_STARTS)]
     for chain in begun:
         chain.start()
     _each(begun, _SHORT)
     begun.sort(key=lambda chain: chain.log_likelihood, reverse=True)
     chains = begun[:CHAINS]
     again = _warmed(chains)
-    kept = _kept(chains, effort.sweeps)
+    kept = _kept(chains, effort.mcmc_sweeps)
     return _summary(observation, kept, n_draws, effort, again=again, naive=naive and noisy)
 
 
@@ -193,7 +193,7 @@ def _summary(
     states = np.concatenate([each.states for each in kept])
     described = (
         f"{len(kept)} Markov chains of {len(kept[0].states)} sweeps after {_WARM_UP}, the best of {_STARTS} that "
-        f"were started; states are drawn {'together' if effort.sampler == 'blocked' else 'one after the other'}"
+        f"were started; states are drawn {'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
     )
     if again:
         described += f"; {again} chains that stayed at a less likely place began again"
@@ -203,7 +203,7 @@ def _summary(
     if not converged(worst) or fewest < effort.ess:
         warnings.append(
             f"of {len(columns)} parameters looked at the largest R-hat is {worst:.3f} and the fewest effective draws "
-            f"are {fewest:.0f}, where {effort.ess:.0f} were asked for: more sweeps (inference.sweeps) help"
+            f"are {fewest:.0f}, where {effort.ess:.0f} were asked for: more sweeps (inference.mcmc_sweeps) help"
         )
     return Posterior(
         marginals_of(draws, of_data),

@@ -41,8 +41,8 @@ class BarkerKernel(Chain):
     Source: Foulds et al. 2016, sec. 4.1 and supplement; Barker 1965.
 
     Attributes:
-        posterior: the law that the walk leaves invariant, at a temperature of its own stage.
-        stages: temperatures with numbers of steps.
+        posterior: the law that the walk leaves invariant, at a likelihood power of its own stage.
+        stages: likelihood powers with numbers of steps.
         reach: the farthest proposal, in cells.
     """
 
@@ -54,7 +54,9 @@ class BarkerKernel(Chain):
         """Walk; return the last points, each somewhere in its cell."""
         rng, cell, path = fresh_generator(), self.posterior.n_cells // 2, []
         for stage in self.stages:
-            score = lru_cache(None)(replace(self.posterior, temperature=stage.temperature).exact_log(evidence.values))
+            score = lru_cache(None)(
+                replace(self.posterior, likelihood_power=stage.likelihood_power).exact_log(evidence.values)
+            )
             for _ in range(stage.sweeps):
                 away = int(rng.integers(1, self.reach + 1)) * (1 if rng.integers(2) else -1)
                 if 0 <= cell + away < self.posterior.n_cells:
@@ -93,7 +95,7 @@ def local_spread(posterior: ScalarSampler, reach: int) -> Decimal:
 def barker_walk(
     model: OneParameterFamily, asked: Drawing, steps: int, *, annealed: bool
 ) -> tuple[BarkerKernel, ChainCost, Decimal]:
-    """Plan a walk: its grid, its reach, its temperature and its price; also return the range of a step.
+    """Plan a walk: its grid, its reach, its likelihood power and its price; also return the range of a step.
 
     The reach is such that a free walk of all steps crosses the support.
 
@@ -106,7 +108,7 @@ def barker_walk(
     spread = local_spread(posterior, reach)
     schedule = powers(steps, asked.draws, annealed=annealed)
     price = priced(asked.epsilon, [Update("step", spread, LATTICE_SLACK)], schedule)
-    return BarkerKernel(replace(posterior, temperature=price.temperature), price.stages, reach), price, spread
+    return BarkerKernel(replace(posterior, likelihood_power=price.likelihood_power), price.stages, reach), price, spread
 
 
 def described(walk: BarkerKernel, price: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
@@ -117,5 +119,5 @@ def described(walk: BarkerKernel, price: ChainCost, spread: Decimal, kernel: str
         "reach": walk.reach,
         "cells": walk.posterior.n_cells,
         "support": list(walk.posterior.support),
-        "temper": walk.posterior.temper,
+        "power_applies_to": walk.posterior.power_applies_to,
     }

@@ -94,7 +94,7 @@ def shares_or_tables(model: Model, asked: Drawing, one_row: OneRow) -> tuple[Sam
     """
     if isinstance(model, DiscreteBayesNet):
         sampler, charged, described = by_table(model, asked, one_row)
-        return sampler, charged, {**described, "temper": asked.temper}
+        return sampler, charged, {**described, "power_applies_to": asked.power_applies_to}
     law, found, cover = one_row(require_type(model, SharesPosterior).concentration, asked, Decimal(1))
     return law, found.charged, {**found.described(asked), **cover}
 
@@ -119,10 +119,10 @@ def by_table(model: DiscreteBayesNet, asked: Drawing, one_row: OneRow) -> tuple[
         law, found, described = one_row(concentration, replace(asked, epsilon=part), Decimal(ROWS_TOUCHED))
         laws.append(law)
         prices.append(found.charged)
-        tables[name] = {"temperature": float(found.temperature), "range": float(found.spread), **described}
+        tables[name] = {"likelihood_power": float(found.likelihood_power), "range": float(found.spread), **described}
     rows = tuple(math.prod(network.shape(i)[:-1]) for i in range(len(network)))
     parameters = {
-        "temperature": min(table["temperature"] for table in tables.values()),
+        "likelihood_power": min(table["likelihood_power"] for table in tables.values()),
         "draws": asked.draws,
         "tables": tables,
     }

@@ -1,4 +1,4 @@
-"""The budget of a planned chain: one temperature, powers that may rise, and what every kind of update is charged."""
+"""The budget of a planned chain: its likelihood power, which may rise, and what every kind of update is charged."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Update:
 
     Attributes:
         name: what is updated.
-        spread: the range of a log ratio of neighbors at a temperature of one.
-        extra: what finite precision adds, at any temperature.
+        spread: the range of a log ratio of neighbors at a likelihood power of one.
+        extra: what finite precision adds, at any likelihood power.
         times: how many updates of the kind a sweep makes.
     """
 
@@ -47,22 +47,22 @@ class Update:
     extra: Decimal
     times: int = 1
 
-    def need(self, temperature: Decimal, sweeps: int) -> Decimal:
+    def need(self, likelihood_power: Decimal, sweeps: int) -> Decimal:
         """Return what the updates of so many sweeps cost, rounded up."""
-        one = UP.add(UP.multiply(temperature, self.spread), self.extra)
+        one = UP.add(UP.multiply(likelihood_power, self.spread), self.extra)
         return UP.multiply(one, Decimal(self.times * sweeps))
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Sweeps of one temperature.
+    """Sweeps of one likelihood power.
 
     Attributes:
-        temperature: the power of the likelihood.
+        likelihood_power: what the likelihood is raised to.
         sweeps: how many.
     """
 
-    temperature: Decimal
+    likelihood_power: Decimal
     sweeps: int
 
 
@@ -71,14 +71,14 @@ class ChainCost:
     """A chain whose updates are planned and priced before it starts.
 
     Attributes:
-        temperature: the power of the likelihood in its last sweeps.
+        likelihood_power: the power of the likelihood in its last sweeps.
         stages: the sweeps in their order.
         guarantee: that of the whole chain.
         updates: how many priced updates there are.
         beside: the epsilon in the guarantee that is not that of updates.
     """
 
-    temperature: Decimal
+    likelihood_power: Decimal
     stages: tuple[Stage, ...]
     guarantee: Guarantee
     updates: int
@@ -91,14 +91,14 @@ class ChainCost:
             "kernel": kernel,
             "sweeps": sum(stage.sweeps for stage in self.stages),
             "updates": self.updates,
-            "temperature": float(self.temperature),
+            "likelihood_power": float(self.likelihood_power),
             "epsilon_per_update": float(spent / self.updates),
             "cost_of_chain": float(self.guarantee.epsilon),
-            "cost_untempered": float(spent / self.temperature),
+            "cost_untempered": float(spent / self.likelihood_power),
             "rho_of_chain": float(self.guarantee.rho),
         }
         if len(self.stages) > 1:
-            found["first_temperature"] = float(self.stages[0].temperature)
+            found["first_likelihood_power"] = float(self.stages[0].likelihood_power)
             found["levels"] = len(self.stages)
         return found
 
@@ -128,15 +128,15 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
 
 
 def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainCost:
-    """Return the largest temperature at which a chain costs what may be spent, and its price.
+    """Return the largest likelihood power at which a chain costs what may be spent, and its price.
 
     Args:
         epsilon: what may be spent.
         updates: the kinds of update of every sweep.
         schedule: powers and numbers of sweeps.
 
-    Privacy: an update of temperature b T has a log ratio of range b T R + extra at most: an exponential mechanism. The
-        chain is their adaptive composition, fixed in number, order and price before it starts, with its whole state
+    Privacy: an update of likelihood power b T has a log ratio of range b T R + extra at most: an exponential mechanism.
+        The chain is their adaptive composition, fixed in number, order and price before it starts, with its whole state
         public: epsilons add, and the Renyi curves of bounded range, which are what accounts of a curve are charged.
     Source: Foulds et al. 2016, sec. 4.1; Cesar and Rogers 2021; Neal 2001 (rising powers).
 
@@ -157,22 +157,22 @@ def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple
             where="privacy.epsilon",
             hint="fewer sweeps: --sweeps N",
         )
-    temperature = min(Decimal(1), DOWN.divide(left, whole))
+    likelihood_power = min(Decimal(1), DOWN.divide(left, whole))
     charged = epsilon
-    if temperature == 1:
+    if likelihood_power == 1:
         needed = UP.divide(UP.add(whole, extra), 1 - _MARGIN)
         charged = min(epsilon, round_up(float(needed)))
-    stages = tuple(Stage(DOWN.multiply(temperature, power), sweeps) for power, sweeps in schedule)
+    stages = tuple(Stage(DOWN.multiply(likelihood_power, power), sweeps) for power, sweeps in schedule)
     shares = _shares(charged, sizes)
     guarantees = []
     for share, stage, update in zip(
         shares, (stage for stage in stages for _ in updates), [update for _, _, update in parts], strict=True
     ):
-        if update.need(stage.temperature, stage.sweeps) > share:
+        if update.need(stage.likelihood_power, stage.sweeps) > share:
             raise DpbayesError("the shares of the budget do not cover the chain; nothing is released")
         guarantees.append(BoundedRange(share, stage.sweeps * update.times))
     guarantee = guarantees[0] if len(guarantees) == 1 else compose(guarantees)
-    return ChainCost(temperature, stages, guarantee, sum(part.parts for part in guarantees))
+    return ChainCost(likelihood_power, stages, guarantee, sum(part.parts for part in guarantees))
 
 
 def _shares(total: Decimal, sizes: Sequence[Decimal]) -> list[Decimal]:

@@ -1,4 +1,4 @@
-"""How the mechanisms of convex losses find their temperature, prior precision, step and horizon; never sees data."""
+"""How the mechanisms of convex losses find likelihood power, prior precision, step size and horizon, without data."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dpbayes_cli.core.options import (
     ChainSampler,
     EpsilonOptions,
     Gamma,
-    MostRecords,
+    MaxRecords,
     NumberOfDraws,
-    StepLength,
-    Steps,
+    NumberOfSteps,
+    StepSize,
 )
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
@@ -34,11 +34,11 @@ from dpbayes_cli.privacy.noisy_descent import (
     Curvature,
     certificate,
     descent_mu,
-    largest_temperature,
+    largest_likelihood_power,
 )
 
-HOTTEST = 1.0
-"""The temperature of the untempered posterior: a larger one would count every record more than once."""
+UNTEMPERED = 1.0
+"""The likelihood power of the untempered posterior: a larger one would count every record more than once."""
 _NEAR = 3.0
 """A horizon is long enough where (1 - h tau)^T is exp(-3): 5 % of the start's distance are left."""
 _WORK = 1.2e10
@@ -62,9 +62,9 @@ class LangevinOptions(EpsilonOptions, frozen=True, kw_only=True):
 
     draws: NumberOfDraws = 1
     sampler: ChainSampler = "langevin"
-    step: StepLength = None
-    steps: Steps = None
-    n_max: MostRecords = None
+    step_size: StepSize = None
+    n_steps: NumberOfSteps = None
+    max_records: MaxRecords = None
     certificate: CertificateKind = None
     gamma: Gamma = _GAMMA
 
@@ -74,21 +74,22 @@ class CalibratedChain:
     """A calibrated chain.
 
     Attributes:
-        rho, tau: temperature and prior precision.
-        step, steps: h and T.
+        likelihood_power: the power of the likelihood.
+        tau: the prior precision.
+        step_size, n_steps: h and T.
         mu: what one draw costs.
     """
 
-    rho: float
+    likelihood_power: float
     tau: float
-    step: float
-    steps: int
+    step_size: float
+    n_steps: int
     mu: float
 
 
 @dataclass(frozen=True)
 class Chains:
-    """What is public about a question of a convex loss: from a temperature and a prior precision to a chain.
+    """What is public about a question of a convex loss: from a likelihood power and a prior precision to a chain.
 
     Attributes:
         model: the model.
@@ -102,57 +103,57 @@ class Chains:
     n_records: int
     curvature: Curvature
 
-    def chain(self, rho: float, tau: float) -> CalibratedChain:
-        """Return the chain of a temperature and a prior precision, and its price.
+    def chain(self, power: float, tau: float) -> CalibratedChain:
+        """Return the chain of a likelihood power and a prior precision, and its price.
 
         Raises:
             SpecError: a stated step is 2 / M or more.
         """
-        smoothness = self.curvature.whole(rho, tau)
-        step = 1.0 / smoothness if self.options.step is None else self.options.step
-        if not step * smoothness < _CONTRACTS:
+        smoothness = self.curvature.whole(power, tau)
+        step_size = 1.0 / smoothness if self.options.step_size is None else self.options.step_size
+        if not step_size * smoothness < _CONTRACTS:
             raise SpecError(
-                f"the step is {step:g}, and the map is a contraction below 2 / M = {2.0 / smoothness:.6g}",
-                where="sampling.step",
-                hint="a smaller step; by default it is 1 / M",
+                f"the step size is {step_size:g}, and the map is a contraction below 2 / M = {2.0 / smoothness:.6g}",
+                where="sampling.step_size",
+                hint="a smaller step size; by default it is 1 / M",
             )
-        steps = self.horizon(step, tau) if self.options.steps is None else self.options.steps
-        mu = descent_mu(self.curvature.gradient_sensitivity(rho), step, steps, tau, smoothness)
-        return CalibratedChain(rho, tau, step, steps, mu)
+        n_steps = self.horizon(step_size, tau) if self.options.n_steps is None else self.options.n_steps
+        mu = descent_mu(self.curvature.gradient_sensitivity(power), step_size, n_steps, tau, smoothness)
+        return CalibratedChain(power, tau, step_size, n_steps, mu)
 
-    def horizon(self, step: float, tau: float) -> int:
+    def horizon(self, step_size: float, tau: float) -> int:
         """Return the default horizon: as long as contraction needs, but no longer than a bounded amount of work."""
-        wanted = math.ceil(_NEAR / (step * tau))
+        wanted = math.ceil(_NEAR / (step_size * tau))
         visits = self.n_records * self.model.design.entries_per_row * self.options.draws
         return max(1, min(wanted, max(_FEWEST, int(_WORK / visits))))
 
-    def cost(self, rho: float, tau: float) -> float:
+    def cost(self, power: float, tau: float) -> float:
         """Return the price of one draw; infinite where the stated step is too long."""
         try:
-            return self.chain(rho, tau).mu
+            return self.chain(power, tau).mu
         except SpecError:
             return math.inf
 
-    def hottest(self, target: float) -> CalibratedChain:
-        """Return the chain of the largest temperature, up to 1, whose price stays within a target.
+    def with_largest_power(self, target: float) -> CalibratedChain:
+        """Return the chain of the largest likelihood power, up to 1, whose price stays within a target.
 
         Raises:
             SpecError: nothing fits.
         """
         tau = self.model.precision
-        rho = largest_temperature(lambda r: self.cost(r, tau), target, HOTTEST)
-        if rho < 1e-12:
+        power = largest_likelihood_power(lambda r: self.cost(r, tau), target, UNTEMPERED)
+        if power < 1e-12:
             self.chain(1e-12, tau)
             raise SpecError("the budget is too small for any posterior draw", where="privacy")
-        return self.chain(rho, tau)
+        return self.chain(power, tau)
 
-    def least_concentrated(self, rho: float, target: float) -> CalibratedChain:
-        """Return the chain of a stated temperature with the smallest prior precision whose price stays within a target.
+    def least_concentrated(self, power: float, target: float) -> CalibratedChain:
+        """Return the chain of a stated likelihood power whose price stays within a target.
 
-        The precision is that of the prior or more.
+        Its prior precision is the smallest that does, and that of the prior or more.
         """
         low = high = self.model.precision
-        while self.cost(rho, high) > target:
+        while self.cost(power, high) > target:
             low, high = high, 2.0 * high
             if high > 1e300:
                 raise SpecError("the budget is too small for any posterior draw", where="privacy")
@@ -160,16 +161,16 @@ class Chains:
             middle = (low + high) / 2.0
             if not low < middle < high:
                 break
-            low, high = (low, middle) if self.cost(rho, middle) <= target else (middle, high)
-        return self.chain(rho, high)
+            low, high = (low, middle) if self.cost(power, middle) <= target else (middle, high)
+        return self.chain(power, high)
 
 
 def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOptions, n_records: int | None) -> Chains:
     """Return what is public about a question.
 
     Raises:
-        SpecError: the number of records is private and no ``n_max`` is stated, or it is not known; or a total variation
-            is stated, and no certificate.
+        SpecError: the number of records is private and no ``max_records`` is stated, or it is not known; or a total
+            variation is stated, and no certificate.
     """
     if policy.contributions > 1:
         raise SpecError(
@@ -178,16 +179,16 @@ def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOpt
             hint="max_contributions: 1",
         )
     if policy.neighbors is Neighbors.ADD_REMOVE:
-        if options.n_max is None:
+        if options.max_records is None:
             raise SpecError(
                 "the number of records is private, and step, contraction and smoothness would tell it",
-                where="sampling.n_max",
+                where="sampling.max_records",
                 hint="state a public limit: only so many records are read; or use replace-one neighbors",
             )
-        n = options.n_max
+        n = options.max_records
     else:
-        if options.n_max is not None:
-            raise SpecError("the number of records is public: there is no limit to state", where="sampling.n_max")
+        if options.max_records is not None:
+            raise SpecError("the number of records is public: there is no limit to state", where="sampling.max_records")
         n = known_number(n_records)
     # Under add-remove a record more may push another beyond the limit: two gradients differ, as where one is replaced.
     if options.certificate is None and options.gamma != _GAMMA:
@@ -202,16 +203,16 @@ def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOpt
 def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict[str, Any]) -> Plan:
     """Return the plan of a calibrated chain."""
     model, options = chains.model, chains.options
-    smoothness = chains.curvature.whole(found.rho, found.tau)
-    left = math.exp(found.steps * math.log1p(-min(found.step * found.tau, 1.0 - 1e-16)))
+    smoothness = chains.curvature.whole(found.likelihood_power, found.tau)
+    left = math.exp(found.n_steps * math.log1p(-min(found.step_size * found.tau, 1.0 - 1e-16)))
     grid = 2.0 ** math.floor(math.log2(1.0 / math.sqrt(smoothness) / _FINE))
     law = Langevin(
         model.loss,
         model.design.width,
-        found.rho,
+        found.likelihood_power,
         found.tau,
-        found.step,
-        found.steps,
+        found.step_size,
+        found.n_steps,
         grid,
         chains.n_records,
         model.design.row_norm,
@@ -228,25 +229,25 @@ def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict
     if not Decimal(0) < mu < Decimal(1000):
         raise DpbayesError("the price of the chain cannot be stated; nothing is released")
     described: dict[str, Any] = {
-        "rho": found.rho,
+        "likelihood_power": found.likelihood_power,
         "tau": found.tau,
-        "step": found.step,
-        "steps": found.steps,
+        "step_size": found.step_size,
+        "n_steps": found.n_steps,
         "draws": options.draws,
         "calibration": calibration,
         "mu": float(mu),
-        "sensitivity": chains.curvature.gradient_sensitivity(found.rho),
+        "sensitivity": chains.curvature.gradient_sensitivity(found.likelihood_power),
         "smoothness": smoothness,
         "row_norm": model.design.row_norm,
         "width": model.design.width,
         "left_of_start": left,
-        "variance_inflation": 1.0 / (1.0 - found.step * smoothness / 2.0),
+        "variance_inflation": 1.0 / (1.0 - found.step_size * smoothness / 2.0),
         "memory": model.design.memory(chains.n_records),
         **more,
     }
     if options.certificate is not None:
         described["certificate"] = _certificate(chains, found, options.gamma)
-    rows = Rows(model.design, model.target, options.n_max)
+    rows = Rows(model.design, model.target, options.max_records)
     step = Step(NO_STATISTIC, law, guarantee, options.draws, rows)
     return Plan(
         (step,),
@@ -259,14 +260,14 @@ def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict
 
 def _certificate(chains: Chains, found: CalibratedChain, gamma: float) -> dict[str, Any]:
     try:
-        smoothness = chains.curvature.whole(found.rho, found.tau)
+        smoothness = chains.curvature.whole(found.likelihood_power, found.tau)
         known: Certificate = certificate(chains.model.design.width, found.tau, smoothness, gamma)
     except ValueError as error:
         raise SpecError(f"{error}", where="sampling.certificate") from None
     return {
         "total_variation": gamma,
-        "step": known.step,
-        "steps": known.steps,
+        "step_size": known.step_size,
+        "n_steps": known.n_steps,
         "start": "N(mode, I / M): not public, so that this chain is not the one that runs",
     }
 
@@ -275,9 +276,9 @@ def _how(found: CalibratedChain, draws: int, described: dict[str, Any]) -> str:
     """Return how the draws were made, in a sentence."""
     chains = "a Langevin chain" if draws == 1 else f"{draws} independent Langevin chains"
     return (
-        f"the last iterate of {chains} of {found.steps} steps of {found.step:.3g} from 0, at temperature rho = "
-        f"{found.rho:.4g} and prior precision tau = {found.tau:.4g}; the guarantee is that of this chain, mixed or "
-        f"not. "
+        f"the last iterate of {chains} of {found.n_steps} steps of size {found.step_size:.3g} from 0, at likelihood "
+        f"power {found.likelihood_power:.4g} and prior precision tau = {found.tau:.4g}; the guarantee is that of this "
+        f"chain, mixed or not. "
         f"What is public about its bias: at most {described['left_of_start']:.2g} of the distance from the start is "
         f"left, and the steps widen a variance at most {described['variance_inflation']:.3g} times"
     )
@@ -287,14 +288,14 @@ def _warnings(found: CalibratedChain, left: float, inflation: float) -> tuple[st
     warnings = []
     if left > 1.0001 * math.exp(-_NEAR):
         warnings.append(
-            f"the horizon of {found.steps} steps is short for its own contraction rate: up to {left:.2g} of the "
+            f"the horizon of {found.n_steps} steps is short for its own contraction rate: up to {left:.2g} of the "
             "distance from the start is left in directions about which the data say little; the guarantee does not "
             "depend on it"
         )
     if inflation > _WIDE:
         warnings.append(
-            f"the stated step is long: where the posterior is narrowest its variance is up to {inflation:.3g} times "
-            "too large; the guarantee does not depend on it"
+            f"the stated step size is large: where the posterior is narrowest its variance is up to {inflation:.3g} "
+            f"times too large; the guarantee does not depend on it"
         )
     return tuple(warnings)
 

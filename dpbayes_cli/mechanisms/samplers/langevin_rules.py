@@ -1,4 +1,4 @@
-"""The rules that find temperature and prior precision: by Gaussian DP, by Minami et al., by Geumlek et al."""
+"""The rules that find likelihood power and prior precision: by Gaussian DP, by Minami et al., by Geumlek et al."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.options import Calibration, Delta, Mu, Order, Rho, Temperature
+from dpbayes_cli.core.options import Calibration, Delta, LikelihoodPower, Mu, Order, Rho
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
-    HOTTEST,
     UNDER,
+    UNTEMPERED,
     CalibratedChain,
     Chains,
     LangevinOptions,
@@ -18,10 +18,10 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
 from dpbayes_cli.privacy.conversions import gaussian_delta_above
 from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
-    diffuse_temperature,
+    diffuse_likelihood_power,
     minami_corollary,
     minami_delta,
-    minami_temperature,
+    minami_likelihood_power,
     mu_of_statement,
 )
 
@@ -37,7 +37,7 @@ class GibbsPosteriorOptions(LangevinOptions, frozen=True, kw_only=True):
     mu: Mu = None
     order: Order = None
     calibration: Calibration = "gdp"
-    temperature: Temperature = None
+    likelihood_power: LikelihoodPower = None
 
 
 def target_mu(options: GibbsPosteriorOptions) -> float:
@@ -80,58 +80,58 @@ def stated_pair(options: GibbsPosteriorOptions) -> tuple[float, float]:
 
 
 def by_gdp(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by Gaussian differential privacy: the largest temperature, or the least precision for a stated one.
+    """Calibrate by Gaussian DP: the largest likelihood power, or the least precision for a stated one.
 
     Privacy: the price of the chain that runs, see ``descent_mu``.
     Source: Gopi, Lee and Liu 2022 (mu = D / sqrt(tau) for exact draws); Bok, Su and Altschuler 2024 for the chain.
     """
     _check_no_order(options)
-    target, stated = target_mu(options), options.temperature
-    return (chains.hottest(target) if stated is None else chains.least_concentrated(stated, target)), {}
+    target, stated = target_mu(options), options.likelihood_power
+    return (chains.with_largest_power(target) if stated is None else chains.least_concentrated(stated, target)), {}
 
 
 def by_minami(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by Theorem 7 of Minami et al., solved for the temperature.
+    """Calibrate by Theorem 7 of Minami et al., solved for the likelihood power.
 
     Raises:
-        SpecError: the rule's temperature is not confirmed.
+        SpecError: the rule's likelihood power is not confirmed.
 
-    Privacy: what is charged is the price of the chain that runs; the rule only chooses the temperature, which must keep
-        the stated (epsilon, delta) by the exact curve.
+    Privacy: what is charged is the price of the chain that runs; the rule only chooses the likelihood power, which must
+        keep the stated (epsilon, delta) by the exact curve.
     Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; Corollary 8 is stated beside it, with whether Theorem 7
         confirms it.
     """
     _check_no_order(options)
     tau, slope = chains.model.precision, chains.curvature.slope
-    if options.mu is not None or options.rho is not None or options.temperature is not None:
-        raise SpecError("the rule of Minami et al. finds the temperature from epsilon and delta", where="privacy")
+    if options.mu is not None or options.rho is not None or options.likelihood_power is not None:
+        raise SpecError("the rule of Minami et al. finds the likelihood power from epsilon and delta", where="privacy")
     epsilon, delta = stated_pair(options)
     each = epsilon / options.draws, delta / options.draws
-    rho = min(HOTTEST, minami_temperature(*each, slope, tau)) * UNDER
+    power = min(UNTEMPERED, minami_likelihood_power(*each, slope, tau)) * UNDER
     corollary = minami_corollary(*each, slope, tau)
-    found = chains.chain(rho, tau)
+    found = chains.chain(power, tau)
     if gaussian_delta_above(found.mu * math.sqrt(options.draws), epsilon) > delta:
-        raise SpecError("the exact curve does not confirm the rule's temperature", where="sampling.calibration")
+        raise SpecError("the exact curve does not confirm the rule's likelihood_power", where="sampling.calibration")
     confirmed = minami_delta(each[0], corollary, slope, tau) <= each[1] * (1.0 + 1e-9)
-    return found, {"corollary_8": {"rho": corollary, "confirmed_by_theorem_7": confirmed}}
+    return found, {"corollary_8": {"likelihood_power": corollary, "confirmed_by_theorem_7": confirmed}}
 
 
 def diffused(chains: Chains, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by Algorithm 5 of Geumlek et al.: the largest temperature, up to 1.
+    """Calibrate by Algorithm 5 of Geumlek et al.: the largest likelihood power, up to 1.
 
     Raises:
         SpecError: no epsilon is stated, or the chain does not keep the divergence at the order.
 
-    Privacy: the price of the chain that runs; the rule chooses the temperature, and is checked against that price.
+    Privacy: the price of the chain that runs; the rule chooses the likelihood power, and is checked against that price.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5.
     """
     at, epsilon = _divergence(chains, order)
-    rho = min(HOTTEST, diffuse_temperature(at, epsilon, chains.curvature.slope, chains.model.precision))
-    return _within(chains.chain(rho * UNDER, chains.model.precision), at, epsilon), {"order": at}
+    power = min(UNTEMPERED, diffuse_likelihood_power(at, epsilon, chains.curvature.slope, chains.model.precision))
+    return _within(chains.chain(power * UNDER, chains.model.precision), at, epsilon), {"order": at}
 
 
 def concentrated(
-    chains: Chains, order: Decimal | None, temperature: float | None
+    chains: Chains, order: Decimal | None, likelihood_power: float | None
 ) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Algorithm 4 of Geumlek et al.: the smallest prior precision, that of the prior or more.
 
@@ -142,14 +142,14 @@ def concentrated(
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 16 and Algorithm 4.
     """
     at, epsilon = _divergence(chains, order)
-    rho = HOTTEST if temperature is None else temperature
-    wanted = concentrated_precision(at, epsilon, chains.curvature.slope, rho)
+    power = UNTEMPERED if likelihood_power is None else likelihood_power
+    wanted = concentrated_precision(at, epsilon, chains.curvature.slope, power)
     tau = max(chains.model.precision, wanted / UNDER)
-    return _within(chains.chain(rho, tau), at, epsilon), {"order": at}
+    return _within(chains.chain(power, tau), at, epsilon), {"order": at}
 
 
 def geumlek(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by the rule of Geumlek et al. that fits: concentrated for a stated temperature, else diffused.
+    """Calibrate by the rule of Geumlek et al. that fits: concentrated for a stated likelihood power, else diffused.
 
     Raises:
         SpecError: another price is stated, which these rules would not keep.
@@ -158,9 +158,9 @@ def geumlek(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedC
         raise SpecError(
             "the rules of Geumlek et al. take an epsilon at an order", where="privacy", hint="--eps 0.1 --order 8"
         )
-    if options.temperature is None:
+    if options.likelihood_power is None:
         return diffused(chains, options.order)
-    return concentrated(chains, options.order, options.temperature)
+    return concentrated(chains, options.order, options.likelihood_power)
 
 
 def _divergence(chains: Chains, order: Decimal | None) -> tuple[float, float]:
@@ -182,8 +182,8 @@ def _within(found: CalibratedChain, order: float, epsilon: float) -> CalibratedC
     if order * found.mu**2 / 2.0 > epsilon * (1.0 + 1e-9):
         raise SpecError(
             "the chain's divergence exceeds that of an exact draw, for its step is beyond 2 / (M + tau)",
-            where="sampling.step",
-            hint="a smaller step; by default it is 1 / M",
+            where="sampling.step_size",
+            hint="a smaller step size; by default it is 1 / M",
         )
     return found
 
@@ -198,7 +198,7 @@ def untempered(chains: Chains, order: Decimal | None) -> tuple[CalibratedChain, 
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 1.
     """
     options, at = chains.options, float(order or ORDER)
-    found = chains.chain(HOTTEST, chains.model.precision)
+    found = chains.chain(UNTEMPERED, chains.model.precision)
     cost = options.draws * at * found.mu**2 / 2.0
     if options.epsilon is not None and cost > float(options.epsilon):
         raise SpecError(

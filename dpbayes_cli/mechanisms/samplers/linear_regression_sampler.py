@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
@@ -109,8 +109,8 @@ class LinearRegressionSampler(Sampler):
     Attributes:
         line: the regression.
         n_records: the public number of complete records.
-        temperature: T.
-        temper: whether the prior is tempered too.
+        likelihood_power: T.
+        power_applies_to: whether the prior is tempered too.
         cover: the lattice.
     """
 
@@ -118,8 +118,8 @@ class LinearRegressionSampler(Sampler):
 
     line: Line
     n_records: int
-    temperature: Decimal
-    temper: TemperKind
+    likelihood_power: Decimal
+    power_applies_to: PowerTarget
     cover: LineCover
 
     def second_moments(self, values: Sequence[int]) -> list[list[int]]:
@@ -154,7 +154,7 @@ class LinearRegressionSampler(Sampler):
         """Return the unnormalized log weights of all points in ``EXACT`` arithmetic."""
         squares, unit = self.squares(values)
         twice = Fraction(self.line.variance) * 2
-        factor = Fraction(self.temperature) / (unit * twice)
+        factor = Fraction(self.likelihood_power) / (unit * twice)
         power = EXACT.divide(Decimal(-factor.numerator), Decimal(factor.denominator))
         prior = self._log_prior()
         return [EXACT.fma(power, Decimal(s), p) for s, p in zip(squares, prior, strict=True)]
@@ -167,7 +167,7 @@ class LinearRegressionSampler(Sampler):
         k = cover.points() * float(cover.step)
         level = float(cover.middle) + k[:, 0] + k[:, 1:] @ np.array(line.prior_mean[1:]) - line.prior_mean[0]
         away = np.column_stack([level, k[:, 1:]]) ** 2 @ np.array(line.prior_precision)
-        power = float(self.temperature) if self.temper == "joint" else 1.0
+        power = float(self.likelihood_power) if self.power_applies_to == "joint" else 1.0
         return list(map(Decimal, (-0.5 * power / line.variance * away).tolist()))
 
     def weights(self, values: Sequence[int]) -> CellWeights:
@@ -185,7 +185,7 @@ class LinearRegressionSampler(Sampler):
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
     def coarser(self) -> LinearRegressionSampler:
-        """Return the law on a lattice of at most so many steps; temperature and price do not rest on their number."""
+        """Return the law on a coarser lattice, on whose resolution neither likelihood power nor price depends."""
         return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSE_ENOUGH)))
 
     def coefficients(self) -> Floats:
@@ -215,7 +215,7 @@ class LinearRegressionSampler(Sampler):
         return mean, math.sqrt(float(masses @ (intercept - mean) ** 2))
 
     def plain_sd(self, values: Sequence[int]) -> float:
-        """Return the standard deviation of the intercept in the posterior without privacy, cover or temperature."""
+        """Return the standard deviation of the intercept in the untempered posterior, without privacy or cover."""
         import numpy as np
 
         line, unit = self.line, 2.0 * self.line.steps**2
@@ -259,14 +259,14 @@ def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinearRegres
     exact = cover.spread(Fraction(line.variance))
     spread = UP.divide(Decimal(exact.numerator), Decimal(exact.denominator))
     found = tempered(asked, spread, SLACK, Decimal(1))
-    sampler = LinearRegressionSampler(line, n, found.temperature, asked.temper, cover)
+    sampler = LinearRegressionSampler(line, n, found.likelihood_power, asked.power_applies_to, cover)
     if 4.0 * (n + sum(line.prior_precision)) / line.variance > _LARGEST_LOG:
         raise SpecError("the variance is too small for exact weights of so many records", where="domain.variance")
     return sampler, found
 
 
 def described(sampler: LinearRegressionSampler, found: Tempering, asked: Drawing) -> dict[str, Any]:
-    """Return what a plan says about a lattice and a temperature."""
+    """Return what a plan says about a lattice and a likelihood power."""
     low, high = sampler.line.bounds[0]
     ends = [float(low + (high - low) * (float(end) + 1.0) / 2.0) for end in (sampler.cover.low, sampler.cover.high)]
     more = {"support": ends, "resolution": sampler.cover.resolution}

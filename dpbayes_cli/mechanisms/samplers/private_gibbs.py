@@ -56,8 +56,8 @@ class PrivateGibbs(Chain):
     """Gibbs sweeps of one law: prior times likelihood to the power T, emissions on public lattices of shares.
 
     A sweep draws the states given emissions and links, group by group, then the emissions given the states, then the
-    links given the states. States and emissions cost the same at one temperature, so that half of the budget goes to
-    each. The range of the emissions that are held is often below R, and public; the temperature stays that of the plan
+    links given the states. States and emissions cost the same at one likelihood power, so that half of the budget goes
+    to each. The range of the emissions that are held is often below R, and public; the planned likelihood power is kept
     all the same: with one that moved with them the updates would be of no common law.
 
     Privacy: R = sum over features of 2 log(most / least share). States: a site's utilities are integers, the links'
@@ -76,7 +76,7 @@ class PrivateGibbs(Chain):
     Attributes:
         structure: the public side of the model.
         covers: for each feature the lattice of its emissions.
-        stages: temperatures with numbers of sweeps.
+        stages: likelihood powers with numbers of sweeps.
         bits: of the fraction of utilities.
         n_records: the public number of records.
         weight: the noise of the chain's log importance weight, None where that is not released.
@@ -101,11 +101,11 @@ class PrivateGibbs(Chain):
         log_weight, before, left = 0, Decimal(0), sum(stage.sweeps for stage in self.stages)
         for stage in self.stages:
             if self.weight is not None:
-                log_weight += self.risen(point, sites, before, stage.temperature)
-                before = stage.temperature
+                log_weight += self.risen(point, sites, before, stage.likelihood_power)
+                before = stage.likelihood_power
             for _ in range(stage.sweeps):
-                states = self.update_states(point, sites, stage.temperature)
-                emissions = self.update_emissions(states, sites, stage.temperature)
+                states = self.update_states(point, sites, stage.likelihood_power)
+                emissions = self.update_emissions(states, sites, stage.likelihood_power)
                 point = Point(states, emissions, self.structure.draw_links(states, rng))
                 left -= 1
                 if left < size:
@@ -115,7 +115,7 @@ class PrivateGibbs(Chain):
         return Draws(tuple(values for values, _ in kept), states_kept, noisy)
 
     def risen(self, point: Point, sites: Sites, before: Decimal, after: Decimal) -> int:
-        """Return what a rise of the temperature adds to the log weight at a point, exactly, in units of 2^-bits."""
+        """Return what a higher likelihood power adds to the log weight at a point, exactly, in units of 2^-bits."""
         total = 0
         counts = sites.counts(point.states, self.structure.n_states)
         for cover, emission, table in zip(self.covers, point.emissions, counts, strict=True):
@@ -130,15 +130,15 @@ class PrivateGibbs(Chain):
         nothing = [np.zeros((self.structure.n_states, len(a)), dtype=np.int64) for a in self.structure.emissions]
         return self._rows(nothing, Decimal(0))
 
-    def update_states(self, point: Point, sites: Sites, temperature: Decimal) -> Integers:
+    def update_states(self, point: Point, sites: Sites, likelihood_power: Decimal) -> Integers:
         """Draw the states of all sites, group by group; a group sees what was drawn of those before."""
         states = point.states.copy()
         for group in self.structure.colors(self.n_records):
-            states[group] = choices(self.utilities(point, states, sites, temperature, group), self.bits)
+            states[group] = choices(self.utilities(point, states, sites, likelihood_power, group), self.bits)
         return states
 
     def utilities(
-        self, point: Point, states: Integers, sites: Sites, temperature: Decimal, group: Integers
+        self, point: Point, states: Integers, sites: Sites, likelihood_power: Decimal, group: Integers
     ) -> Integers:
         """Return the integer utilities of the states at the sites of a group, shape (n_sites, n_states)."""
         import numpy as np
@@ -146,21 +146,21 @@ class PrivateGibbs(Chain):
         logs = np.maximum(self.structure.log_prior(point.links, states, group), -float(_LARGEST_LOG))
         public = np.rint(logs * 2.0**self.bits).astype(np.int64)
         tables = [
-            log_table(cover, temperature, self.bits)[emission - cover.least]
+            log_table(cover, likelihood_power, self.bits)[emission - cover.least]
             for cover, emission in zip(self.covers, point.emissions, strict=True)
         ]
         return np.asarray(public + sites.scores(tables, group))
 
-    def update_emissions(self, states: Integers, sites: Sites, temperature: Decimal) -> tuple[Integers, ...]:
+    def update_emissions(self, states: Integers, sites: Sites, likelihood_power: Decimal) -> tuple[Integers, ...]:
         """Draw the emissions of every feature and state, each row exactly."""
-        return self._rows(sites.counts(states, self.structure.n_states), temperature)
+        return self._rows(sites.counts(states, self.structure.n_states), likelihood_power)
 
-    def _rows(self, counts: list[Integers], temperature: Decimal) -> tuple[Integers, ...]:
+    def _rows(self, counts: list[Integers], likelihood_power: Decimal) -> tuple[Integers, ...]:
         import numpy as np
 
         found = []
         for cover, concentration, table in zip(self.covers, self.structure.emissions, counts, strict=True):
-            law = SimplexSampler(cover, concentration, temperature, "likelihood")
+            law = SimplexSampler(cover, concentration, likelihood_power, "likelihood")
             rows = [law.lattice(row).draw(1)[0] for row in table.tolist()]
             found.append(np.array(rows, dtype=np.int64))
         return tuple(found)
@@ -197,22 +197,22 @@ class Point:
     links: Links
 
 
-def log_table(cover: SharesCover, temperature: Decimal, bits: int) -> Integers:
+def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integers:
     """Return T log(k / G) of the counts least, ..., most of a lattice, rounded to units of 2^-bits."""
     import numpy as np
 
-    unit = EXACT.multiply(temperature, Decimal(1 << bits))
+    unit = EXACT.multiply(likelihood_power, Decimal(1 << bits))
     shares = (EXACT.divide(Decimal(k), Decimal(cover.resolution)) for k in range(cover.least, cover.most + 1))
     return np.array([int(EXACT.multiply(unit, log_share(share)).to_integral_value()) for share in shares], np.int64)
 
 
 def rise_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
-    """Return what a rise of the temperature adds to the log weight for a record, by the share of its value."""
+    """Return what a higher likelihood power adds to the log weight for a record, by the share of its value."""
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
 def latent_chain(structure: Structure, options: PrivateGibbsOptions, n_records: int) -> tuple[PrivateGibbs, ChainCost]:
-    """Plan a chain: find its lattices, its temperature and its price.
+    """Plan a chain: find its lattices, its likelihood power and its price.
 
     Raises:
         SpecError: epsilon does not suffice, or there are too many states or records.
@@ -232,12 +232,12 @@ def latent_chain(structure: Structure, options: PrivateGibbsOptions, n_records: 
         return covers, bits, priced(epsilon, updates_of(covers, bits), schedule)
 
     _, _, coarse = planned(1)
-    of_row = math.ceil(coarse.temperature * n_records / structure.n_states)
+    of_row = math.ceil(coarse.likelihood_power * n_records / structure.n_states)
     covers, bits, price = planned(max(1, min(_FINEST, of_row)))
     chain = PrivateGibbs(structure, covers, price.stages, bits, n_records)
     if weighed is None:
         return chain, price
-    starts = [Decimal(0), *(stage.temperature for stage in price.stages)]
+    starts = [Decimal(0), *(stage.likelihood_power for stage in price.stages)]
     rises = [rise_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
     guarantee = compose([*require_type(price.guarantee, Composition).parts, PureDP(weighed)])
     weighted = replace(chain, weight=noisy_log_weight(rises, bits, weighed))

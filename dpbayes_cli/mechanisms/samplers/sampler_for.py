@@ -77,4 +77,8 @@ def _row(
     """Return the sampler of one vector of shares, its price, and its cover."""
     cover = cover_of(len(concentration), asked.support, asked.n_records)
     found = tempered(asked, cover.spread, LATTICE_SLACK * touched, Decimal(1))
-    return SimplexSampler(cover, concentration, found.temperature, asked.temper), found, cover.described()
+    return (
+        SimplexSampler(cover, concentration, found.likelihood_power, asked.power_applies_to),
+        found,
+        cover.described(),
+    )

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, support_of, tempered
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
@@ -41,16 +41,16 @@ class ScalarSampler(Sampler):
     Attributes:
         model: the family.
         n_records: the public number of complete records.
-        temperature: T.
-        temper: whether the prior is tempered too.
+        likelihood_power: T.
+        power_applies_to: whether the prior is tempered too.
         support: the truncation.
         n_cells: the number of cells.
     """
 
     model: OneParameterFamily
     n_records: int
-    temperature: Decimal
-    temper: TemperKind
+    likelihood_power: Decimal
+    power_applies_to: PowerTarget
     support: tuple[float, float]
     n_cells: int
 
@@ -71,23 +71,23 @@ class ScalarSampler(Sampler):
         theta = np.linspace(*self.support, 1001)
         least, width, steps = self.model.grid
         widest = max(abs(float(least)), abs(float(least + width * steps)))
-        power = float(self.temperature)
+        power = float(self.likelihood_power)
         at, near = (
             np.stack([*self.model.natural(x, floats()), self.model.log_prior(x, floats())])
             for x in (theta, theta * (1.0 - 2.0**-40))
         )
         a, b, prior = (np.abs(at) + 2.0**40 * np.abs(at - near)).max(axis=1)
-        if self.temper == "joint":  # a mode may be sharpened, and the prior with it
+        if self.power_applies_to == "joint":  # a mode may be sharpened, and the prior with it
             prior *= max(1.0, power)
         return float(2.0 * (power * self.n_records * (widest * a + b) + prior))
 
     def log_density(self, theta: Any, total: Any, *, exact: bool) -> Any:
         """Return the unnormalized log density at theta, in floats or in exact decimals."""
         arithmetic = DECIMALS if exact else floats()
-        power: Any = self.temperature if exact else float(self.temperature)
+        power: Any = self.likelihood_power if exact else float(self.likelihood_power)
         a, b = self.model.natural(theta, arithmetic)
         prior = self.model.log_prior(theta, arithmetic)
-        return prior * (power if self.temper == "joint" else 1) + (a * total + b * self.n_records) * power
+        return prior * (power if self.power_applies_to == "joint" else 1) + (a * total + b * self.n_records) * power
 
     @property
     def cells(self) -> Floats:
@@ -146,7 +146,7 @@ def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | No
     Args:
         model: the family.
         asked: how many draws, at what price.
-        most: the largest temperature of use, None for any.
+        most: the largest likelihood power of use, None for any.
 
     Raises:
         SpecError: the support is missing or wrong, epsilon too small, or floats cannot screen the cells.
@@ -160,7 +160,7 @@ def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | No
     spread = UP.multiply(exact, Decimal("1") + Decimal("1e-25"))
     found = tempered(asked, spread, SLACK, most)
     n_cells = min(1 << 20, max(1 << 10, 1 << math.ceil(math.log2(64.0 * math.sqrt(n)))))
-    sampler = ScalarSampler(model, n, found.temperature, asked.temper, support, n_cells)
+    sampler = ScalarSampler(model, n, found.likelihood_power, asked.power_applies_to, support, n_cells)
     if not sampler.magnitude <= LARGEST_LOG:
         raise SpecError(
             "the log density is too large on this support for the grid to be screened in floats",
@@ -216,7 +216,7 @@ class _Partition:
         low, high = sampler.support
         theta = low + (high - low) / sampler.n_cells * (np.arange(sampler.n_cells) + 0.5)
         self._base = sampler.log_density(theta, 0.0, exact=False)
-        self._tilt = float(sampler.temperature) * sampler.model.natural(theta, floats())[0]
+        self._tilt = float(sampler.likelihood_power) * sampler.model.natural(theta, floats())[0]
 
     def __call__(self, totals: Floats) -> Floats:
         """Return the log of the sum over cells, one a total."""

@@ -1,8 +1,9 @@
 """The tempered posterior of a vector of shares on a public lattice: what is drawn, and the range of a record on it.
 
-A sampler knows its cover, its prior and its temperature, and nothing about the number of records: a table of a network
-whose rows are vectors of shares is one sampler a row. A replaced record takes one from one row and gives one to the
-same or another, so that the log ratio of a whole table varies by at most ``SharesCover.spread`` times the temperature.
+A sampler knows its cover, its prior and its likelihood power, and nothing about the number of records: a table of a
+network whose rows are vectors of shares is one sampler a row. A replaced record takes one from one row and gives one to
+the same or another, so that the log ratio of a whole table varies by at most ``SharesCover.spread`` times the
+likelihood power.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP
 from dpbayes_cli.privacy.grid import EXACT
@@ -87,20 +88,22 @@ class SimplexSampler(Sampler):
     Attributes:
         cover: the lattice.
         concentration: that of the Dirichlet prior.
-        temperature: T.
-        temper: whether the prior is tempered too.
+        likelihood_power: T.
+        power_applies_to: whether the prior is tempered too.
     """
 
     cover: SharesCover
     concentration: tuple[float, ...]
-    temperature: Decimal
-    temper: TemperKind
+    likelihood_power: Decimal
+    power_applies_to: PowerTarget
 
     def exponents(self, values: Sequence[int]) -> list[Decimal]:
         """Return the power of each share in the tempered posterior density."""
-        power = self.temperature if self.temper == "joint" else Decimal(1)
+        power = self.likelihood_power if self.power_applies_to == "joint" else Decimal(1)
         return [
-            EXACT.fma(self.temperature, Decimal(count), EXACT.multiply(EXACT.subtract(Decimal(a), Decimal(1)), power))
+            EXACT.fma(
+                self.likelihood_power, Decimal(count), EXACT.multiply(EXACT.subtract(Decimal(a), Decimal(1)), power)
+            )
             for a, count in zip(self.concentration, values, strict=True)
         ]
 

@@ -1,8 +1,8 @@
 """What the exact samplers draw, drawn in floats from a seeded generator: for simulations only, never for a release.
 
 An exact draw spends 0.1 to 0.5 s on the integer weights of one data set, too much for hundreds of trials. The laws are
-the same up to rounding: the same cells, the same lattice, the same temperature. Nothing that can run on data imports
-this file.
+the same up to rounding: the same cells, the same lattice, the same likelihood power. Nothing that can run on data
+imports this file.
 """
 
 from __future__ import annotations

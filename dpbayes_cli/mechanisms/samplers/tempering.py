@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
 from dpbayes_cli.privacy.conversions import round_up
 
@@ -24,20 +24,20 @@ class Drawing:
         epsilon: what they may cost together.
         n_records: the public number of complete records.
         draws: how many.
-        temper: what the temperature acts on.
+        power_applies_to: what the likelihood power acts on.
         support: the public range of the parameter, or None for the model's own.
     """
 
     epsilon: Decimal
     n_records: int
     draws: int = 1
-    temper: TemperKind = "likelihood"
+    power_applies_to: PowerTarget = "likelihood"
     support: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
 class Tempering:
-    """A temperature with what it costs.
+    """A likelihood power with what it costs.
 
     Privacy: let f = log p(x | theta) - log p(x' | theta) for neighboring records and R = sup f - inf f over the cover,
         null records excluded (complete data). The scores u = log posterior of two neighbors then differ by a function
@@ -48,33 +48,33 @@ class Tempering:
     Source: McSherry and Talwar 2007; Zhang et al. 2016 Alg. 3; Foulds et al. 2016 sec. 3.1.
 
     Attributes:
-        temperature: T.
+        likelihood_power: T.
         spread: R, an upper bound of the range over the public cover.
         charged: the epsilon of all draws together.
     """
 
-    temperature: Decimal
+    likelihood_power: Decimal
     spread: Decimal
     charged: Decimal
 
     def described(self, asked: Drawing) -> dict[str, Any]:
         """Return what a plan says about it."""
         return {
-            "temperature": float(self.temperature),
+            "likelihood_power": float(self.likelihood_power),
             "range": float(self.spread),
             "draws": asked.draws,
-            "temper": asked.temper,
+            "power_applies_to": asked.power_applies_to,
         }
 
 
 def tempered(asked: Drawing, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
-    """Return the largest temperature at which each of the requested draws costs its part of epsilon.
+    """Return the largest likelihood power at which each of the requested draws costs its part of epsilon.
 
     Args:
         asked: how many draws, and what they may cost.
         spread: R.
         extra: what finite precision adds to a log ratio.
-        most: the largest temperature of use: 1 for samples of a posterior, None for its mode.
+        most: the largest likelihood power of use: 1 for samples of a posterior, None for its mode.
 
     Raises:
         SpecError: epsilon is too small.
@@ -87,12 +87,12 @@ def tempered(asked: Drawing, spread: Decimal, extra: Decimal, most: Decimal | No
             "drawn exactly",
             where="privacy.epsilon",
         )
-    temperature = DOWN.divide(DOWN.subtract(each, extra), spread)
+    likelihood_power = DOWN.divide(DOWN.subtract(each, extra), spread)
     if most is not None:
-        temperature = min(most, temperature)
-    one = UP.add(UP.multiply(temperature, spread), extra)
+        likelihood_power = min(most, likelihood_power)
+    one = UP.add(UP.multiply(likelihood_power, spread), extra)
     charged = min(epsilon, UP.create_decimal(round_up(float(one * asked.draws))))
-    return Tempering(temperature, spread, charged)
+    return Tempering(likelihood_power, spread, charged)
 
 
 def support_of(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:

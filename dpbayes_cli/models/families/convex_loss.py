@@ -28,7 +28,7 @@ _HELD = 1 << 22
 
 @dataclass(frozen=True)
 class ConvexLossModel(Model):
-    """A Gibbs posterior: exp(-rho sum_i loss(x_i'w; y_i) - tau |w|^2 / 2), convex, with bounded slope and curvature.
+    """A Gibbs posterior: exp(-beta sum_i loss(x_i'w; y_i) - tau |w|^2 / 2), convex, with bounded slope and curvature.
 
     Attributes:
         design: the map from a record's features to a row of bounded norm.
