@@ -153,7 +153,7 @@ PLANTED: dict[str, Case] = {
     ),
     "a lattice at twice the likelihood power": (
         "mechanisms/samplers/simplex_sampler.py",
-        [("EXACT.fma(self.likelihood_power, Decimal(count)", "EXACT.fma(2 * self.likelihood_power, Decimal(count)")],
+        [("EXACT.fma(power, Decimal(count)", "EXACT.fma(2 * power, Decimal(count)")],
         (*SHARES, "--on-invalid", "impute:a", "--mechanism", "ops", "--eps", "1"),
         "log ratios of the choices' laws",
     ),

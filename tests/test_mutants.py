@@ -271,8 +271,8 @@ MUTANTS = {
     ),
     "likelihood power doubled on the lattice": (
         "mechanisms/samplers/simplex_sampler.py",
-        "EXACT.fma(self.likelihood_power, Decimal(count)",
-        "EXACT.fma(2 * self.likelihood_power, Decimal(count)",
+        "EXACT.fma(power, Decimal(count)",
+        "EXACT.fma(2 * power, Decimal(count)",
         "tests/mechanisms/test_ops.py::test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice",
     ),
     "likelihood power doubled on lines": (
@@ -307,8 +307,8 @@ MUTANTS = {
     ),
     "likelihood power of a mode doubled": (
         "mechanisms/samplers/tempering.py",
-        "likelihood power = DOWN.divide(DOWN.subtract(each, extra), spread)",
-        "likelihood power = 2 * DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "likelihood_power = DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "likelihood_power = 2 * DOWN.divide(DOWN.subtract(each, extra), spread)",
         "tests/mechanisms/test_map.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "a coin that is compared with another cell's weight": (
@@ -957,8 +957,8 @@ MUTANTS = {
     ),
     "the digest of a stored request without what was ignored": (
         "spec/stored_spec.py",
-        "        if value != _EARLIER[section][key]:\n",
-        "        if value == section:\n",
+        "if stored[section][key] != _EARLIER_TODAY[section][key]:",
+        "if stored[section][key] == section:",
         "tests/spec/test_options.py::test_what_was_released_with_options_that_were_ignored_stays_readable",
     ),
     "a model's own mechanism left out of the request": (

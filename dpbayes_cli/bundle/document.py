@@ -10,8 +10,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from dpbayes_cli.base.errors import VerificationError
+from dpbayes_cli.bundle.version_1 import parameters_formerly, parameters_today
 from dpbayes_cli.core.registry import noise_law_type
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
 SCHEMA_VERSION = 2
 _MOST_PARTS = 9_000_000
@@ -235,6 +237,29 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
         return cast(dict[str, Any], msgspec.to_builtins(self))
 
 
+class Version1Document(ReleaseDocument, frozen=True, kw_only=True):
+    """A document of version 1; in memory ``spec`` and ``parameters`` have the names of today, and on disk their own."""
+
+    schema_version: Literal[1] = 1  # type: ignore[assignment]
+
+    def with_todays_names(self) -> "Version1Document":
+        """Return what was read of a file, with the names of today."""
+        parameters = parameters_today(self.mechanism, self.parameters)
+        return msgspec.structs.replace(self, spec=with_todays_names(self.spec), parameters=parameters)
+
+    def _as_written(self) -> "Version1Document":
+        parameters = parameters_formerly(self.mechanism, self.parameters)
+        return msgspec.structs.replace(self, spec=with_former_names(self.spec), parameters=parameters)
+
+    def payload(self) -> bytes:
+        """Return the compact JSON that the ledger keeps, in the words of version 1."""
+        return msgspec.json.encode(self._as_written())
+
+    def builtins(self) -> dict[str, Any]:
+        """Return the document as plain dictionaries and lists, in the words of version 1."""
+        return cast(dict[str, Any], msgspec.to_builtins(self._as_written()))
+
+
 class _Versioned(msgspec.Struct):
     """What is read first: which schema the rest follows."""
 
@@ -257,9 +282,7 @@ def parse_document(content: bytes) -> ReleaseDocument:
         raise VerificationError(f"the bundle has schema version {version}; this dpbayes reads 1 to {SCHEMA_VERSION}")
     try:
         if version == 1:
-            from dpbayes_cli.bundle.version_1 import decode_version_1
-
-            return decode_version_1(content)
+            return msgspec.json.decode(content, type=Version1Document).with_todays_names()
         return msgspec.json.decode(content, type=ReleaseDocument)
     except (msgspec.DecodeError, RecursionError) as error:
         raise VerificationError("release.json is not a valid release document", findings=[str(error)]) from None

@@ -99,11 +99,10 @@ class SimplexSampler(Sampler):
 
     def exponents(self, values: Sequence[int]) -> list[Decimal]:
         """Return the power of each share in the tempered posterior density."""
-        power = self.likelihood_power if self.power_applies_to == "joint" else Decimal(1)
+        power = self.likelihood_power
+        of_prior = power if self.power_applies_to == "joint" else Decimal(1)
         return [
-            EXACT.fma(
-                self.likelihood_power, Decimal(count), EXACT.multiply(EXACT.subtract(Decimal(a), Decimal(1)), power)
-            )
+            EXACT.fma(power, Decimal(count), EXACT.multiply(EXACT.subtract(Decimal(a), Decimal(1)), of_prior))
             for a, count in zip(self.concentration, values, strict=True)
         ]
 
