@@ -24,6 +24,7 @@ from dpbayes_cli import __version__
 from dpbayes_cli.base.blas_threads import single_threaded
 from dpbayes_cli.base.errors import BudgetError, DpbayesError, Interrupted, OutputError, VerificationError
 from dpbayes_cli.commands import output
+from dpbayes_cli.spec.flags import RENAMED_FLAGS
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
@@ -166,7 +167,7 @@ def _guarded(action: Callable[[], Any]) -> int:
             return error.exit_code
         except click.ClickException as error:
             shown = io.StringIO()
-            error.show(shown)
+            _with_new_name(error).show(shown)
             output.talk(shown.getvalue().removesuffix("\n"))
             return error.exit_code
         except (KeyboardInterrupt, click.Abort):
@@ -188,6 +189,14 @@ def _guarded(action: Callable[[], Any]) -> int:
             return DpbayesError.exit_code
     except BrokenPipeError:
         return _BROKEN_PIPE
+
+
+def _with_new_name(error: click.ClickException) -> click.ClickException:
+    """Return an error that names the new flag if the unknown one was renamed."""
+    if not isinstance(error, click.NoSuchOption) or error.option_name not in RENAMED_FLAGS:
+        return error
+    new = RENAMED_FLAGS[error.option_name]
+    return click.UsageError(f"No such option {error.option_name!r}. It was renamed: write {new}.", error.ctx)
 
 
 def _interrupted(error: Interrupted) -> int:

@@ -957,7 +957,7 @@ MUTANTS = {
     ),
     "the digest of a stored request without what was ignored": (
         "spec/stored_spec.py",
-        "if stored[section][key] != _EARLIER_TODAY[section][key]:",
+        "if stored[section][key] != _IGNORED[section][key]:",
         "if stored[section][key] == section:",
         "tests/spec/test_options.py::test_what_was_released_with_options_that_were_ignored_stays_readable",
     ),

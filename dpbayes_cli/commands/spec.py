@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dpbayes_cli.commands.output import emit, emit_json, output_options
+from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 
 _NOMINAL = 1000
 """Records that a price may rest on where a spec does not state them: the check is of the spec, not of the price."""
@@ -58,6 +58,35 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
         emit("NOT PRIVATE: exact counts of the data, to be shown to nobody who may not see the data")
         for name, count in result["NOT PRIVATE"].items():
             emit(f"  {name}: {count}")
+
+
+@command.command("migrate")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it here [standard output].")
+def migrate(file: Path, out: Path | None) -> None:
+    """Rewrite FILE with the names that its keys have today; comments and order stay.
+
+    \b
+    dpbayes spec migrate old.yaml --out new.yaml
+    """
+    from dpbayes_cli.bundle.write import check_target, publish_file
+    from dpbayes_cli.spec.migrate import migrated, unread_options
+    from dpbayes_cli.spec.yaml_reader import read_spec_text
+
+    if out is not None:
+        check_target(out)
+    text, renamed = migrated(read_spec_text(file))
+    for key in renamed:
+        say(f"renamed {key.section}.{key.old} to {key.section}.{key.new}")
+    if not renamed:
+        say("nothing to rename")
+    for place in unread_options(text):
+        say(f"warning: {place} is not used by this model and mechanism; leave it out")
+    if out is None:
+        emit(text, nl=False)
+    else:
+        publish_file(out, text.encode("utf-8"))
+        say(f"wrote {out}")
 
 
 @command.command("schema")

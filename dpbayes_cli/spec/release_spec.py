@@ -34,7 +34,7 @@ from dpbayes_cli.spec.option_sections import with_options
 from dpbayes_cli.spec.privacy_section import PrivacySection
 from dpbayes_cli.spec.sampling_section import SamplingSection
 from dpbayes_cli.spec.source_section import SourceSection
-from dpbayes_cli.spec.version_1 import frozen_defaults, without_defaults
+from dpbayes_cli.spec.version_1 import canonical_request, check_names
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
@@ -155,8 +155,8 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
 
         The mechanism is left out if it is laplace, whatever the model's own is.
         """
-        frozen = frozen_defaults(self.model, self.mechanism)
-        asked = {**_as_asked(without_defaults(self, frozen)), "mechanism": self.mechanism}
+        stated = canonical_request(self, self.model, self.mechanism)
+        asked = {**_as_asked(stated), "mechanism": self.mechanism}
         return {key: value for key, value in asked.items() if (key, value) != ("mechanism", "laplace")}
 
     @property
@@ -243,6 +243,7 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
     """
     _check_texts(document)
     kind = type_of(document)
+    check_names(document)
     check_read(document, kind)
     public = None if document.get("bounds") is not None else model_type(document["model"])
     return convert_section(document, kind, how_to_state=partial(_how_to_state, public))

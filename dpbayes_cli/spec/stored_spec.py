@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpbayes_cli.base.canonical import canonical_json, digest
-from dpbayes_cli.spec.foreign_options import foreign
+from dpbayes_cli.spec.foreign_options import SECTIONS, foreign
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
 from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
@@ -37,7 +37,8 @@ _EARLIER: Mapping[str, Mapping[str, Any]] = {
     "inference": {"method": "noise-aware", "ess": 400, "samples": 4000, "sweeps": 120, "sampler": "blocked"},
 }
 """The options that every spec held, by their names in version 1, with what they were if nothing was stated."""
-_EARLIER_TODAY = with_todays_names(_EARLIER)
+_IGNORED = {section: {**options, **with_todays_names(_EARLIER)[section]} for section, options in _EARLIER.items()}
+"""By both of their names: a plug-in's keep those of version 1."""
 _LATER = {
     "sampling": ("selection", "calibration", "sampler", "gamma", "kernel"),
     "inference": ("mcmc_sweeps", "state_sampler"),
@@ -74,7 +75,7 @@ def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
     whole = as_read(stored)
     for section, keys in _LATER.items():
         options = getattr(spec, section).__struct_fields__
-        later = {key: _EARLIER_TODAY[section][key] for key in keys if key in options}
+        later = {key: _IGNORED[section][key] for key in keys if key in options}
         if isinstance(whole.get(section), dict):
             whole[section] = {**later, **whole[section]}
     return whole
@@ -88,16 +89,17 @@ def in_full_as_earlier(spec: ReleaseSpec) -> dict[str, Any]:
 
 def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
     """Return the digest of the request that a stored spec was made for: with the options that it ignored."""
-    ignored: dict[str, dict[str, Any]] = {}
+    ignored: dict[str, Any] = {"model": spec.model, "mechanism": spec.mechanism}
     for section, key in _foreign(stored):
-        if stored[section][key] != _EARLIER_TODAY[section][key]:
+        if stored[section][key] != _IGNORED[section][key]:
             ignored.setdefault(section, {})[key] = stored[section][key]
     request = dict(spec.request)
     for section, options in with_former_names(ignored).items():
-        request[section] = {**request.get(section, {}), **options}
+        if section in SECTIONS:
+            request[section] = {**request.get(section, {}), **options}
     return digest("request", canonical_json(request))
 
 
 def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return section and key of the options that were ignored."""
-    return [(section, key) for section, key in foreign(stored, type_of(stored)) if key in _EARLIER_TODAY[section]]
+    return [(section, key) for section, key in foreign(stored, type_of(stored)) if key in _IGNORED[section]]

@@ -1,9 +1,9 @@
-"""Version 1 of specs: its names of keys, and its defaults, by which every request is identified for good.
+"""Version 1 of specs: its names of keys and its defaults, by which every request is identified for good.
 
 A ledger knows a release by the digest of its request. So that a key may get a better name, and a default a better
 value, the request is always written with the names and the defaults of version 1: a key is left out if it has the value
 that version 1 gave it. A key, model or mechanism that comes later gets its entry in ``version_1_defaults.json`` when it
-is introduced, and that entry never changes. What a plug-in adds has none: its own defaults are those that count.
+is introduced, and that entry never changes. Plug-ins have no entries: their own names and defaults count.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from typing import Any
 
 import msgspec
 
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import Section
 
-RENAMED: Mapping[str, Mapping[str, str]] = {
+Names = Mapping[str, Mapping[str, str]]
+"""By section: the names of keys, and what they are to be renamed to."""
+
+RENAMED: Names = {
     "sampling": {
         "temperature": "likelihood_power",
         "temper": "power_applies_to",
@@ -28,21 +32,45 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
     },
     "inference": {"sweeps": "mcmc_sweeps", "sampler": "state_sampler"},
 }
-"""By section: the keys of version 1 that have another name now."""
-_FORMER = {section: {new: old for old, new in names.items()} for section, names in RENAMED.items()}
+"""The keys of version 1 that have another name today."""
+
+
+@cache
+def _table() -> Mapping[str, Mapping[str, Any]]:
+    table: Mapping[str, Mapping[str, Any]] = json.loads(
+        files(__package__).joinpath("version_1_defaults.json").read_text("utf-8")
+    )
+    return table
+
+
+def renamed_keys(stated: Mapping[str, Any]) -> Names:
+    """Return the keys of version 1 that are renamed in a spec: those of built-in mechanisms and models, no plug-in's.
+
+    Args:
+        stated: a spec as it is written; a model or mechanism that it does not name is taken to be built in.
+    """
+    return {
+        section: RENAMED[section]
+        for section, (key, kinds) in {"sampling": ("mechanism", "mechanisms"), "inference": ("model", "models")}.items()
+        if stated.get(key) is None or str(stated[key]) in _table()[kinds]
+    }
 
 
 def with_todays_names(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Return a spec of version 1 with the names that its keys have today."""
-    return _with_names(stated, RENAMED)
+    return _with_names(stated, renamed_keys(stated))
 
 
 def with_former_names(stated: Mapping[str, Any]) -> dict[str, Any]:
     """Return a spec with the names that its keys had in version 1."""
-    return _with_names(stated, _FORMER)
+    return _with_names(stated, _former(renamed_keys(stated)))
 
 
-def _with_names(stated: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+def _former(names: Names) -> Names:
+    return {section: {new: old for old, new in keys.items()} for section, keys in names.items()}
+
+
+def _with_names(stated: Mapping[str, Any], names: Names) -> dict[str, Any]:
     return {
         section: {names.get(section, {}).get(key, key): value for key, value in part.items()}
         if isinstance(part, Mapping)
@@ -51,36 +79,49 @@ def _with_names(stated: Mapping[str, Any], names: Mapping[str, Mapping[str, str]
     }
 
 
-@cache
-def frozen_defaults(model: str, mechanism: str) -> Mapping[str, Any]:
-    """Return the defaults of version 1 for a model and a mechanism by dotted key; that of a section is ``{}``."""
-    table = json.loads(files(__package__).joinpath("version_1_defaults.json").read_text("utf-8"))
-    return {**table["common"], **table["models"].get(model, {}), **table["mechanisms"].get(mechanism, {})}
+def check_names(stated: Mapping[str, Any]) -> None:
+    """Refuse a key by its name in version 1.
 
-
-def without_defaults(section: Section, frozen: Mapping[str, Any], place: str = "") -> dict[str, Any]:
-    """Return what a section states beyond the defaults of version 1, with the names of version 1.
-
-    Args:
-        section: a spec, or a section of it.
-        frozen: the defaults of version 1; where it has none, the type's own counts.
-        place: where the section stands in its spec, dotted; empty for the whole spec.
+    Raises:
+        SpecError: a key was renamed; the hint gives its new name.
     """
+    for section, names in renamed_keys(stated).items():
+        part = stated.get(section)
+        for key in part if isinstance(part, Mapping) else ():
+            if key in names:
+                raise SpecError(
+                    "this key was renamed",
+                    where=f"{section}.{key}",
+                    hint=f"write {section}.{names[key]}, or have the file rewritten: dpbayes spec migrate FILE",
+                )
+
+
+def canonical_request(spec: Section, model: str, mechanism: str) -> dict[str, Any]:
+    """Return what a spec states beyond the defaults of version 1, with the names of version 1."""
+    table = _table()
+    frozen = {**table["common"], **table["models"].get(model, {}), **table["mechanisms"].get(mechanism, {})}
+    return _stated(spec, _former(renamed_keys({"model": model, "mechanism": mechanism})), frozen, "")
+
+
+def _stated(section: Section, names: Names, frozen: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return what a section states beyond frozen defaults, or beyond its type's own where there are none."""
     stated: dict[str, Any] = {}
     for item in msgspec.structs.fields(section):
         value = getattr(section, item.name)
-        name = _FORMER.get(place, {}).get(item.name, item.name)
+        name = names.get(place, {}).get(item.name, item.name)
         key = f"{place}.{name}" if place else name
-        plain = without_defaults(value, frozen, key) if isinstance(value, Section) else _plain(value)
+        plain = _stated(value, names, frozen, key) if isinstance(value, Section) else _plain(value)
         if plain != (frozen[key] if key in frozen else _own_default(item)):
             stated[name] = plain
     return stated
 
 
 def _own_default(item: Any) -> Any:
-    """Return the default of a field in plain form; what equals no value if it has none."""
+    """Return the default of a field as JSON holds it; a section's is what it states beyond its defaults: nothing."""
     default = item.default if item.default_factory is msgspec.NODEFAULT else item.default_factory()
-    return {} if isinstance(default, Section) else default if default is msgspec.NODEFAULT else _plain(default)
+    if isinstance(default, Section):
+        return {}
+    return default if default is msgspec.NODEFAULT else _plain(default)
 
 
 def _plain(value: Any) -> Any:

@@ -30,6 +30,15 @@ def read_spec_file(path: Path) -> dict[str, Any]:
     Raises:
         SpecError: it cannot be read, or is not plain YAML with a mapping at the top.
     """
+    return parse_spec(read_spec_text(path))
+
+
+def read_spec_text(path: Path) -> str:
+    """Return the text of a spec file.
+
+    Raises:
+        SpecError: it cannot be read, or is too large.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
@@ -43,9 +52,17 @@ def read_spec_file(path: Path) -> dict[str, Any]:
     if len(content) > _LARGEST_FILE:
         raise SpecError(f"{str(path)!r} is larger than {_LARGEST_FILE // 1024} KiB")
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SpecError(f"{str(path)!r} is not UTF-8 text") from None
+
+
+def parse_spec(text: str) -> dict[str, Any]:
+    """Parse the text of a spec; see ``parse_yaml``.
+
+    Raises:
+        SpecError: it is not plain YAML with a mapping at the top.
+    """
     document = parse_yaml(text)
     if not isinstance(document, dict):
         raise SpecError("a spec is a mapping of keys to values", hint="see: dpbayes spec init MODEL")

@@ -1,0 +1,66 @@
+"""Rewrite a spec of version 1: its keys get the names of today, and everything else stays as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.spec.foreign_options import foreign
+from dpbayes_cli.spec.release_spec import type_of
+from dpbayes_cli.spec.version_1 import Names, renamed_keys
+from dpbayes_cli.spec.yaml_reader import parse_spec
+
+
+class RenamedKey(NamedTuple):
+    """A key of a spec that has another name today.
+
+    Attributes:
+        section: the section that it stands in.
+        old, new: its names.
+        start, end: where it stands in the text, quotes included.
+    """
+
+    section: str
+    old: str
+    new: str
+    start: int
+    end: int
+
+
+def migrated(text: str) -> tuple[str, list[RenamedKey]]:
+    """Return the text of a spec with the names that its keys have today, and the keys that were renamed.
+
+    Raises:
+        SpecError: it is not plain YAML with a mapping at the top, or states a key by both of its names.
+    """
+    names = renamed_keys(parse_spec(text))
+    keys = sorted(_old_keys(text, names), key=lambda each: each.start)
+    for each in reversed(keys):
+        quote = text[each.start] if text[each.start] in "'\"" else ""
+        text = f"{text[: each.start]}{quote}{each.new}{quote}{text[each.end :]}"
+    return text, keys
+
+
+def unread_options(text: str) -> list[str]:
+    """Return the dotted options of a spec that its model and mechanism do not use; none if it names no such pair."""
+    document = parse_spec(text)
+    with suppress(SpecError):
+        return [f"{section}.{key}" for section, key in foreign(document, type_of(document))]
+    return []
+
+
+def _old_keys(text: str, names: Names) -> Iterator[RenamedKey]:
+    """Yield the keys to be renamed in a text that was found to be plain YAML."""
+    import yaml
+
+    root: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    for section, part in root.value:
+        renamed = names.get(section.value, {})
+        stated = {key.value: key for key, _ in part.value} if isinstance(part, yaml.MappingNode) else {}
+        for old in stated.keys() & renamed.keys():
+            new = renamed[old]
+            if new in stated:
+                raise SpecError(f"{new} is stated too", where=f"{section.value}.{old}", hint="leave one of them out")
+            yield RenamedKey(section.value, old, new, stated[old].start_mark.index, stated[old].end_mark.index)
