@@ -961,6 +961,36 @@ MUTANTS = {
         "if stored[section][key] == section:",
         "tests/spec/test_options.py::test_what_was_released_with_options_that_were_ignored_stays_readable",
     ),
+    "a default of today in place of the frozen one": (
+        "spec/version_1.py",
+        "(frozen[key] if key in frozen else _own_default(item))",
+        "_own_default(item)",
+        "tests/version_1/test_names.py::test_another_default_changes_no_request_that_states_the_value",
+    ),
+    "a request by the names of today": (
+        "spec/version_1.py",
+        "name = names.get(place, {}).get(item.name, item.name)",
+        "name = item.name",
+        "tests/spec/test_options.py::test_no_id_of_a_request_has_changed",
+    ),
+    "a plug-in's key renamed": (
+        "spec/version_1.py",
+        "if stated.get(key) is None or str(stated[key]) in _table()[kinds]",
+        "if kinds",
+        "tests/version_1/test_names.py::test_names_of_plug_ins_are_their_own",
+    ),
+    "a document of version 1 kept in the words of today": (
+        "bundle/document.py",
+        "return msgspec.json.encode(self._as_written())",
+        "return msgspec.json.encode(self)",
+        "tests/version_1/test_kept_releases.py::test_a_document_of_version_1_is_read_with_todays_names_and_written_as_it_was",
+    ),
+    "a variable renamed like a parameter": (
+        "bundle/version_1.py",
+        "            name: {names.get(key, key)",
+        "            names.get(name, name): {names.get(key, key)",
+        "tests/version_1/test_kept_releases.py::test_a_variable_keeps_its_name_whatever_it_is",
+    ),
     "a model's own mechanism left out of the request": (
         "spec/release_spec.py",
         '(key, value) != ("mechanism", "laplace")',

@@ -180,7 +180,8 @@ def _check_derived(found: Verification, parts: Parts) -> None:
         "software",
         "spec",
     }  # spec was compared when read: an earlier version states it otherwise
-    if document.software != derived.software:
+    is_earlier = document.schema_version != derived.schema_version
+    if document.software != derived.software or is_earlier:
         made = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_LONGEST]
         found.unchecked.append(f"posterior, width, states, inference and samples, in their digits: computed by {made}")
         found.uncertain.add(document.inference.samples_file)
@@ -188,7 +189,7 @@ def _check_derived(found: Verification, parts: Parts) -> None:
         for name in ("method", "exact", "samples", "samples_format"):
             if getattr(document.inference, name) != getattr(derived.inference, name):
                 found.findings.append(f"inference.{name}: not what follows from the question")
-    if document.software.get("dpbayes") != derived.software["dpbayes"]:
+    if document.software.get("dpbayes") != derived.software["dpbayes"] or is_earlier:
         found.unchecked.append("the words of assumptions, corrections and report, which are those of another version")
         found.uncertain.add(REPORT)
         exempt |= {*_WORDED}
