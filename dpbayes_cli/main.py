@@ -24,7 +24,6 @@ from dpbayes_cli import __version__
 from dpbayes_cli.base.blas_threads import single_threaded
 from dpbayes_cli.base.errors import BudgetError, DpbayesError, Interrupted, OutputError, VerificationError
 from dpbayes_cli.commands import output
-from dpbayes_cli.spec.flags import RENAMED_FLAGS
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
@@ -193,10 +192,11 @@ def _guarded(action: Callable[[], Any]) -> int:
 
 def _with_new_name(error: click.ClickException) -> click.ClickException:
     """Return an error that names the new flag if the unknown one was renamed."""
-    if not isinstance(error, click.NoSuchOption) or error.option_name not in RENAMED_FLAGS:
-        return error
-    new = RENAMED_FLAGS[error.option_name]
-    return click.UsageError(f"No such option {error.option_name!r}. It was renamed: write {new}.", error.ctx)
+    from dpbayes_cli.spec.flags import RENAMED_FLAGS
+
+    if isinstance(error, click.NoSuchOption) and (new := RENAMED_FLAGS.get(error.option_name)):
+        return click.UsageError(f"{error.message} It was renamed: write {new}.", error.ctx)
+    return error
 
 
 def _interrupted(error: Interrupted) -> int:

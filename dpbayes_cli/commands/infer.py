@@ -100,10 +100,10 @@ def _asked_again(kept: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Mo
     """
     from dpbayes_cli.bundle.files import bounds_of
     from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.spec.stored_spec import as_read
+    from dpbayes_cli.spec.stored_spec import without_ignored_options
 
     if not changes:
         return kept.spec, kept.model
-    before = as_read(kept.document.spec)
+    before = without_ignored_options(kept.document.spec)
     spec = build_spec({**merged(before, changes), "prior": changes.get("prior", before["prior"])})
     return spec, spec.build_model(bounds_of(kept.document)) if "prior" in changes else kept.model

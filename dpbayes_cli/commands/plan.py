@@ -42,7 +42,7 @@ def command(
     Parameters and records are simulated from the model and its prior, every record valid.
     """
     from dpbayes_cli.privacy.guarantee import check_delta
-    from dpbayes_cli.spec.foreign_options import asked_of, pair_of
+    from dpbayes_cli.spec.foreign_options import pair_of, request_to
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.workflow.planning import offer, offers
 
@@ -52,7 +52,7 @@ def command(
     document = asked(spec_path, flags_stated)
     n_records = _count(document.pop("records", None) if records is None else records)
     if compare:
-        spec = build_spec(asked_of(document, pair_of(document)[1].name))
+        spec = build_spec(request_to(document, pair_of(document)[1].name))
         _compare(spec, offers(document, n_records, trials, seed), at_delta, as_json=as_json)
         return
     spec = build_spec(document)

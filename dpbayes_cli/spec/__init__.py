@@ -1,1 +1,1 @@
-"""YAML, flags and Python arguments, made one typed release request. Opens no source and prices nothing."""
+"""Typed release requests from YAML, flags and Python arguments; nothing here opens data or computes costs."""

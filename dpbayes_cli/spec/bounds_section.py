@@ -1,4 +1,4 @@
-"""Bounds that are found privately: what a spec states in place of the domain's own bounds."""
+"""The bounds section of a spec: bounds that are found privately, in place of those of the domain."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -16,28 +16,31 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.private_quantile import BoundsGrid, PrivateBounds
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.guarantee import check_epsilon
-from dpbayes_cli.spec.convert_section import Exact, convert_section, exactly
+from dpbayes_cli.spec.convert_section import Exact, convert_section, exact_number
 
 _PLACE = "bounds.private"
 _LARGEST = 1e12
 _NARROWEST = 1e-6
 _LEAST_RANGE = 1e-90
-"""A range is at least so wide, in parts of its largest number and at all: its single cells are bounds, too."""
+"""The least width of a range, as a part of its largest number and in absolute terms: single cells are bounds, too."""
 _LOWER, _UPPER = "0.01", "0.99"
 _Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 
 
 class PrivateBoundsSection(Section, frozen=True, kw_only=True):
-    """How the bounds are found privately, at their own price."""
+    """How the bounds are found privately, at their own privacy cost."""
 
-    epsilon: Annotated[Exact, Meta(description="what the bounds cost, beside the price of the statistics")]
-    high: Annotated[_Number, Meta(description="a number that is certainly large enough, chosen without looking")]
+    epsilon: Annotated[Exact, Meta(description="privacy cost of the bounds, on top of that of the statistics")]
+    high: Annotated[
+        _Number, Meta(description="a number that is certainly large enough, chosen without looking at the data")
+    ]
     low: Annotated[
-        _Number | None, Meta(description="a number that is certainly small enough; 0 where the model's numbers are")
+        _Number | None,
+        Meta(description="a number that is certainly small enough; 0 for models whose numbers begin at 0"),
     ] = None
     upper_quantile: Annotated[Exact, Meta(description="the share of records at or below the upper bound")] = _UPPER
     lower_quantile: Annotated[
-        Exact | None, Meta(description="the share at or below the lower bound, where it is not 0 [0.01]")
+        Exact | None, Meta(description="the share of records at or below the lower bound, unless that is 0 [0.01]")
     ] = None
     cells: Annotated[int, Meta(ge=2, le=1 << 16, description="cells between low and high; bounds are their edges")] = (
         1024
@@ -45,7 +48,7 @@ class PrivateBoundsSection(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "lower_quantile", "upper_quantile"):
-            exact = exactly(self, name)
+            exact = exact_number(self, name)
             if exact is None:
                 continue
             if name == "epsilon":
@@ -57,7 +60,7 @@ class PrivateBoundsSection(Section, frozen=True, kw_only=True):
 
 
 def _check_epsilon(epsilon: Decimal) -> None:
-    """Refuse an epsilon that no release should carry, at its place."""
+    """Refuse an epsilon that is out of range, and name its place in the spec."""
     try:
         check_epsilon(epsilon)
     except SpecError:
@@ -69,7 +72,7 @@ def _check_epsilon(epsilon: Decimal) -> None:
 class BoundsSection(Section, frozen=True, kw_only=True):
     """Where the bounds come from, if the domain does not state them."""
 
-    private: Annotated[PrivateBoundsSection, Meta(description="they are quantiles of the data, found privately")]
+    private: Annotated[PrivateBoundsSection, Meta(description="quantiles of the data, found privately")]
 
     def law(self, model: type[Model], policy: RecordPolicy, domain: Section) -> PrivateBounds:
         """Return the law by which the bounds are drawn.
@@ -97,7 +100,7 @@ class BoundsSection(Section, frozen=True, kw_only=True):
                 f"low is {low:g} and high is {stated.high:g}", where=_PLACE, hint="state a range with low < high"
             )
         if stated.high - low < max(_NARROWEST * max(abs(low), abs(stated.high)), _LEAST_RANGE):
-            raise SpecError("the range is too narrow", where=_PLACE, hint="widen low and high")
+            raise SpecError("the range from low to high is too narrow", where=_PLACE, hint="state a wider range")
         if model.whole_numbers and stated.high != int(stated.high):
             raise SpecError(
                 f"high is {stated.high:g}; the numbers of {model.name} are whole, and so are their bounds",
@@ -120,15 +123,15 @@ class BoundsSection(Section, frozen=True, kw_only=True):
 def domain_between(
     model: type[Model], law: PrivateBounds, domain: Section, bounds: tuple[float, float] | None
 ) -> Section:
-    """Return the domain of a model between bounds that were chosen; None: over the whole public range.
+    """Return the domain of a model between chosen bounds, or (None) over the whole public range.
 
     Raises:
-        SpecError: the bounds are not ones that the law can choose, or the model does not take them.
+        SpecError: the law cannot choose these bounds, or the model does not accept them.
     """
     lower, upper = (law.grid.low, law.grid.high) if bounds is None else bounds
     try:
         if law.grid.index(lower) >= law.grid.index(upper) or (law.lower is None and lower != law.grid.low):
-            raise ValueError("no bounds that can be found")
+            raise ValueError("these bounds cannot be found by the stated law")
     except (ValueError, OverflowError) as error:
         raise SpecError(str(error), where="bounds") from None
     ends: Mapping[str, Any] = {"lower": lower, "upper": int(upper) if model.whole_numbers else upper}
@@ -137,7 +140,7 @@ def domain_between(
         return convert_section(stated, model.domain_type, "domain")
     except SpecError as error:
         raise SpecError(
-            f"the model does not take the range: {error.message}", where=_PLACE, hint="state another --bounds-high"
+            f"the model does not accept this range: {error.message}", where=_PLACE, hint="state another --bounds-high"
         ) from None
 
 
@@ -150,7 +153,7 @@ def unbounded_domain(model: type[Model]) -> type[Section]:
             continue
         default = () if item.required else (item.default,)
         fields.append((item.name, item.type, *default))
-    name = f"{model.__name__}DomainWithoutBounds"  # models share types of domains
+    name = f"{model.__name__}DomainWithoutBounds"  # models share domain types
     return cast(
         type[Section],
         msgspec.defstruct(
@@ -163,26 +166,26 @@ def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> No
     """Refuse bounds that are stated twice, or that cannot be found privately.
 
     Raises:
-        SpecError: they are, or the model's cannot.
+        SpecError: the domain states them too, or the model has none that can be found.
     """
     if not model.bound_keys:
         raise SpecError(
             f"the bounds of {model.name} cannot be found privately",
             where="bounds",
-            hint="leave it out, and state what the domain asks for",
+            hint="leave it out, and state the bounds in the domain",
         )
     domain = document.get("domain")
     for key in model.bound_keys:
         if isinstance(domain, Mapping) and domain.get(key) is not None:
             raise SpecError(
-                "stated, although the bounds are to be found privately",
+                "this bound is stated, although the bounds are to be found privately",
                 where=f"domain.{key}",
-                hint=f"leave out either domain.{key} (--{key}) or bounds (--bounds-epsilon and its kin)",
+                hint=f"leave out either domain.{key} (--{key}) or bounds (all --bounds-... flags)",
             )
 
 
-def expect_bounded(kind: type[Model]) -> type[Model]:
-    """Return a model whose bounds can be found privately.
+def require_bounded(kind: type[Model]) -> type[Model]:
+    """Return a model if its bounds can be found privately.
 
     Raises:
         SpecError: they cannot.
@@ -192,7 +195,7 @@ def expect_bounded(kind: type[Model]) -> type[Model]:
 
 
 def no_bounds(kind: type[Model]) -> Any:
-    """Return the type of ``bounds`` where the domain states them: nothing."""
+    """Return the type of the key ``bounds`` for a domain that states its own: no value."""
     if not kind.bound_keys:
         return None
     stated = " and ".join(f"domain.{key}" for key in kind.bound_keys)

@@ -1,4 +1,4 @@
-"""Texts from a YAML file turned into a typed section: what is wrong is named with its place and a suggestion."""
+"""Turn texts from a YAML file into a typed section; an error names its place and a suggestion."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _STEP = re.compile(r"\[\.\.\.\]|\[\d+\]|[^.\[]+")
 _REQUIRED = re.compile(r"Object missing required field `(.*)`")
 
 
-def exactly(section: Section, name: str) -> Decimal | None:
-    """Return an exact number of a section, None where it is not stated; from then on it has its one plain spelling.
+def exact_number(section: Section, name: str) -> Decimal | None:
+    """Return an exact number of a section, None if not stated; the section keeps its plain spelling from now on.
 
     Raises:
-        ValueError: it is no plain decimal number.
+        ValueError: it is not a plain decimal number.
     """
     text = getattr(section, name)
     if text is None:
@@ -50,8 +50,8 @@ def convert_section(
     Args:
         document: nested mappings and lists of texts.
         kind: the type.
-        place: where the document stands in its file, dotted; empty for the whole file.
-        how_to_state: the hint for a missing key, by its place; None: it belongs into the file.
+        place: the dotted place of the document in its file; empty for the whole file.
+        how_to_state: returns the hint for a missing key from its place; None: the hint is to state it in the file.
 
     Raises:
         SpecError: a key is unknown, missing or has a wrong value; the first is named, with its place.
@@ -65,9 +65,9 @@ def convert_section(
 def _problem(
     text: str, document: Any, kind: type[Section], place: str, how_to_state: Callable[[str], str] | None
 ) -> SpecError:
-    """Turn a finding of msgspec into an error; an unknown key names the nearest allowed one."""
-    message, _, found = text.partition(" - at `$")
-    inside, expected = _resolved(found.rstrip("`"), document, kind)
+    """Turn msgspec's message into an error; the hint for an unknown key names the nearest allowed one."""
+    message, _, path = text.partition(" - at `$")
+    inside, expected = _resolved(path.rstrip("`"), document, kind)
     if match := _UNKNOWN.fullmatch(message):
         hint = nearest(match[1], _fields(expected))
         return SpecError("unknown key", where=_joined(place, inside, match[1]), hint=hint)
@@ -82,10 +82,10 @@ def _joined(*parts: str) -> str:
 
 
 def _resolved(path: str, document: Any, kind: Any) -> tuple[str, Any]:
-    """Follow a path to what is wrong, in which ``[...]`` stands for some key of a mapping.
+    """Follow msgspec's path to a wrong value, in which ``[...]`` stands for some key of a mapping.
 
     Returns:
-        The path with that key, and the type that is expected there, None where it is no section or mapping.
+        The path with that key, and the type that is expected there; None if that is neither section nor mapping.
     """
     places: list[str] = []
     for part in _STEP.findall(path):
@@ -107,13 +107,13 @@ def _resolved(path: str, document: Any, kind: Any) -> tuple[str, Any]:
 
 
 def _fields(kind: Any) -> dict[str, Any]:
-    """Return the types of a section's keys, nothing for any other type."""
+    """Return the types of a section's keys; of any other type there are none."""
     section = isinstance(kind, type) and issubclass(kind, Section)
     return {item.name: item.type for item in msgspec.structs.fields(kind)} if section else {}
 
 
 def _type_of_values(kind: Any) -> Any:
-    """Return the type of a mapping's values, None where the type allows no mapping."""
+    """Return the type of a mapping's values, None if the type allows no mapping."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) in {Union, UnionType}:
@@ -122,7 +122,7 @@ def _type_of_values(kind: Any) -> Any:
 
 
 def _wrong_key(document: Any, kind: Any) -> str | None:
-    """Return the first key of a mapping whose value is not of a type."""
+    """Return the first key of a mapping whose value does not have a type."""
     for key, value in document.items() if isinstance(document, dict) and kind is not None else ():
         try:
             msgspec.convert(value, kind, strict=False)

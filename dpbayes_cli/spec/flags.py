@@ -1,24 +1,24 @@
-"""The common keys of a spec: each with its flag and what it says, once, for specs, schema and help.
+"""The common keys of a spec, each with its flag and its description, for specs, schema and help.
 
-Light on purpose: the help of a command without a model imports nothing else. Options of a mechanism or a model say
-themselves what they mean (``core/options.py``), and their flags are named after them unless this table names another.
+This module is light, for the help of a command without a model imports nothing else. Options of a mechanism or a model
+carry their own descriptions (``core/options.py``); their flags are named after them unless this table has another name.
 """
 
 from typing import Literal, NamedTuple
 
-Group = Literal["Question", "Privacy", "Sampling", "Data", "Inference and output", "Ledger"]
+Group = Literal["Request", "Privacy", "Sampling", "Data", "Inference and output", "Ledger"]
 
 
 class Flag(NamedTuple):
     """How a key of a spec is stated on the command line.
 
     Attributes:
-        group: under which title it is listed.
+        group: the title under which it is listed.
         names: its spellings.
-        metavar: what stands for its value; empty for a switch.
-        text: what it says; empty where the section of the model says it.
-        switch: what a switch states.
-        rare: whether it is left out where common flags are listed.
+        metavar: the placeholder of its value; empty for a switch.
+        text: its description; empty if the model describes it.
+        switch: the value that a switch states.
+        rare: whether lists of common flags leave it out.
     """
 
     group: Group
@@ -30,18 +30,18 @@ class Flag(NamedTuple):
 
 
 FLAGS: dict[str, Flag] = {
-    "model": Flag("Question", ("--model",), "NAME", "the model; see: dpbayes models"),
-    "mechanism": Flag("Question", ("--mechanism",), "NAME", "the mechanism [the model's own]; see: dpbayes models"),
-    "column": Flag("Question", ("--column",), "NAME", "the column; not needed if there is only one"),
-    "on_invalid": Flag("Question", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
-    "records": Flag("Question", ("--records",), "N", "the public number of records, checked"),
-    "prior": Flag("Question", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),
-    "domain.success": Flag("Question", ("--success",), "TEXT"),
-    "domain.failure": Flag("Question", ("--failure",), "TEXT"),
-    "domain.categories": Flag("Question", ("--categories",), "A,B,C"),
-    "domain.lower": Flag("Question", ("--lower",), "X"),
-    "domain.upper": Flag("Question", ("--upper",), "X"),
-    "domain.variance": Flag("Question", ("--variance",), "V"),
+    "model": Flag("Request", ("--model",), "NAME", "the model; see: dpbayes models"),
+    "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's own]; see: dpbayes models"),
+    "column": Flag("Request", ("--column",), "NAME", "the column; not needed if there is only one"),
+    "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
+    "records": Flag("Request", ("--records",), "N", "the public number of records, checked"),
+    "prior": Flag("Request", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),
+    "domain.success": Flag("Request", ("--success",), "TEXT"),
+    "domain.failure": Flag("Request", ("--failure",), "TEXT"),
+    "domain.categories": Flag("Request", ("--categories",), "A,B,C"),
+    "domain.lower": Flag("Request", ("--lower",), "X"),
+    "domain.upper": Flag("Request", ("--upper",), "X"),
+    "domain.variance": Flag("Request", ("--variance",), "V"),
     "privacy.epsilon": Flag("Privacy", ("--epsilon", "--eps"), "E", "the epsilon to spend, a decimal"),
     "privacy.neighbors": Flag(
         "Privacy", ("--neighbors",), "RELATION", "neighbors: replace-one [default] or add-remove"
@@ -63,12 +63,18 @@ FLAGS: dict[str, Flag] = {
     "source.columns": Flag("Data", ("--columns",), "A,B,C", "column names, if the file has no header"),
     "source.quoted_newlines": Flag("Data", ("--quoted-newlines",), "", "quoted texts may span lines", "true"),
     "source.engine": Flag("Data", ("--engine",), "NAME", "engine: duckdb [default] or spark (at --master)"),
-    "source.master": Flag("Data", ("--master",), "URL", "with spark: where it runs [local[*]]", rare=True),
+    "source.master": Flag(
+        "Data",
+        ("--master",),
+        "URL",
+        "Spark master: local[N], spark://HOST:PORT, yarn or k8s://... [local[*]]",
+        rare=True,
+    ),
     "inference.method": Flag(
         "Inference and output", ("--inference",), "METHOD", "method: noise-aware [default], chain or naive"
     ),
     "inference.ess": Flag(
-        "Inference and output", ("--ess",), "N", "effective draws that chains must reach [400]", rare=True
+        "Inference and output", ("--ess",), "N", "effective sample size that chains must reach [400]", rare=True
     ),
     "inference.samples": Flag("Inference and output", ("--samples",), "N", "posterior samples to write [4000]"),
     "inference.format": Flag(
@@ -89,11 +95,11 @@ RENAMED_FLAGS = {
 """The flags of version 1 that have another name today."""
 LISTS = frozenset({"domain.categories", "source.columns"})
 LAYOUT = tuple(key for key in FLAGS if key.startswith("source.") and key not in {"source.engine", "source.master"})
-"""How a file is laid out."""
+"""The keys of the layout of a file."""
 AFTERWARDS = ("prior", *(key for key in FLAGS if key.startswith("inference.")))
-"""What is open to change in a release that is made."""
+"""The keys that may be changed after a release."""
 
 
-def said(key: str) -> str:
-    """Return what a common key says."""
+def description_of(key: str) -> str:
+    """Return the description of a common key."""
     return FLAGS[key].text

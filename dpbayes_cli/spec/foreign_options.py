@@ -1,4 +1,4 @@
-"""Options that are known, and that the mechanism or the model of a question does not read: refused, not ignored."""
+"""Options of other mechanisms and models than those of a request: they are refused, not ignored."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, pairs, serving
-from dpbayes_cli.spec.option_sections import said_of
+from dpbayes_cli.spec.option_sections import notes_of
 
 SECTIONS = (PRIVACY, SAMPLING, INFERENCE)
 """The sections whose keys depend on model and mechanism."""
 
 
 def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
-    """Return the model and the mechanism that a spec names; a mechanism that is not named is the model's own.
+    """Return the model and the mechanism that a spec names; without a mechanism, the model's default.
 
     Raises:
-        SpecError: it names no model, or there is none of these names, or they do not fit.
+        SpecError: the spec names no model, or an unknown one, or a mechanism that does not serve it.
     """
     name = document.get("model")
     if not isinstance(name, str):
@@ -31,19 +31,19 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
     model = model_type(name)
     stated = document.get("mechanism")
     if not isinstance(stated, str | None):
-        raise SpecError("the name of one mechanism is expected", where="mechanism", hint=model.default_mechanism)
+        raise SpecError("expected the name of one mechanism", where="mechanism", hint=f"e.g. {model.default_mechanism}")
     mechanism = mechanism_type(model.default_mechanism if stated is None else stated)
     check_serves(mechanism, model)
     return model, mechanism
 
 
 def inference_options(model: type[Model], mechanism: type[Mechanism]) -> type[Options]:
-    """Return what the inference of a model reads; if draws are released, nothing is inferred."""
+    """Return the options that the inference of a model reads; none if the mechanism releases draws."""
     return model.inference_options if mechanism.post_processing else Options
 
 
 def foreign(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
-    """Yield section and key of whatever stands in those sections of a document and is no key of its spec's type."""
+    """Yield section and key of all options of a document that are not keys of its spec's type."""
     types = {item.name: item.type for item in msgspec.structs.fields(kind)}
     for section in SECTIONS:
         stated = document.get(section)
@@ -52,20 +52,20 @@ def foreign(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator
             yield from ((section, key) for key in stated if key not in allowed)
 
 
-def check_read(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
-    """Refuse an option that is one of another mechanism or model.
+def check_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
+    """Refuse an option of another mechanism or model.
 
     Args:
         document: a spec as it is written.
-        kind: the type of specs of its model and mechanism.
+        kind: the type of specs for its model and mechanism.
 
     Raises:
-        SpecError: there is one; the hint names the mechanisms of this model, or the models, that read it.
+        SpecError: there is such an option; the hint names the mechanisms of this model, or the models, that read it.
     """
     for section, key in foreign(document, kind):
         readers = _readers(section, key)
         if not readers:
-            continue  # a word that nobody knows, which the check of the section's keys will name
+            continue  # an unknown key, which the check of the section refuses
         model, mechanism = pair_of(document)
         here = [by.name for of, by in readers if of is model]
         elsewhere = list(dict.fromkeys(of.name for of, _ in readers))
@@ -78,8 +78,8 @@ def check_read(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
         )
 
 
-def asked_of(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
-    """Return a document as a question to one mechanism: without what it does not read and another one here does.
+def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
+    """Return a document as a request to one mechanism, without the options that only others of its model read.
 
     Args:
         document: a spec of a known model, as it is written.
@@ -88,23 +88,23 @@ def asked_of(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
     model = model_type(document["model"])
     others = [mechanism_type(name) for name in serving(model)]
     read = mechanism_type(mechanism)
-    asked = {**document, "mechanism": mechanism}
+    request = {**document, "mechanism": mechanism}
     for section in SECTIONS:
         if isinstance(stated := document.get(section), Mapping):
             foreign_here = {key for by in others for key in names_in(_read(model, by, section), section)}
             foreign_here -= {*names_in(_read(model, read, section), section)}
-            asked[section] = {key: value for key, value in stated.items() if key not in foreign_here}
-    return asked
+            request[section] = {key: value for key, value in stated.items() if key not in foreign_here}
+    return request
 
 
 def names_in(options: type[Options], section: str) -> list[str]:
     """Return the names of the options that stand in a section."""
-    return [item.name for item in msgspec.structs.fields(options) if said_of(item.type)["section"] == section]
+    return [item.name for item in msgspec.structs.fields(options) if notes_of(item.type)["section"] == section]
 
 
 @lru_cache(maxsize=256)
 def _readers(section: str, key: str) -> list[tuple[type[Model], type[Mechanism]]]:
-    """Return the models and mechanisms that read an option."""
+    """Return the pairs of model and mechanism that read an option."""
     return [(of, by) for of, by in pairs() if key in names_in(_read(of, by, section), section)]
 
 

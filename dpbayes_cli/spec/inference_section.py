@@ -1,14 +1,16 @@
-"""The inference section of a spec: what is made of the privatized statistics; free."""
+"""The inference section of a spec: how the posterior is inferred from privatized statistics, at no privacy cost."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from dpbayes_cli.spec.flags import said
+from dpbayes_cli.spec.flags import description_of
 from dpbayes_cli.spec.option_sections import OptionsSection
 
 
 class InferenceSection(OptionsSection, frozen=True, kw_only=True):
-    """What is made of the privatized statistics; free, and open to change later with ``dpbayes infer``."""
+    """How the posterior is inferred; ``dpbayes infer`` can change it later at no privacy cost."""
 
-    format: Annotated[Literal["parquet", "csv", "netcdf"], Meta(description=said("inference.format"))] = "parquet"
+    format: Annotated[Literal["parquet", "csv", "netcdf"], Meta(description=description_of("inference.format"))] = (
+        "parquet"
+    )

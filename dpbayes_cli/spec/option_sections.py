@@ -1,4 +1,4 @@
-"""Sections with the options of a mechanism in them, made from what it declares that it reads."""
+"""Sections that hold the options of a mechanism, made from the options that it declares."""
 
 import types
 from collections.abc import Mapping
@@ -11,26 +11,26 @@ import msgspec
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.options import Check, Options
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.spec.convert_section import Exact, exactly
+from dpbayes_cli.spec.convert_section import Exact, exact_number
 
 
 class OptionsSection(Section, frozen=True, kw_only=True):
-    """A section with options of a mechanism; decimals are texts in it, exact and in one spelling.
+    """A section with the options of a mechanism; its decimals are exact texts in one spelling.
 
     Attributes:
-        checks: for each decimal what refuses it where it is out of range.
+        checks: for each decimal, the function that refuses it if it is out of range.
     """
 
     checks: ClassVar[Mapping[str, Check]] = {}
 
     def __post_init__(self) -> None:
         for name, check in self.checks.items():
-            exact = exactly(self, name)
+            exact = exact_number(self, name)
             if exact is not None:
                 check(exact)
 
     def values(self) -> dict[str, Any]:
-        """Return its values by name, decimals as numbers."""
+        """Return the values by name, with decimals as numbers."""
         stated = msgspec.structs.asdict(self)
         exact = {name: parse_decimal(stated[name]) for name in self.checks if stated[name] is not None}
         return {**stated, **exact}
@@ -41,21 +41,21 @@ Kind = TypeVar("Kind", bound=OptionsSection)
 
 @lru_cache(maxsize=256)
 def with_options(base: type[Kind], options: type[Options], place: str) -> type[Kind]:
-    """Return the type of a section: its common keys and the options that stand in it, decimals as exact texts.
+    """Return the type of a section: its common keys and the options that belong to it, with decimals as exact texts.
 
     Args:
         base: the section with the common keys.
-        options: what is read beside them.
+        options: what a mechanism or an inference reads.
         place: the name of the section in a spec.
     """
     fields: list[Any] = []
     checks: dict[str, Check] = {}
     for item in msgspec.structs.fields(options):
-        said = said_of(item.type)
-        if said["section"] == place:
+        notes = notes_of(item.type)
+        if notes["section"] == place:
             fields.append((item.name, _as_text(item.type), item.default))
-            if said["check"] is not None:
-                checks[item.name] = said["check"]
+            if notes["check"] is not None:
+                checks[item.name] = notes["check"]
     section = msgspec.defstruct(
         f"{options.__name__.removesuffix('Options')}{base.__name__}",
         fields,
@@ -69,8 +69,8 @@ def with_options(base: type[Kind], options: type[Options], place: str) -> type[K
     return cast(type[Kind], section)
 
 
-def said_of(annotation: Any) -> Mapping[str, Any]:
-    """Return what is said about an option beside its description."""
+def notes_of(annotation: Any) -> Mapping[str, Any]:
+    """Return the section and the check of an option."""
     notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
     return next(note.extra for note in notes if getattr(note, "extra", None))
 

@@ -1,4 +1,4 @@
-"""The flags that apply to a model and a mechanism, made from the types of their specs."""
+"""The flags of a model and a mechanism, made from the types of their specs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dpbayes_cli.spec.flags import FLAGS, Flag, Group
 from dpbayes_cli.spec.release_spec import spec_type
 
 _NAMED_AFTER_KEYS: dict[str, Group] = {PRIVACY: "Privacy", SAMPLING: "Sampling", INFERENCE: "Inference and output"}
-"""The sections whose options have a flag without being in the table."""
+"""The sections whose options have flags that the table of flags does not list."""
 _SHORT = 20
 
 
 class KeyFlag(NamedTuple):
-    """A key with its flag, and whether it states a list."""
+    """A key of a spec with its flag, and whether its value is a list."""
 
     key: str
     flag: Flag
@@ -31,14 +31,14 @@ class KeyFlag(NamedTuple):
 
 
 def flags_of(model: type[Model], mechanism: type[Mechanism]) -> list[KeyFlag]:
-    """Return the flags that state a question of a model to a mechanism, with what they say."""
+    """Return the flags of requests for a model and a mechanism."""
     keys = dict(_keys(spec_type(model.name, mechanism.name)))
     if model.column_names is not Model.column_names:  # the domain names the columns
         del keys["column"]
     if model.bound_keys and mechanism.post_processing:
-        found = dict(_keys(BoundsSection, "bounds."))
+        bounds = dict(_keys(BoundsSection, "bounds."))
         ends = () if "lower" in model.bound_keys else ("bounds.private.low", "bounds.private.lower_quantile")
-        keys |= {key: item for key, item in found.items() if key not in ends}
+        keys |= {key: item for key, item in bounds.items() if key not in ends}
     listed = [KeyFlag(key, FLAGS[key], is_list=False) for key in ("prior",)]
     for key, item in keys.items():
         section = key.partition(".")[0]
@@ -49,7 +49,7 @@ def flags_of(model: type[Model], mechanism: type[Mechanism]) -> list[KeyFlag]:
 
 
 def all_flags() -> list[KeyFlag]:
-    """Return the flags of all models and mechanisms, each once."""
+    """Return the flags of all models and mechanisms without repetition."""
     return list({each.key: each for pair in pairs() for each in flags_of(*pair)}.values())
 
 

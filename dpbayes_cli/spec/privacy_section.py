@@ -1,4 +1,4 @@
-"""The privacy section of a spec: what is promised, and to whom."""
+"""The privacy section of a spec: the guarantee, and whom it protects."""
 
 from typing import Annotated
 
@@ -6,22 +6,26 @@ from msgspec import Meta
 
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.spec.flags import said
+from dpbayes_cli.spec.flags import description_of
 from dpbayes_cli.spec.option_sections import OptionsSection
 
 
 class UnitSection(Section, frozen=True, kw_only=True):
-    """Who is protected: the unit that may have several records."""
+    """A privacy unit that may have several records."""
 
-    column: Annotated[str, Meta(min_length=1, description=said("privacy.unit.column"))]
-    max_contributions: Annotated[int, Meta(ge=1, le=100_000, description=said("privacy.unit.max_contributions"))] = 1
+    column: Annotated[str, Meta(min_length=1, description=description_of("privacy.unit.column"))]
+    max_contributions: Annotated[
+        int, Meta(ge=1, le=100_000, description=description_of("privacy.unit.max_contributions"))
+    ] = 1
 
 
 class PrivacySection(OptionsSection, frozen=True, kw_only=True):
-    """What is promised."""
+    """The guarantee: its neighbors, its unit, and what a mechanism reads of its cost."""
 
     neighbors: Annotated[
         Neighbors,
-        Meta(description=said("privacy.neighbors")),
+        Meta(description=description_of("privacy.neighbors")),
     ] = Neighbors.REPLACE_ONE
-    unit: Annotated[UnitSection | None, Meta(description="whose records neighbors differ in [one record]")] = None
+    unit: Annotated[UnitSection | None, Meta(description="the unit in whose records neighbors differ [one record]")] = (
+        None
+    )

@@ -1,4 +1,4 @@
-"""The typed spec of a release: what a YAML file and the command line's flags state together."""
+"""The typed spec of a release: a YAML file and the flags of the command line taken together."""
 
 import re
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ from dpbayes_cli.spec.bounds_section import (
     BoundsSection,
     check_place_of_bounds,
     domain_between,
-    expect_bounded,
     no_bounds,
+    require_bounded,
     unbounded_domain,
 )
 from dpbayes_cli.spec.convert_section import convert_section
-from dpbayes_cli.spec.flags import said
-from dpbayes_cli.spec.foreign_options import check_read, inference_options, pair_of
+from dpbayes_cli.spec.flags import description_of
+from dpbayes_cli.spec.foreign_options import check_options, inference_options, pair_of
 from dpbayes_cli.spec.inference_section import InferenceSection
 from dpbayes_cli.spec.option_sections import with_options
 from dpbayes_cli.spec.privacy_section import PrivacySection
@@ -39,43 +39,43 @@ from dpbayes_cli.spec.version_1 import canonical_request, check_names
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
 _MOST_NUMBERS = 250_000_000
-"""2 GB in memory."""
+"""2 GB of memory."""
 _FREE = ("prior", "inference")
-"""Sections that change what is made of the privatized statistics, not what is asked of the data."""
+"""Sections that change the inference, not what is requested of the data."""
 _OUTSIDE = ("data", "dataset", "records")
-"""Keys that say where the data are, whose they are and how many there should be: not what is asked of them."""
-
+"""Keys about the place, the owner and the number of the records; they are not part of the request."""
 _READ_BY = ("engine", "master")
+"""Keys of the source that name the engine; all engines give the same integers."""
 
 
 def check_name(name: str) -> None:
-    """Refuse the name of an account that is not a plain word.
+    """Refuse a name of an account that is not a plain word.
 
     Raises:
-        ValueError: other characters than letters, digits, dot, underscore and hyphen, or more than 100 of them.
+        ValueError: it has characters other than letters, digits, dot, underscore and hyphen, or more than 100.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
-            f"{name!r} is not a name: use letters, digits, '.', '_' and '-', at most 100, a letter or digit first"
+            f"{name!r} is not a valid name; expected a letter or digit, then up to 99 letters, digits, '.', '_' or '-'"
         )
 
 
 class ReleaseSpec(Section, frozen=True, kw_only=True):
-    """A question: a model, a mechanism, a promise, and where the data are."""
+    """A release request: a model, a mechanism, a guarantee, and where the data are."""
 
     model: str
     domain: Section
     prior: Section
     bounds: BoundsSection | None = None
     mechanism: Annotated[str, Meta(description="a name from: dpbayes mechanisms")] = "laplace"
-    dataset: Annotated[str | None, Meta(description=said("dataset"))] = None
+    dataset: Annotated[str | None, Meta(description=description_of("dataset"))] = None
     data: Annotated[
         str | Annotated[tuple[str, ...], Meta(min_length=1)] | None,
         Meta(description="the file, or a list of files that are one data set, relative to the spec; '-' for stdin"),
     ] = None
-    column: Annotated[str | None, Meta(description=said("column"))] = None
-    on_invalid: Annotated[str, Meta(description=said("on_invalid"))] = "drop"
-    records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=said("records"))] = None
+    column: Annotated[str | None, Meta(description=description_of("column"))] = None
+    on_invalid: Annotated[str, Meta(description=description_of("on_invalid"))] = "drop"
+    records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=description_of("records"))] = None
     privacy: PrivacySection = field(default_factory=PrivacySection)
     source: SourceSection = field(default_factory=SourceSection)
     sampling: SamplingSection = field(default_factory=SamplingSection)
@@ -85,7 +85,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         if self.dataset is not None:
             check_name(self.dataset)
         if self.on_invalid != "drop" and not (self.on_invalid.startswith(_IMPUTE) and self.on_invalid != _IMPUTE):
-            raise ValueError(f"on_invalid is {self.on_invalid!r}: drop, or impute:VALUE")
+            raise ValueError(f"on_invalid is {self.on_invalid!r}; expected drop, or impute:VALUE")
         if self.records is not None and self.privacy.neighbors is Neighbors.ADD_REMOVE:
             raise ValueError("under add-remove the number of records is private and cannot be stated")
 
@@ -93,25 +93,25 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         """Build the statistical model that the spec states.
 
         Args:
-            bounds: the bounds that were found privately, where the spec asks for that; None: the whole public range,
-                as before they are found.
+            bounds: the bounds that were found privately, if the spec requests that; None: the whole public range, as
+                before they are found.
 
         Raises:
             SpecError: the domain, the bounds and the prior do not fit each other.
         """
         kind, law = model_type(self.model), self.private_bounds
         if law is None and bounds is not None:
-            raise SpecError("the question does not ask for private bounds", where="bounds")
+            raise SpecError("the spec does not request private bounds", where="bounds")
         domain = self.domain
         if law is not None:
-            domain = domain_between(expect_bounded(kind), law, domain, bounds)
+            domain = domain_between(require_bounded(kind), law, domain, bounds)
         return kind.build(domain, self.prior)
 
     def check_samples(self, model: Model) -> None:
-        """Refuse samples of a model's parameters that are too many to hold.
+        """Refuse more samples than memory should hold.
 
         Raises:
-            SpecError: they are.
+            SpecError: they are too many for the number of parameters.
         """
         samples = self.inference_options.value("samples") or 0
         if len(model.parameters) * samples > _MOST_NUMBERS:
@@ -124,50 +124,50 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
 
     @property
     def private_bounds(self) -> PrivateBounds | None:
-        """The law by which bounds are found privately, None where the domain states them."""
+        """The law by which bounds are found privately; None if the domain states them."""
         if self.bounds is None:
             return None
-        return self.bounds.law(expect_bounded(model_type(self.model)), self.policy, self.domain)
+        return self.bounds.law(require_bounded(model_type(self.model)), self.policy, self.domain)
 
     @property
     def policy(self) -> RecordPolicy:
-        """Neighbors, and what an invalid record counts as."""
+        """The neighbors, the treatment of invalid records, and the contribution bound."""
         impute = self.on_invalid.removeprefix(_IMPUTE) if self.on_invalid.startswith(_IMPUTE) else None
         unit = self.privacy.unit
         return RecordPolicy(self.privacy.neighbors, impute, 1 if unit is None else unit.max_contributions)
 
     @property
     def options(self) -> Options:
-        """What the mechanism reads of the question beside the common keys."""
+        """The options that the mechanism reads."""
         kind = mechanism_type(self.mechanism).options_for(model_type(self.model))
         values = {**self.privacy.values(), **self.sampling.values()}
         return kind(**{name: values[name] for name in kind.__struct_fields__})
 
     @property
     def inference_options(self) -> Options:
-        """What the inference of this model reads beside the common keys."""
+        """The options that the inference of this model reads."""
         kind = inference_options(model_type(self.model), mechanism_type(self.mechanism))
         return kind(**{name: getattr(self.inference, name) for name in kind.__struct_fields__})
 
     @property
     def request(self) -> dict[str, Any]:
-        """The canonical request: what was asked for, without what was left at its default, and without paths.
+        """The canonical request in the words of version 1, without paths and without what has the default of version 1.
 
-        The mechanism is left out if it is laplace, whatever the model's own is.
+        The mechanism is left out if it is laplace, whatever the model's default is.
         """
         stated = canonical_request(self, self.model, self.mechanism)
-        asked = {**_as_asked(stated), "mechanism": self.mechanism}
-        return {key: value for key, value in asked.items() if (key, value) != ("mechanism", "laplace")}
+        request = {**_without_places(stated), "mechanism": self.mechanism}
+        return {key: value for key, value in request.items() if (key, value) != ("mechanism", "laplace")}
 
     @property
     def stated_in_full(self) -> dict[str, Any]:
         """The request with every default written out, as a bundle keeps it."""
-        full = _as_asked(msgspec.to_builtins(self))
+        full = _without_places(msgspec.to_builtins(self))
         return {key: value for key, value in full.items() if value is not None}
 
     @property
     def question_digest(self) -> str:
-        """The digest of the part of the request that has a price: everything but what comes after privacy."""
+        """The digest of the part of the request that has a privacy cost; a ledger stores it under this name."""
         free = _FREE if mechanism_type(self.mechanism).post_processing else ("inference",)
         priced = {key: value for key, value in self.request.items() if key not in free}
         return digest("question", canonical_json(priced))
@@ -178,24 +178,24 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         return digest("request", canonical_json(self.request))
 
 
-def _as_asked(stated: dict[str, Any]) -> dict[str, Any]:
-    """Return what is stated without where the data are, and what reads them: every engine gives the same integers."""
-    asked = {key: value for key, value in stated.items() if key not in _OUTSIDE}
-    layout = {key: value for key, value in asked.pop("source", {}).items() if key not in _READ_BY}
-    return {**asked, "source": layout} if layout else asked
+def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of a spec that do not say where the data are or what reads them."""
+    request = {key: value for key, value in stated.items() if key not in _OUTSIDE}
+    layout = {key: value for key, value in request.pop("source", {}).items() if key not in _READ_BY}
+    return {**request, "source": layout} if layout else request
 
 
 @lru_cache(maxsize=256)
 def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool = False) -> type[ReleaseSpec]:
-    """Return the typed spec of a model and a mechanism: the common keys with the model's domain and prior, and options.
+    """Return the type of specs for a model and a mechanism: common keys, the model's domain and prior, and options.
 
     Args:
         model: the model's name.
-        mechanism: the mechanism's name; None: the model's own.
-        private_bounds: whether ``bounds`` is stated in place of the bounds in the domain.
+        mechanism: the mechanism's name; None: the model's default.
+        private_bounds: whether the spec states ``bounds`` in place of the bounds in the domain.
 
     Raises:
-        SpecError: there is no such model or mechanism, or they do not fit.
+        SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
     """
     kind = model_type(model)
     answers = mechanism_type(mechanism or kind.default_mechanism)
@@ -207,7 +207,7 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, answers), INFERENCE)
     by_default = (answers.name,) if answers.name == kind.default_mechanism else ()
-    domain = unbounded_domain(expect_bounded(kind)) if private_bounds else kind.domain_type
+    domain = unbounded_domain(require_bounded(kind)) if private_bounds else kind.domain_type
     bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (no_bounds(kind), None)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
@@ -226,7 +226,7 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
 
 
 def _default(kind: type[Section]) -> tuple[Any, ...]:
-    """Return the default of a section all of whose keys have one."""
+    """Return the default of a section in the form of ``defstruct``; none if one of its keys is required."""
     required = any(item.required for item in msgspec.structs.fields(kind))
     return () if required else (field(default_factory=kind),)
 
@@ -238,22 +238,22 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
         document: nested mappings and lists of texts, from a file and flags.
 
     Raises:
-        SpecError: a key is unknown, missing, not read by the mechanism or has a wrong value; the first is named, with
-            its place.
+        SpecError: a key is unknown, renamed, missing, not read by the mechanism or has a wrong value; the first one is
+            named with its place.
     """
     _check_texts(document)
     kind = type_of(document)
     check_names(document)
-    check_read(document, kind)
+    check_options(document, kind)
     public = None if document.get("bounds") is not None else model_type(document["model"])
     return convert_section(document, kind, how_to_state=partial(_how_to_state, public))
 
 
 def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:
-    """Return the type of the spec that a document is to be: that of its model and mechanism.
+    """Return the type of specs for the model and the mechanism that a document names.
 
     Raises:
-        SpecError: it names no model, or there is none; or bounds are to be found that cannot be.
+        SpecError: it names no known model, or requests private bounds that cannot be found.
     """
     model, mechanism = pair_of(document)
     private = document.get("bounds") is not None
@@ -263,16 +263,16 @@ def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:
 
 
 def convert_layout(stated: dict[str, Any]) -> SourceSection:
-    """Check the layout of a file, as flags state it apart from any spec; see ``build_spec``."""
+    """Check the layout of a file that flags state without a spec; see ``build_spec``."""
     _check_texts(stated, "source")
     return convert_section(stated, SourceSection, "source")
 
 
 def _check_texts(document: Any, where: str = "") -> None:
-    """Refuse a key or a text that holds a control character: names and levels are printed and written into files.
+    """Refuse a key or a text with a control character, for names and levels are printed and written into files.
 
     Raises:
-        SpecError: one does; a single tab is a delimiter.
+        SpecError: a text holds one; a single tab is allowed, as a delimiter.
     """
     if isinstance(document, dict):
         for key, value in document.items():
@@ -282,7 +282,9 @@ def _check_texts(document: Any, where: str = "") -> None:
         for item in document:
             _check_texts(item, where)
     elif isinstance(document, str) and document != "\t" and STEERING.search(document):
-        raise SpecError(f"{document[:100]!r} holds a control character", where=where, hint="state printable texts")
+        raise SpecError(
+            f"{document[:100]!r} holds a control character", where=where, hint="state printable characters only"
+        )
 
 
 def _how_to_state(public: type[Model] | None, where: str) -> str:
@@ -296,7 +298,7 @@ def _how_to_state(public: type[Model] | None, where: str) -> str:
         "bounds.private.epsilon": "--bounds-epsilon 0.1",
         "bounds.private.high": "--bounds-high 100",
     }
-    found = ""
+    alternative = ""
     if where in {"domain", "domain.lower", "domain.upper"} and public and public.bound_keys:
-        found = "; or have the bounds found privately, at their own price: --bounds-epsilon 0.1 --bounds-high 100"
-    return (f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec") + found
+        alternative = "; or have the bounds found privately at a cost: --bounds-epsilon 0.1 --bounds-high 100"
+    return (f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec") + alternative

@@ -1,7 +1,7 @@
-"""The sampling section of a spec: how a mechanism draws, with the options that it reads."""
+"""The sampling section of a spec: the options of mechanisms that release draws."""
 
 from dpbayes_cli.spec.option_sections import OptionsSection
 
 
 class SamplingSection(OptionsSection, frozen=True, kw_only=True):
-    """How a mechanism that releases posterior draws or estimates draws them."""
+    """How a mechanism draws the posterior draws or estimates that it releases."""

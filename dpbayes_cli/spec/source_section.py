@@ -1,4 +1,4 @@
-"""The source section of a spec: how the file is laid out, and what reads it."""
+"""The source section of a spec: the layout of the file, and the engine that reads it."""
 
 import re
 from typing import Annotated, Literal
@@ -7,40 +7,44 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.spec.flags import said
+from dpbayes_cli.spec.flags import description_of
 
 _MASTER = re.compile(r"local(?:\[(?:\*|[0-9]{1,4})\])?|yarn|spark://[\w.:,-]+|k8s://https?://[\w.:-]+", re.ASCII)
 
 
 class SourceSection(Section, frozen=True, kw_only=True):
-    """How the file is laid out; never guessed from the data."""
+    """The layout of the file and the engine; never guessed from the data."""
 
-    format: Annotated[Literal["csv", "parquet"] | None, Meta(description=said("source.format"))] = None
-    delimiter: Annotated[str, Meta(description=said("source.delimiter"))] = ","
-    quote: Annotated[str, Meta(description=said("source.quote"))] = '"'
+    format: Annotated[Literal["csv", "parquet"] | None, Meta(description=description_of("source.format"))] = None
+    delimiter: Annotated[str, Meta(description=description_of("source.delimiter"))] = ","
+    quote: Annotated[str, Meta(description=description_of("source.quote"))] = '"'
     header: Annotated[bool, Meta(description="whether the first line names the columns")] = True
-    columns: Annotated[tuple[str, ...], Meta(description=said("source.columns"))] = ()
-    quoted_newlines: Annotated[
-        bool, Meta(description="quoted texts may span lines; neighbors are then parsed records")
-    ] = False
+    columns: Annotated[tuple[str, ...], Meta(description=description_of("source.columns"))] = ()
+    quoted_newlines: Annotated[bool, Meta(description="quoted texts may span lines; a record is then a parsed one")] = (
+        False
+    )
 
-    engine: Annotated[Literal["duckdb", "spark"], Meta(description=said("source.engine"))] = "duckdb"
-    master: Annotated[str, Meta(description=said("source.master"))] = "local[*]"
+    engine: Annotated[Literal["duckdb", "spark"], Meta(description=description_of("source.engine"))] = "duckdb"
+    master: Annotated[str, Meta(description=description_of("source.master"))] = "local[*]"
 
     def __post_init__(self) -> None:
         if not _MASTER.fullmatch(self.master):
             raise ValueError(
-                "master is none that is known: local[N], spark://HOST:PORT, yarn or k8s://https://HOST:PORT"
+                "unknown Spark master; expected local[N], spark://HOST:PORT, yarn or k8s://https://HOST:PORT"
             )
         for name in ("delimiter", "quote"):
             mark = getattr(self, name)
             if mark in {"\\t", "tab"}:
                 msgspec.structs.force_setattr(self, name, "\t")
             elif mark != "\t" and not (len(mark) == 1 and "!" <= mark <= "~" and not mark.isalnum()):
-                raise ValueError(f"{name} is {mark!r}: one printable ASCII character, no letter or digit, or tab")
+                raise ValueError(
+                    f"{name} is {mark!r}; expected one printable ASCII character that is no letter or digit, or tab"
+                )
         if self.delimiter == self.quote:
             raise ValueError("delimiter and quote are the same")
         if self.header and self.columns:
-            raise ValueError("columns are named although the header names them: add header: false (--no-header)")
+            raise ValueError(
+                "the header names the columns already; for a file without header add header: false (--no-header)"
+            )
         if not self.header and not self.columns:
-            raise ValueError("a file without header needs column names: columns: [a, b] (--columns a,b)")
+            raise ValueError("a file without header needs column names; state columns: [a, b] (--columns a,b)")

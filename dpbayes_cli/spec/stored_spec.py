@@ -1,8 +1,8 @@
-"""Specs as bundles and ledgers hold them, those of earlier versions too.
+"""Specs as bundles and ledgers hold them, also those of earlier versions.
 
-Before mechanisms declared what they read, every spec held the options of all of them, and what its own mechanism did
-not read was ignored. Such an option of a stored spec is dropped here rather than refused: it had no effect when it was
-stated, and what was released then must stay readable. Only the digest of the request, in the ledger, was made with it.
+Before mechanisms declared their options, every spec held the options of all of them, and options that its own mechanism
+did not read were ignored. Such an option of a stored spec is dropped here rather than refused: it had no effect when it
+was stated, and old releases must stay readable. Only the digest of the request in the ledger was computed with it.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ _EARLIER: Mapping[str, Mapping[str, Any]] = {
     },
     "inference": {"method": "noise-aware", "ess": 400, "samples": 4000, "sweeps": 120, "sampler": "blocked"},
 }
-"""The options that every spec held, by their names in version 1, with what they were if nothing was stated."""
+"""The options that every spec held, by their names in version 1, with their defaults."""
 _IGNORED = {section: {**options, **with_todays_names(_EARLIER)[section]} for section, options in _EARLIER.items()}
-"""By both of their names: a plug-in's keep those of version 1."""
+"""The same options by their old and new names: specs of plug-ins keep the old ones."""
 _LATER = {
     "sampling": ("selection", "calibration", "sampler", "gamma", "kernel"),
     "inference": ("mcmc_sweeps", "state_sampler"),
 }
-"""Those of them that the first versions did not hold, because there was no choice yet."""
+"""The options among them that the first versions did not hold, because there was no choice yet."""
 
 
 def stored_spec(stored: Mapping[str, Any]) -> ReleaseSpec:
     """Return the spec that a bundle holds.
 
     Raises:
-        SpecError: it is none.
+        SpecError: it is not a valid spec.
     """
-    return build_spec(as_read(stored))
+    return build_spec(without_ignored_options(stored))
 
 
-def as_read(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored spec with the options that its mechanism reads, and no others.
+def without_ignored_options(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored spec without the options that its mechanism does not read.
 
     Raises:
         SpecError: there is no such model or mechanism.
@@ -71,8 +71,8 @@ def as_read(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
-    """Return a stored spec as it would be stored today: ``stated_in_full`` of its spec, if that is what it holds."""
-    whole = as_read(stored)
+    """Return a stored spec as it would be stored today, to be compared with ``stated_in_full`` of its spec."""
+    whole = without_ignored_options(stored)
     for section, keys in _LATER.items():
         options = getattr(spec, section).__struct_fields__
         later = {key: _IGNORED[section][key] for key in keys if key in options}
@@ -82,13 +82,13 @@ def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
 
 
 def in_full_as_earlier(spec: ReleaseSpec) -> dict[str, Any]:
-    """Return ``stated_in_full`` as versions stored it whose specs held the options of all mechanisms."""
+    """Return ``stated_in_full`` as the versions stored it whose specs held the options of all mechanisms."""
     full = with_former_names(spec.stated_in_full)
     return {**full, **{section: {**options, **full[section]} for section, options in _EARLIER.items()}}
 
 
 def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
-    """Return the digest of the request that a stored spec was made for: with the options that it ignored."""
+    """Return the digest of the request of a stored spec, computed with the options that were ignored."""
     ignored: dict[str, Any] = {"model": spec.model, "mechanism": spec.mechanism}
     for section, key in _foreign(stored):
         if stored[section][key] != _IGNORED[section][key]:

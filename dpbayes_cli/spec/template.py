@@ -1,4 +1,4 @@
-"""A commented spec to start from, made from the types that check it."""
+"""A commented spec to start from, made from the types that check specs."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _IMPUTE = re.compile(r", impute: \w+")
 
 
 def template(model: str, mechanism: str | None = None) -> str:
-    """Return a YAML spec for a model and a mechanism: what must be stated is, what may be stated is commented out.
+    """Return a YAML spec for a model and a mechanism, in which optional keys are commented out.
 
     Args:
         model: the model's name.
-        mechanism: the mechanism's; None: the model's own.
+        mechanism: the mechanism's name; None: the model's default.
 
     Raises:
         SpecError: there is no such model or mechanism, or they do not fit.
     """
-    asked, answers = pair_of({"model": model, "mechanism": mechanism})
-    lines = [f"# A question for dpbayes: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
-    examples = {**_EXAMPLES, **asked.first_spec, "model": model, "mechanism": answers.name}
-    beside = {**answers.first_spec, **(asked.first_spec_drawn if answers.needs_n else {})}
-    if not answers.needs_n:
+    model_class, mechanism_class = pair_of({"model": model, "mechanism": mechanism})
+    lines = [f"# A release request: dpbayes release --spec THIS_FILE. Model: {model}.", ""]
+    examples = {**_EXAMPLES, **model_class.first_spec, "model": model, "mechanism": mechanism_class.name}
+    beside = {**mechanism_class.first_spec, **(model_class.first_spec_drawn if mechanism_class.needs_n else {})}
+    if not mechanism_class.needs_n:
         examples = {key: _IMPUTE.sub("", value) for key, value in examples.items()}
-    active = {*_ACTIVE, *asked.first_spec, *(word for key in beside for word in key.split("."))}
-    active |= {"mechanism"} if answers.name != "laplace" else set()
-    for item in msgspec.structs.fields(spec_type(model, answers.name)):
-        if item.type in {None, types.NoneType}:  # a key that this model does not take
+    active = {*_ACTIVE, *model_class.first_spec, *(word for key in beside for word in key.split("."))}
+    active |= {"mechanism"} if mechanism_class.name != "laplace" else set()
+    for item in msgspec.structs.fields(spec_type(model, mechanism_class.name)):
+        if item.type in {None, types.NoneType}:  # a key that this model does not have
             continue
         lines += _key(item, examples | beside, active, 0)
     return "\n".join(lines) + "\n"
@@ -46,7 +46,7 @@ def template(model: str, mechanism: str | None = None) -> str:
 def _key(
     item: Any, examples: Mapping[str, str], active: Collection[str], depth: int, commented: bool = False
 ) -> list[str]:
-    """Return the lines of one key, its description above it."""
+    """Return the lines of one key and of those within it, with their descriptions."""
     pad = "  " * depth
     kind, description = _unwrapped(item.type)
     off = commented or (item.name not in active and not item.required)
@@ -70,7 +70,7 @@ def _key(
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, str]:
-    """Return a type without its annotations, and the description among them."""
+    """Return a type without its annotations, and its description."""
     description = ""
     while get_origin(annotation) is Annotated:
         annotation, *notes = get_args(annotation)

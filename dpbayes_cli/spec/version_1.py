@@ -1,4 +1,4 @@
-"""Version 1 of specs: its names of keys and its defaults, by which every request is identified for good.
+"""Version 1 of specs: its names of keys and its defaults, which identify every request for good.
 
 A ledger knows a release by the digest of its request. So that a key may get a better name, and a default a better
 value, the request is always written with the names and the defaults of version 1: a key is left out if it has the value

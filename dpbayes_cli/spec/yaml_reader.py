@@ -1,8 +1,8 @@
-"""A YAML reader that has nothing to explode: texts, lists and mappings only, with every number left as written.
+"""Read YAML safely: texts, lists and mappings only, with every number left as written.
 
 Anchors, aliases, tags, duplicate keys, several documents, deep nesting and large files are refused while the parser's
-events stream by, before anything is built from them. Scalars stay texts, so that ``0.1`` is parsed exactly later and
-``no`` is not turned into a truth value.
+events arrive, before anything is built from them. Scalars stay texts, so that ``0.1`` can be parsed exactly and ``no``
+does not become a truth value.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def parse_spec(text: str) -> dict[str, Any]:
     """
     document = parse_yaml(text)
     if not isinstance(document, dict):
-        raise SpecError("a spec is a mapping of keys to values", hint="see: dpbayes spec init MODEL")
+        raise SpecError(
+            "expected a mapping of keys to values", hint="to start from a template: dpbayes spec init MODEL"
+        )
     return document
 
 
@@ -73,7 +75,7 @@ def parse_yaml(text: str) -> Any:
     """Parse one document of plain YAML.
 
     Raises:
-        SpecError: malformed, or something that a spec does not need.
+        SpecError: it is malformed, or uses a feature that specs do not need.
     """
     import yaml
 

@@ -19,7 +19,7 @@ from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.privacy.conversions import ORDERS
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.spec.foreign_options import asked_of
+from dpbayes_cli.spec.foreign_options import request_to
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
@@ -115,7 +115,7 @@ def offers(document: dict[str, Any], n_records: int, trials: int, seed: int) -> 
     """
     found, model = [], None
     for name in serving(model_type(document["model"])):
-        spec = build_spec(asked_of(document, name))
+        spec = build_spec(request_to(document, name))
         model = model or spec.build_model()
         try:
             found.append(_offered(price(spec, n_records, model), n_records, trials, seed))

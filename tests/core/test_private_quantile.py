@@ -33,7 +33,7 @@ from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
-from dpbayes_cli.spec.bounds_section import expect_bounded
+from dpbayes_cli.spec.bounds_section import require_bounded
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.planning import simulated_between
 from dpbayes_cli.workflow.pricing import price
@@ -180,7 +180,7 @@ def test_edges_ascend_from_low_to_high_and_are_found_again(grid: BoundsGrid) -> 
 def spec_of(
     model: str, mechanism: str = "laplace", domain: Any = None, on_invalid: str = "drop", **private: Any
 ) -> Any:
-    kind = expect_bounded(model_type(model))
+    kind = require_bounded(model_type(model))
     low = {"low": "-2"} if "lower" in kind.bound_keys else {}
     bounds = {"epsilon": "1", "high": "4", **low, "cells": "4", **private}
     extra = {key: value for key, value in kind.examples[0].domain.items() if key not in kind.bound_keys}
@@ -285,7 +285,7 @@ def test_sql_and_python_give_the_same_histogram_from_every_format(cells: list[fl
         ("gamma-exponential", {"low": "1"}, "begin at 0"),
         ("gamma-exponential", {"lower_quantile": "0.1"}, "no lower quantile"),
         ("gamma-poisson", {"high": "4.5"}, "whole"),
-        ("gamma-poisson", {"high": "2e6"}, "does not take the range"),
+        ("gamma-poisson", {"high": "2e6"}, "does not accept this range"),
         ("gamma-poisson", {"epsilon": "0"}, "epsilon"),
         ("gamma-poisson", {"epsilon": "-1"}, "epsilon"),
         ("gamma-poisson", {"epsilon": "x"}, "epsilon"),
@@ -313,7 +313,7 @@ def test_bounds_off_the_grid_are_not_taken() -> None:
     for bounds in [(-0.5, 2.6), (2.5, -0.5), (1.0, 1.0), (-3.0, 4.0), (math.nan, 4.0)]:
         with pytest.raises(SpecError):
             spec.build_model(bounds)
-    with pytest.raises(SpecError, match="does not ask"):
+    with pytest.raises(SpecError, match="does not request"):
         build_spec({"model": "gamma-poisson", "domain": {"upper": "3"}}).build_model((0.0, 3.0))
 
 

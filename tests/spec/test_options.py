@@ -14,7 +14,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, pairs, serving
-from dpbayes_cli.spec.foreign_options import check_read
+from dpbayes_cli.spec.foreign_options import check_options
 from dpbayes_cli.spec.pair_flags import all_flags, flags_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, spec_type
 from dpbayes_cli.spec.schema import json_schema
@@ -43,10 +43,10 @@ def test_every_mechanism_refuses_every_option_that_it_does_not_read() -> None:
             section, _, name = key.partition(".")
             document = {"model": model.name, "mechanism": mechanism.name, section: {name: "1"}}
             if key in own or "." in name:
-                check_read(document, kind)
+                check_options(document, kind)
                 continue
             with pytest.raises(SpecError) as error:
-                check_read(document, kind)
+                check_options(document, kind)
             readers = [by.name for (of, by), options in read.items() if of is model and key in options]
             assert error.value.where == key
             assert repr(mechanism.name) in error.value.message
@@ -103,7 +103,7 @@ def test_the_common_help_is_short_grouped_and_light(dpbayes: Cli) -> None:
     check_page(shown)
     assert "dpbayes release --model NAME [--mechanism NAME] --help" in shown
     assert [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")] == [
-        "Question:", "Privacy:", "Data:", "Inference and output:", "Ledger:",
+        "Request:", "Privacy:", "Data:", "Inference and output:", "Ledger:",
     ]  # fmt: skip
 
 
