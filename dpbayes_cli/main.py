@@ -192,7 +192,7 @@ def _guarded(action: Callable[[], Any]) -> int:
 
 def _with_new_name(error: click.ClickException) -> click.ClickException:
     """Return an error that names the new flag if the unknown one was renamed."""
-    from dpbayes_cli.spec.flags import RENAMED_FLAGS
+    from dpbayes_cli.spec.version_1 import RENAMED_FLAGS
 
     if isinstance(error, click.NoSuchOption) and (new := RENAMED_FLAGS.get(error.option_name)):
         return click.UsageError(f"{error.message} It was renamed: write {new}.", error.ctx)

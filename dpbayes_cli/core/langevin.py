@@ -1,4 +1,4 @@
-"""Unadjusted Langevin chains on the potential of a convex loss: full gradients, a public start, step and horizon."""
+"""Unadjusted Langevin chains on the potential of a convex loss: full gradients; start, step size and horizon are public."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Langevin(StepLaw):
 
     U(w) = beta sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Several draws are as many independent chains.
 
-    Privacy: see ``descent_mu``; start, step and horizon are public. The chain runs on a lattice, with noise that is
-        exact and a little larger, so that it keeps that price in double precision: see ``chain_arithmetic``.
+    Privacy: see ``descent_mu``; start, step size and horizon are public. The chain runs on a lattice, with noise that
+        is exact and a little larger, so that it keeps that price in double precision: see ``chain_arithmetic``.
     Source: Bok, Su and Altschuler 2024; mechanisms, posteriors of convex losses.
 
     Attributes:

@@ -84,15 +84,6 @@ FLAGS: dict[str, Flag] = {
     "inference.state_sampler": Flag("Inference and output", ("--state-sampler",), "NAME"),
     "dataset": Flag("Ledger", ("--dataset",), "NAME", "the account that pays [the file's stem]"),
 }
-RENAMED_FLAGS = {
-    "--temperature": "--likelihood-power",
-    "--temper": "--power-applies-to",
-    "--step": "--step-size",
-    "--steps": "--n-steps",
-    "--n-max": "--max-records",
-    "--chain-sweeps": "--mcmc-sweeps",
-}
-"""The flags of version 1 that have another name today."""
 LISTS = frozenset({"domain.categories", "source.columns"})
 LAYOUT = tuple(key for key in FLAGS if key.startswith("source.") and key not in {"source.engine", "source.master"})
 """The keys of the layout of a file."""

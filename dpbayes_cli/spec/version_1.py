@@ -33,6 +33,15 @@ RENAMED: Names = {
     "inference": {"sweeps": "mcmc_sweeps", "sampler": "state_sampler"},
 }
 """The keys of version 1 that have another name today."""
+RENAMED_FLAGS = {
+    "--temperature": "--likelihood-power",
+    "--temper": "--power-applies-to",
+    "--step": "--step-size",
+    "--steps": "--n-steps",
+    "--n-max": "--max-records",
+    "--chain-sweeps": "--mcmc-sweeps",
+}
+"""The flags of version 1 that have another name today."""
 
 
 @cache

@@ -18,11 +18,10 @@ from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.spec import version_1
-from dpbayes_cli.spec.flags import RENAMED_FLAGS
 from dpbayes_cli.spec.migrate import migrated
 from dpbayes_cli.spec.pair_flags import all_flags
 from dpbayes_cli.spec.release_spec import build_spec, spec_type
-from dpbayes_cli.spec.version_1 import RENAMED, with_former_names, with_todays_names
+from dpbayes_cli.spec.version_1 import RENAMED, RENAMED_FLAGS, with_former_names, with_todays_names
 from dpbayes_cli.spec.yaml_reader import parse_spec
 from tests.conftest import Cli
 from tests.version_1.kept import DATA, PUBLISHED, SPECS, todays_spec

@@ -45,9 +45,9 @@ _WORK = 1.2e10
 """Entries of the design that a default horizon visits at most: half a minute."""
 _FEWEST = 100
 _WIDE = 4.0
-"""Variances that are wider by more are worth a warning; a step of 1 / M makes it 2 at most."""
+"""Variances that are wider by more are worth a warning; a step size of 1 / M makes it 2 at most."""
 _CONTRACTS = 2.0 * (1.0 - 1e-5)
-"""A step is a contraction where step M < 2; so close to it floats could not tell."""
+"""A step of size h is a contraction if h M < 2; floats could not tell so close to it."""
 UNDER = 1.0 - 1e-10
 """Targets are approached from below by more than prices are rounded up."""
 _WIDENED = 0.1
@@ -94,7 +94,7 @@ class Chains:
     Attributes:
         model: the model.
         options: what is asked.
-        n_records: the declared number of records, from which alone M, the step and the horizon follow.
+        n_records: the declared number of records, from which alone M, the step size and the horizon follow.
         curvature: what loss and rows promise.
     """
 
@@ -107,7 +107,7 @@ class Chains:
         """Return the chain of a likelihood power and a prior precision, and its price.
 
         Raises:
-            SpecError: a stated step is 2 / M or more.
+            SpecError: a stated step size is 2 / M or more.
         """
         smoothness = self.curvature.whole(power, tau)
         step_size = 1.0 / smoothness if self.options.step_size is None else self.options.step_size
@@ -128,7 +128,7 @@ class Chains:
         return max(1, min(wanted, max(_FEWEST, int(_WORK / visits))))
 
     def cost(self, power: float, tau: float) -> float:
-        """Return the price of one draw; infinite where the stated step is too long."""
+        """Return the price of one draw; infinite if the stated step size is too large."""
         try:
             return self.chain(power, tau).mu
         except SpecError:
@@ -181,7 +181,7 @@ def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOpt
     if policy.neighbors is Neighbors.ADD_REMOVE:
         if options.max_records is None:
             raise SpecError(
-                "the number of records is private, and step, contraction and smoothness would tell it",
+                "the number of records is private, and step size, contraction and smoothness would tell it",
                 where="sampling.max_records",
                 hint="state a public limit: only so many records are read; or use replace-one neighbors",
             )

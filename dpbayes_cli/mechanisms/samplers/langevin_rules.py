@@ -181,7 +181,7 @@ def _check_no_order(options: GibbsPosteriorOptions) -> None:
 def _within(found: CalibratedChain, order: float, epsilon: float) -> CalibratedChain:
     if order * found.mu**2 / 2.0 > epsilon * (1.0 + 1e-9):
         raise SpecError(
-            "the chain's divergence exceeds that of an exact draw, for its step is beyond 2 / (M + tau)",
+            "the chain's divergence exceeds that of an exact draw, for its step size is beyond 2 / (M + tau)",
             where="sampling.step_size",
             hint="a smaller step size; by default it is 1 / M",
         )
