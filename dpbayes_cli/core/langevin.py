@@ -1,4 +1,4 @@
-"""Unadjusted Langevin chains on the potential of a convex loss: full gradients; start, step size and horizon are public."""
+"""Unadjusted Langevin chains for convex losses: full gradients; start, step size and horizon are public."""
 
 from __future__ import annotations
 

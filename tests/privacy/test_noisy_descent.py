@@ -193,7 +193,7 @@ LOSSES: dict[str, tuple[Loss, tuple[float, float], tuple[float, float], tuple[fl
 }
 """By name: a loss, two records whose gradients are far apart, and where the slope of either kinks in w."""
 SETTINGS = (
-    # n, tau, rho, far (h as a share of 2 / M), T
+    # n, tau, likelihood power, far (h as a share of 2 / M), T
     (1, 1.0, 1.0, 0.5, 1),
     (1, 4.0, 1.0, 0.5, 3),
     (1, 1.0, 0.5, 0.9, 8),
