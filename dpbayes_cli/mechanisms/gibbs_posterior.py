@@ -36,9 +36,9 @@ class GibbsPosterior(Mechanism):
         releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
         "of the loss at likelihood power beta with prior precision tau. Nothing else: no summary, no diagnostics of "
         "the chain.",
-        guarantee="mu-Gaussian differential privacy of the chain that runs, whose start, step size and horizon are public, "
-        "whether or not it has mixed; k draws cost sqrt(k) mu. There is no pure epsilon: the account must be one of "
-        "Gaussian DP, zCDP, RDP or (epsilon, delta).",
+        guarantee="mu-Gaussian differential privacy of the chain that runs, whether or not it has mixed; "
+        "its start, step size and horizon are public. k draws cost sqrt(k) mu. There is no pure epsilon: the account "
+        "must be one of Gaussian DP, zCDP, RDP or (epsilon, delta).",
         assumptions="Rows have a bounded norm by construction. The number of records is public, or a public limit is "
         "stated. The guarantee is that of the chain as it runs in double precision, tails included: on a lattice, with "
         "noise that is exact, and wider by what rounding may lose. Taken for granted is that slopes of the loss are "
