@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import click
 
 from dpbayes_cli import __version__
-from dpbayes_cli.base.blas_threads import single_threaded
+from dpbayes_cli.base.blas_threads import use_one_blas_thread
 from dpbayes_cli.base.errors import BudgetError, DpbayesError, Interrupted, OutputError, VerificationError
 from dpbayes_cli.commands import output
 
@@ -104,7 +104,7 @@ def run() -> NoReturn:
     os.umask(0o077)
     gc.set_threshold(100_000, 20, 100)  # a short-lived process: collecting while modules load costs 0.02 s
     warnings.simplefilter("ignore")  # a library's warning could tell something about a draw
-    single_threaded()
+    use_one_blas_thread()
     output.reset()
     _SIGNALS.clear()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -167,7 +167,7 @@ def _guarded(action: Callable[[], Any]) -> int:
         except click.ClickException as error:
             shown = io.StringIO()
             error.show(shown)
-            output.talk(shown.getvalue().removesuffix("\n"))
+            output.print_message(shown.getvalue().removesuffix("\n"))
             return error.exit_code
         except (KeyboardInterrupt, click.Abort):
             return _interrupted(Interrupted(signal.SIGINT))
@@ -179,11 +179,11 @@ def _guarded(action: Callable[[], Any]) -> int:
             if _SIGNALS:
                 return _interrupted(Interrupted(_SIGNALS[0]))
             if isinstance(error, OSError) and error.errno:
-                output.talk(f"Error: the operating system failed: {os.strerror(error.errno)}")
-                output.talk("Hint: run the same command again to finish a release that had begun")
+                output.print_message(f"Error: the operating system failed: {os.strerror(error.errno)}")
+                output.print_message("Hint: run the same command again to finish a release that had begun")
             else:
-                output.talk(f"Error: internal error ({type(error).__name__}{_place(error)})")
-                output.talk("Hint: nothing of the data is in this message; -vv shows where it happened")
+                output.print_message(f"Error: internal error ({type(error).__name__}{_place(error)})")
+                output.print_message("Hint: nothing of the data is in this message; -vv shows where it happened")
             _trace(error)
             return DpbayesError.exit_code
     except BrokenPipeError:
@@ -197,7 +197,7 @@ def _interrupted(error: Interrupted) -> int:
 
 def _tell(error: DpbayesError | Interrupted) -> None:
     """Print what went wrong and what to do next."""
-    output.talk(f"Error: {_cut(error.message)}")
+    output.print_message(f"Error: {_cut(error.message)}")
     if isinstance(error, BudgetError):
         for title, components in (
             ("requested", error.requested),
@@ -206,16 +206,16 @@ def _tell(error: DpbayesError | Interrupted) -> None:
         ):
             if components:
                 listed = ", ".join(f"{name} {value}" for name, value in components.items())
-                output.talk(f"  {title}: {listed}")
+                output.print_message(f"  {title}: {listed}")
         for release_id, what in error.spent_by[-_MANY:]:
-            output.talk(f"  spent by {release_id}: {what}")
+            output.print_message(f"  spent by {release_id}: {what}")
         if len(error.spent_by) > _MANY:
-            output.talk(f"  and by {len(error.spent_by) - _MANY} before; see: dpbayes budget history")
+            output.print_message(f"  and by {len(error.spent_by) - _MANY} before; see: dpbayes budget history")
     if isinstance(error, VerificationError):
         for finding in error.findings:
-            output.talk(f"  {finding}")
+            output.print_message(f"  {finding}")
     if error.hint:
-        output.talk(f"Hint: {_cut(error.hint)}")
+        output.print_message(f"Hint: {_cut(error.hint)}")
 
 
 def _cut(message: str) -> str:
@@ -229,11 +229,11 @@ def _trace(error: BaseException) -> None:
         return
     current: BaseException | None = error
     while current is not None:
-        output.talk(f"{type(current).__name__} at:")
+        output.print_message(f"{type(current).__name__} at:")
         trace = current.__traceback__
         while trace is not None:
             code = trace.tb_frame.f_code
-            output.talk(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}")
+            output.print_message(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}")
             trace = trace.tb_next
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 

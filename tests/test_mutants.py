@@ -1138,7 +1138,7 @@ MUTANTS = {
     ),
     "a cell that no server can hold": (
         "sources/postgres.py",
-        "CASE WHEN octet_length({cell}) <= {LONGEST_CELL} THEN CASE WHEN ",
+        "CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN ",
         "CASE WHEN true THEN CASE WHEN ",
         "tests/sources/test_postgres.py::test_a_cell_that_no_server_can_convert_is_missing",
     ),
@@ -1234,8 +1234,8 @@ MUTANTS = {
     ),
     "a limit of address space that nobody looks at": (
         "base/address_space.py",
-        "soft < needed()",
-        "False",
+        "soft < needed:",
+        "False:",
         "tests/base/test_address_space.py::test_a_limit_that_libraries_could_be_killed_by_charges_nothing",
     ),
     "a cell of a line that may be of any length": (

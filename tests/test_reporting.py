@@ -21,7 +21,7 @@ from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.workflow.pricing import price
-from dpbayes_cli.workflow.reporting import beside, expected
+from dpbayes_cli.workflow.reporting import build_report_context, simulate_expected
 from tests.commands.regressions import regression
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
@@ -38,7 +38,7 @@ def test_what_is_expected_does_not_depend_on_the_data(dpbayes: Cli, place: Path)
     for name, ones in (("few", 10), ("many", 150)):
         Path(f"{name}.csv").write_text("x\n" + "1\n" * ones + "0\n" * (200 - ones), encoding="ascii")
         released(dpbayes, f"{name}.csv", "--model", "beta-bernoulli", "--eps", "1", "--column", "x", out=name)
-    few, many = (beside(read_bundle(Path(name))) for name in ("few", "many"))
+    few, many = (build_report_context(read_bundle(Path(name))) for name in ("few", "many"))
     assert few.expected == many.expected
     assert few.guarantee == many.guarantee
     assert few.expected is not None
@@ -50,11 +50,11 @@ def test_what_is_expected_does_not_depend_on_the_data(dpbayes: Cli, place: Path)
 
 def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path) -> None:
     bundle = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1")
-    assert isinstance(beside(bundle).guarantee, PureDP)
+    assert isinstance(build_report_context(bundle).guarantee, PureDP)
     less = msgspec.structs.replace(bundle.document.guarantee, epsilon=0.1)
     changed = replace(bundle, document=msgspec.structs.replace(bundle.document, guarantee=less))
-    assert beside(changed).guarantee is None
-    page = report_html(changed.document, analysis_of(changed), beside(changed)).decode()
+    assert build_report_context(changed).guarantee is None
+    page = report_html(changed.document, analysis_of(changed), build_report_context(changed)).decode()
     assert "Delta against epsilon" not in page
 
 
@@ -71,7 +71,7 @@ def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path
 )
 def test_widths_are_expected_of_models(config: str, parameters: list[str] | None, dpbayes: Cli) -> None:
     bundle = released(dpbayes, "--spec", CONFIGS / f"{config}.yaml")
-    found = beside(bundle).expected
+    found = build_report_context(bundle).expected
     assert found is not None
     names = list(bundle.document.posterior) if parameters is None else parameters
     assert list(found.widths) == names
@@ -91,7 +91,7 @@ def test_widths_are_expected_of_models(config: str, parameters: list[str] | None
 def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
     Path("visits.csv").write_text("who,x\n" + "".join(f"p{k % 40},{k % 2}\n" for k in range(80)))
     question = ["--model", "beta-bernoulli", "--column", "x", "--unit", "who", "--max-contributions", "2", "--eps", "1"]
-    found = beside(released(dpbayes, "visits.csv", *question)).expected
+    found = build_report_context(released(dpbayes, "visits.csv", *question)).expected
     assert found is not None
     assert "how many records there are is private" in found.absent
 
@@ -107,7 +107,7 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
 )
 def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path, reason: str) -> None:
     spec = build_spec(read_spec_file(document) if isinstance(document, Path) else document)
-    assert expected(price(spec, 1000), 1000).absent.startswith(reason)
+    assert simulate_expected(price(spec, 1000), 1000).absent.startswith(reason)
 
 
 def test_a_test_in_words(dpbayes: Cli) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from dpbayes_cli.base.mounts import network_of
+from dpbayes_cli.base.mounts import network_file_system
 
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
@@ -30,7 +30,7 @@ ever removed by another process than its writer."""
 
 
 @contextmanager
-def held_directory(target: Path) -> Iterator[Path]:
+def locked_directory(target: Path) -> Iterator[Path]:
     """Yield an empty directory beside a target, for its owner alone, removed afterwards if it is still there.
 
     Args:
@@ -40,7 +40,7 @@ def held_directory(target: Path) -> Iterator[Path]:
         OSError: it cannot be made.
     """
     parent = target.absolute().parent
-    remove_dead(parent)
+    remove_abandoned(parent)
     partial, descriptor = _make(parent, target.name)
     try:
         yield partial
@@ -60,7 +60,7 @@ def new_file(target: Path) -> Iterator[Path]:
         FileExistsError: something has its name.
         OSError: it cannot be written.
     """
-    with held_directory(target) as directory:
+    with locked_directory(target) as directory:
         partial = directory / "file"
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         yield partial
@@ -74,7 +74,7 @@ def is_partial(name: str) -> bool:
     return _HELD.fullmatch(name) is not None
 
 
-def remove_dead(directory: Path) -> None:
+def remove_abandoned(directory: Path) -> None:
     """Remove what killed writers left in a directory; what is held, not ours, or not to be told stays."""
     with suppress(OSError):
         for name in filter(is_partial, os.listdir(directory)):  # noqa: PTH208 - names alone
@@ -84,7 +84,7 @@ def remove_dead(directory: Path) -> None:
 
 def _remove_if_dead(partial: Path) -> None:
     """Remove a directory if its lock is free and it still has its name."""
-    if network_of(partial):
+    if network_file_system(partial):
         return
     descriptor = _opened(partial)
     try:
@@ -98,7 +98,7 @@ def _remove_if_dead(partial: Path) -> None:
 
 def _make(parent: Path, name: str) -> tuple[Path, int]:
     """Make an empty directory and lock it; return its path and the descriptor that holds the lock."""
-    kind = "unheld" if network_of(parent) else "held"
+    kind = "unheld" if network_file_system(parent) else "held"
     while True:
         partial = parent / f".{name}.{kind}-{secrets.token_hex(8)}.partial"
         partial.mkdir(mode=0o700)

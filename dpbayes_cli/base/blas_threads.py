@@ -3,7 +3,7 @@
 import os
 
 
-def single_threaded() -> None:
+def use_one_blas_thread() -> None:
     """Have linear algebra use one thread in this process and its children; works before NumPy is first imported.
 
     Its own threads wait for each other by spinning: beside other work, a pass over a design of a million rows and fifty

@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 
 BLANKS = " \t"
-LONGEST_CELL = 4096
+MAX_CELL_BYTES = 4096
 """A cell of more bytes than this, in UTF-8 and with the blanks around it, is missing."""
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
@@ -22,9 +22,9 @@ NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 WHOLE = r"[+-]?[0-9]+(?:\.0*)?"
 
 _INTEGER = re.compile(INTEGER, re.ASCII)
-STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that could fake a line, steer a terminal or turn the reading direction: in no name and no level."""
-_CONTROL = re.compile(f"{STEERING.pattern}|[\ufeff\ufffd]")
+_CONTROL = re.compile(f"{CONTROL_CHARACTERS.pattern}|[\ufeff\ufffd]")
 
 
 def normal_cell(text: str) -> str:
@@ -51,7 +51,7 @@ def check_levels(levels: Sequence[str]) -> None:
     """Refuse declared levels that no cell could match, or two of which one cell would match.
 
     Raises:
-        ValueError: blanks at an end, a control character, more than ``LONGEST_CELL`` bytes, or two levels with the same
+        ValueError: blanks at an end, a control character, more than ``MAX_CELL_BYTES`` bytes, or two levels with one
             normal form.
     """
     seen: dict[str, str] = {}
@@ -60,8 +60,8 @@ def check_levels(levels: Sequence[str]) -> None:
             raise ValueError(f"{level!r} is empty, or begins or ends with a blank")
         if _CONTROL.search(level):
             raise ValueError(f"{level!r} holds a control character")
-        if len(level.encode("utf-8")) > LONGEST_CELL:
-            raise ValueError(f"{level[:20]!r}... is longer than {LONGEST_CELL} bytes")
+        if len(level.encode("utf-8")) > MAX_CELL_BYTES:
+            raise ValueError(f"{level[:20]!r}... is longer than {MAX_CELL_BYTES} bytes")
         if normal_cell(level) in seen:
             raise ValueError(f"{seen[normal_cell(level)]!r} and {level!r} mean the same cell")
         seen[normal_cell(level)] = level

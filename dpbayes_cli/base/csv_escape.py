@@ -23,11 +23,11 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Return the lines of a CSV file, with every text made harmless; numbers and None stay as they are."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(map(harmless, rows))
+    writer.writerows(map(escape_row, rows))
     return text.getvalue()
 
 
-def harmless(row: Iterable[Any]) -> list[Any]:
+def escape_row(row: Iterable[Any]) -> list[Any]:
     """Return the cells of a row, with an apostrophe before each text that could be taken for a formula."""
     return [f"'{cell}" if isinstance(cell, str) and _is_risky(cell) else cell for cell in row]
 

@@ -82,7 +82,7 @@ NETWORK_FUSE = frozenset(
 _TABLE = Path("/proc/self/mountinfo")
 
 
-def read_table() -> str:
+def read_mount_table() -> str:
     """Return the kernel's table of mounts, an empty text where there is none."""
     try:
         return _TABLE.read_text(encoding="utf-8", errors="surrogateescape")
@@ -111,9 +111,9 @@ def file_system(path: Path, table: str) -> str:
     return found
 
 
-def network_of(path: Path) -> str:
+def network_file_system(path: Path) -> str:
     """Return the type of the network's file system that a path is on, or will be; an empty text where it is on none."""
-    kind = file_system(path, read_table())
+    kind = file_system(path, read_mount_table())
     return kind if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE else ""
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _CONNECTING = 10
 
 
-def driver(what: str, error: type[DpbayesError]) -> Any:
+def import_driver(what: str, error: type[DpbayesError]) -> Any:
     """Return the driver, which is imported where something is on PostgreSQL, and nowhere else.
 
     Args:

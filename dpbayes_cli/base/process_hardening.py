@@ -9,7 +9,7 @@ import sys
 _PR_SET_DUMPABLE = 4
 
 
-def no_core_dumps() -> None:
+def disable_core_dumps() -> None:
     """Leave no image of this process's memory on a disk where it crashes, and let nobody but root attach to it.
 
     A limit of zero does not stop a core file that the kernel pipes to a program; a process that is not dumpable has

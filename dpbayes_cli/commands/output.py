@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dpbayes_cli.base.cell_grammar import STEERING
+from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import OutputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -50,7 +50,7 @@ def _quieter(_context: click.Context, _parameter: click.Parameter, value: bool) 
         _LEVEL[0] = -1
 
 
-def talk(message: str) -> None:
+def print_message(message: str) -> None:
     """Write to stderr; that nobody can read it is no failure, for the release is on disk or not regardless."""
     with suppress(OSError, ValueError, AttributeError):
         click.echo(printable_lines(message), err=True)
@@ -59,7 +59,7 @@ def talk(message: str) -> None:
 def say(message: str) -> None:
     """Tell the user something on stderr, unless told to be quiet."""
     if verbosity() >= 0:
-        talk(message)
+        print_message(message)
 
 
 def say_already_done() -> None:
@@ -70,7 +70,7 @@ def say_already_done() -> None:
 def detail(message: str) -> None:
     """Tell the user something on stderr that only ``-v`` asks for."""
     if verbosity() >= 1:
-        talk(message)
+        print_message(message)
 
 
 def emit(text: str, *, nl: bool = True) -> None:
@@ -95,12 +95,12 @@ def emit_json(document: Any) -> None:
 
 def printable(text: str) -> str:
     """Return a text whose control characters, which could fake a line or steer a terminal, are written as escapes."""
-    return STEERING.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+    return CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def printable_lines(text: str) -> str:
     """Return lines of text whose other control characters are written as escapes; see ``printable``."""
-    if not STEERING.search(text.replace("\n", "").replace("\t", "")):
+    if not CONTROL_CHARACTERS.search(text.replace("\n", "").replace("\t", "")):
         return text
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 

@@ -15,7 +15,7 @@ from dpbayes_cli.commands.totals import DecimalType
 if TYPE_CHECKING:
     from dpbayes_cli.core.plan import Plan
     from dpbayes_cli.spec.release_spec import ReleaseSpec
-    from dpbayes_cli.workflow.planning import Offer
+    from dpbayes_cli.workflow.planning import MechanismPlan
 
 
 @click.command("plan", cls=RequestCommand)
@@ -44,7 +44,7 @@ def command(
     from dpbayes_cli.privacy.guarantee import check_delta
     from dpbayes_cli.spec.foreign_options import asked_of, pair_of
     from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.workflow.planning import offer, offers
+    from dpbayes_cli.workflow.planning import plan_every_mechanism, plan_mechanism
 
     check_delta(at_delta)
     flags_stated = stated(flags)
@@ -53,10 +53,10 @@ def command(
     n_records = _count(document.pop("records", None) if records is None else records)
     if compare:
         spec = build_spec(asked_of(document, pair_of(document)[1].name))
-        _compare(spec, offers(document, n_records, trials, seed), at_delta, as_json=as_json)
+        _compare(spec, plan_every_mechanism(document, n_records, trials, seed), at_delta, as_json=as_json)
         return
     spec = build_spec(document)
-    _show(spec, offer(spec, n_records, trials, seed), at_delta, as_json=as_json)
+    _show(spec, plan_mechanism(spec, n_records, trials, seed), at_delta, as_json=as_json)
 
 
 def _count(records: Any) -> int:
@@ -69,7 +69,7 @@ def _count(records: Any) -> int:
     return n_records
 
 
-def _described(spec: ReleaseSpec, planned: Offer, delta: Decimal) -> dict[str, Any]:
+def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dict[str, Any]:
     import msgspec
 
     from dpbayes_cli.workflow.planning import guarantee_in_full
@@ -96,7 +96,7 @@ def _steps(spec: ReleaseSpec, plan: Plan, delta: Decimal) -> dict[str, Any]:
     return {"steps": dict(zip(("bounds", "statistics"), prices, strict=True))}
 
 
-def _show(spec: ReleaseSpec, planned: Offer, delta: Decimal, *, as_json: bool) -> None:
+def _show(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal, *, as_json: bool) -> None:
     described = _described(spec, planned, delta)
     if as_json:
         emit_json(described)
@@ -125,7 +125,7 @@ def _show(spec: ReleaseSpec, planned: Offer, delta: Decimal, *, as_json: bool) -
             emit(f"{'coverage':18} {share:.3f} of 90 % intervals, {method}")
 
 
-def _compare(spec: ReleaseSpec, planned: list[Offer], delta: Decimal, *, as_json: bool) -> None:
+def _compare(spec: ReleaseSpec, planned: list[MechanismPlan], delta: Decimal, *, as_json: bool) -> None:
     described = [_described(spec, each, delta) for each in planned]
     if as_json:
         emit_json(described)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.sources.location import Location
     from dpbayes_cli.spec.release_spec import ReleaseSpec
     from dpbayes_cli.workflow.prepare import PreparedRelease
-    from dpbayes_cli.workflow.release import Outcome
+    from dpbayes_cli.workflow.release import PublishedRelease
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
@@ -69,7 +69,7 @@ def command(
     from dpbayes_cli.base.address_space import check_address_space
 
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
-    from dpbayes_cli.base.process_hardening import no_core_dumps
+    from dpbayes_cli.base.process_hardening import disable_core_dumps
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
     from dpbayes_cli.workflow.release import release
 
@@ -79,7 +79,7 @@ def command(
         raise click.UsageError("--purpose holds a control character")
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
-    no_core_dumps()
+    disable_core_dumps()
     spec, location = _stated_release(data, spec_path, stated(flags))
     options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst)
     ledger = open_ledger(ledger_place)
@@ -104,7 +104,7 @@ def _stated_release(
     from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.sources.location import is_remote
     from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.workflow.release_data import located
+    from dpbayes_cli.workflow.release_data import locate_data
 
     spec = build_spec(asked(spec_path, flags))
     if not data and spec.data is None:
@@ -113,7 +113,7 @@ def _stated_release(
         base = spec_path.parent if spec_path is not None else Path()
         named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
         data = tuple(name if name == "-" or is_remote(name) else str(base / name) for name in named)
-    return spec, located(spec.source, *data)
+    return spec, locate_data(spec.source, *data)
 
 
 def _assumed(prepared: PreparedRelease) -> list[str]:
@@ -150,7 +150,7 @@ def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
 
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
-        prepared.data.opened()
+        prepared.data.open_source()
     step, private = prepared.plan.final_step, prepared.plan.bounds
     document = {
         "release_id": preview.release_id,
@@ -183,7 +183,7 @@ def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
     emit(f"would remain: {_components(document['remaining'])}")
 
 
-def _document(outcome: Outcome) -> dict[str, Any]:
+def _document(outcome: PublishedRelease) -> dict[str, Any]:
     """Return the result for other programs; the names are stable."""
     from dpbayes_cli.ledger.budgets import texts
 
@@ -204,7 +204,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: PublishedRelease) -> None:
     """Print the result for a person."""
     from dpbayes_cli.bundle.report.wording import are_estimates, bounds_text, guarantee_text
     from dpbayes_cli.commands.posterior_table import posterior_lines

@@ -99,10 +99,10 @@ def command(
     if form == "html":
         from dpbayes_cli.bundle.read import analysis_of
         from dpbayes_cli.bundle.report.page import report_html
-        from dpbayes_cli.workflow.reporting import beside
+        from dpbayes_cli.workflow.reporting import build_report_context
 
         budget = None if no_ledger else _budget(document, ledger_place)
-        content = report_html(document, analysis_of(kept), beside(kept, budget=budget, records=records))
+        content = report_html(document, analysis_of(kept), build_report_context(kept, budget=budget, records=records))
     elif form == "registry":
         from dpbayes_cli.bundle.registry_entry import registry_yaml
 
@@ -168,9 +168,9 @@ def _write_figures(bundle: Bundle, out: Path) -> list[str]:
     from dpbayes_cli.bundle.read import analysis_of
     from dpbayes_cli.bundle.report.svg_files import pictures_of, svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
-    from dpbayes_cli.workflow.reporting import beside
+    from dpbayes_cli.workflow.reporting import build_report_context
 
-    pictures = pictures_of(bundle.document, analysis_of(bundle), beside(bundle))
+    pictures = pictures_of(bundle.document, analysis_of(bundle), build_report_context(bundle))
     if not pictures:
         raise OutputError("the page of this release has no figures", hint="choose --format html or markdown")
     files = {f"{picture.name}.svg": svg_file(picture) for picture in pictures}

@@ -20,9 +20,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _PREFIX, _DOT = "spec__", "__"
 """Of the names of parameters: ``spec__privacy__epsilon`` states ``privacy.epsilon``."""
 _ANSWER = "Inference and output"
-_GROUPS = ("Question", "Privacy", "Sampling", "Data", _ANSWER, "Ledger")
+_GROUPS = ("Request", "Privacy", "Sampling", "Data", _ANSWER, "Ledger")
 _PLACES = {
-    "Question": ("spec_path", "bundle"),
+    "Request": ("spec_path", "bundle"),
     "Ledger": (
         "ledger_place",
         "stated_anchor",

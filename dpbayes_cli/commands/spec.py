@@ -47,9 +47,9 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
     price(spec, spec.records or _NOMINAL)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     if against is not None:
-        from dpbayes_cli.workflow.release_data import located
+        from dpbayes_cli.workflow.release_data import locate_data
 
-        result["NOT PRIVATE"] = count_valid(spec, located(spec.source, against))
+        result["NOT PRIVATE"] = count_valid(spec, locate_data(spec.source, against))
     if as_json:
         emit_json(result)
         return

@@ -6,7 +6,7 @@ themselves what they mean (``core/options.py``), and their flags are named after
 
 from typing import Literal, NamedTuple
 
-Group = Literal["Question", "Privacy", "Sampling", "Data", "Inference and output", "Ledger"]
+Group = Literal["Request", "Privacy", "Sampling", "Data", "Inference and output", "Ledger"]
 
 
 class Flag(NamedTuple):
@@ -30,18 +30,18 @@ class Flag(NamedTuple):
 
 
 FLAGS: dict[str, Flag] = {
-    "model": Flag("Question", ("--model",), "NAME", "the model; see: dpbayes models"),
-    "mechanism": Flag("Question", ("--mechanism",), "NAME", "the mechanism [the model's own]; see: dpbayes models"),
-    "column": Flag("Question", ("--column",), "NAME", "the column; not needed if there is only one"),
-    "on_invalid": Flag("Question", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
-    "records": Flag("Question", ("--records",), "N", "the public number of records, checked"),
-    "prior": Flag("Question", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),
-    "domain.success": Flag("Question", ("--success",), "TEXT"),
-    "domain.failure": Flag("Question", ("--failure",), "TEXT"),
-    "domain.categories": Flag("Question", ("--categories",), "A,B,C"),
-    "domain.lower": Flag("Question", ("--lower",), "X"),
-    "domain.upper": Flag("Question", ("--upper",), "X"),
-    "domain.variance": Flag("Question", ("--variance",), "V"),
+    "model": Flag("Request", ("--model",), "NAME", "the model; see: dpbayes models"),
+    "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's own]; see: dpbayes models"),
+    "column": Flag("Request", ("--column",), "NAME", "the column; not needed if there is only one"),
+    "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
+    "records": Flag("Request", ("--records",), "N", "the public number of records, checked"),
+    "prior": Flag("Request", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),
+    "domain.success": Flag("Request", ("--success",), "TEXT"),
+    "domain.failure": Flag("Request", ("--failure",), "TEXT"),
+    "domain.categories": Flag("Request", ("--categories",), "A,B,C"),
+    "domain.lower": Flag("Request", ("--lower",), "X"),
+    "domain.upper": Flag("Request", ("--upper",), "X"),
+    "domain.variance": Flag("Request", ("--variance",), "V"),
     "privacy.epsilon": Flag("Privacy", ("--epsilon", "--eps"), "E", "the epsilon to spend, a decimal"),
     "privacy.neighbors": Flag(
         "Privacy", ("--neighbors",), "RELATION", "neighbors: replace-one [default] or add-remove"

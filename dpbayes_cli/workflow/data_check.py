@@ -38,7 +38,7 @@ def _count_statistic(spec: ReleaseSpec, location: Location, model: Model) -> dic
     dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
     statistic = require_type(model, BoundedStatistics).statistic(dropping)
     with closing(ReleaseData(spec, location, model)) as data:
-        evidence = data.opened().statistics(statistic, dropping)
+        evidence = data.open_source().statistics(statistic, dropping)
     counted = dict(zip(statistic.names, evidence.values, strict=True))
     weights = [e.weight for e in statistic.expressions if isinstance(e, ProductOf) and not e.roles]
     if weights:

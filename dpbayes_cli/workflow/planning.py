@@ -65,7 +65,7 @@ class Expectation:
 
 
 @dataclass(frozen=True)
-class Offer:
+class MechanismPlan:
     """One mechanism's plan for a question.
 
     Attributes:
@@ -81,7 +81,7 @@ class Offer:
     refusal: str = ""
 
 
-def offer(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> Offer:
+def plan_mechanism(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> MechanismPlan:
     """Plan one question and simulate it.
 
     Args:
@@ -96,12 +96,12 @@ def offer(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> Offer:
     return _offered(price(spec, n_records), n_records, trials, seed)
 
 
-def _offered(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Offer:
-    expected = simulated(planned, n_records, trials, seed) if trials else None
-    return Offer(planned.spec.mechanism, planned.plan, expected)
+def _offered(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> MechanismPlan:
+    expected = simulate_plan(planned, n_records, trials, seed) if trials else None
+    return MechanismPlan(planned.spec.mechanism, planned.plan, expected)
 
 
-def offers(document: dict[str, Any], n_records: int, trials: int, seed: int) -> list[Offer]:
+def plan_every_mechanism(document: dict[str, Any], n_records: int, trials: int, seed: int) -> list[MechanismPlan]:
     """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last.
 
     Args:
@@ -120,11 +120,13 @@ def offers(document: dict[str, Any], n_records: int, trials: int, seed: int) -> 
         try:
             found.append(_offered(price(spec, n_records, model), n_records, trials, seed))
         except SpecError as error:
-            found.append(Offer(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else "")))
+            found.append(
+                MechanismPlan(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else ""))
+            )
     return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))
 
 
-def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Expectation | None:
+def simulate_plan(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Expectation | None:
     """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
 
     Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
@@ -190,7 +192,7 @@ def _noisy(
     held = {"noise-aware": 0, "naive": 0}
     for _ in range(trials):
         if law is not None:
-            theta, observation = simulated_between(planned, law, n_records, truth)
+            theta, observation = simulate_with_private_bounds(planned, law, n_records, truth)
         else:
             theta, values = model.simulated_statistic(plan.final_step.statistic, policy, n_records, truth)
             released = _noised(values, plan, own)
@@ -208,7 +210,7 @@ def _noisy(
     return Expectation(n_records, trials, plan.final_step.noise.scale, sd, free, sd / free, coverage)
 
 
-def simulated_between(
+def simulate_with_private_bounds(
     planned: PlannedRelease, law: PrivateBounds, n_records: int, rng: np.random.Generator
 ) -> tuple[tuple[float, ...], NoisyObservation]:
     """Simulate one release between private bounds: return the reported parameters, and the inference observation."""

@@ -112,7 +112,7 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
             known = None if sealed is None else parse_draw(sealed).n_records  # a draw that is made knows its own number
             n_records = spec.records if known is None else known
             if n_records is None:
-                n_records = data.opened().count()
+                n_records = data.open_source().count()
         planned = price(spec, n_records, model)
         spec.check_samples(model)
         if planned.plan.steps[0].rows is not None and not data.hands_over_records:

@@ -43,7 +43,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PublishedRelease:
     """A published release.
 
     Attributes:
@@ -62,7 +62,7 @@ class Outcome:
     head: str
 
 
-def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
+def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRelease:
     """Release a posterior, or find it released already.
 
     Args:
@@ -84,7 +84,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
     answered = preview.known is not None and preview.known.stage != "reserved"
     check_place(prepared.out or _default_target(preview.release_id), sealed=answered)
     if not answered:
-        prepared.data.opened()
+        prepared.data.open_source()
     reservation = ledger.reserve(charge)
     record = reservation.release
     if reservation.opened:
@@ -97,7 +97,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
     if reservation.document is None:
         _check_price(prepared, record)
     if sealed is None:
-        source = prepared.data.opened()
+        source = prepared.data.open_source()
         say(f"charged {price_text(record.guarantee)} to account {charge.account!r}")
         drawn = _draw(prepared, source)
         sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
@@ -115,7 +115,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
         for notice in notices(account, charge.analyst):
             say(notice)
     remaining = account.remaining
-    return Outcome(document, target, remaining, replayed, last.sequence, last.hash)
+    return PublishedRelease(document, target, remaining, replayed, last.sequence, last.hash)
 
 
 def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
@@ -146,10 +146,10 @@ def _draw(prepared: PreparedRelease, source: Source) -> bytes:
     needed = prepared.n_records
     if needed is not None and evidence.n_records != needed:
         raise SourceError("the number of records changed after it was counted; nothing is released, the charge stands")
-    return sealed_draw(opened, source.record_unit, n_records, privatized(prepared, evidence)).payload()
+    return sealed_draw(opened, source.record_unit, n_records, privatize(prepared, evidence)).payload()
 
 
-def privatized(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws:
+def privatize(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws:
     """Draw what a release lets out from exact evidence.
 
     Privacy: the guarantee of the plan, once: an audit draws again and again, from data that it made up.

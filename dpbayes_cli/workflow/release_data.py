@@ -14,7 +14,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 
 
-def located(layout: SourceSection, *texts: str) -> Location:
+def locate_data(layout: SourceSection, *texts: str) -> Location:
     """Find the data that texts name together, for the engine that reads them.
 
     Raises:
@@ -50,7 +50,7 @@ class ReleaseData:
         """Whether records can be read one by one, and not only their statistics; nothing is opened."""
         return self._found().hands_over_records
 
-    def opened(self) -> Source:
+    def open_source(self) -> Source:
         """Return the source, checked by what is public: existence, permissions, header, stated number of records.
 
         Raises:

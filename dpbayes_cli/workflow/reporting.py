@@ -30,7 +30,9 @@ _LARGEST = 20_000
 _MOST_RECORDS = 10**6
 
 
-def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None) -> ReportContext:
+def build_report_context(
+    bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None
+) -> ReportContext:
     """Return what a page tells beside what is in the bundle.
 
     Args:
@@ -47,10 +49,10 @@ def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records:
     stated = guarantee_part(planned.plan.guarantee, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
     guarantee = planned.plan.guarantee if stated == document.guarantee else None
     n_records = records if document.n_records is None else document.n_records
-    return ReportContext(guarantee, expected(planned, n_records), budget)
+    return ReportContext(guarantee, simulate_expected(planned, n_records), budget)
 
 
-def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
+def simulate_expected(planned: PlannedRelease, n_records: int | None) -> Expected:
     """Simulate what the posterior could be expected to be without privacy: from the prior and the model alone.
 
     Args:
@@ -66,10 +68,10 @@ def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
     widths = nonprivate_widths(spec, simulating, n_records, trials)
     drawn = None
     if plan.final_step.law.has_moments and not plan.final_step.law.slow_moments:
-        from dpbayes_cli.workflow.planning import simulated
+        from dpbayes_cli.workflow.planning import simulate_plan
 
         with suppress(SpecError):
-            drawn = simulated(planned, n_records, trials, _seed(spec, n_records, "draws"))
+            drawn = simulate_plan(planned, n_records, trials, _seed(spec, n_records, "draws"))
     if drawn is None or drawn.sd_of != "posterior":
         return Expected(widths, n_records, trials)
     return Expected(widths, n_records, trials, "", drawn.posterior_sd, drawn.nonprivate_sd)

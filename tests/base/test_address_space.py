@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.base.address_space import needed
+from dpbayes_cli.base.address_space import needed_address_space
 from tests.conftest import ROOT, SAMPLE_DATA
 
 MEBIBYTE = 1 << 20
@@ -32,7 +32,7 @@ def test_a_limit_that_libraries_could_be_killed_by_charges_nothing(
 ) -> None:
     done = under(mebibytes * MEBIBYTE, "release", coin.name, "--model", "beta-bernoulli", "--eps", "1", "--out", "out")
     assert done.returncode == 1, done.stderr
-    assert f"needs {needed() // MEBIBYTE} MiB of address space" in done.stderr
+    assert f"needs {needed_address_space() // MEBIBYTE} MiB of address space" in done.stderr
     assert not ledger_path.exists()
     assert not Path("out").exists()
 
@@ -49,5 +49,5 @@ def test_a_limit_of_the_data_segment_is_one_too(coin: Path, ledger_path: Path) -
 )  # fmt: skip
 def test_what_is_said_to_be_needed_is_enough(spec: str, place: Path) -> None:
     path = SAMPLE_DATA.parent / "configs" / "releases" / f"{spec}.yaml"
-    done = under(needed(), "release", "--spec", str(path), "--out", str(place / "out"))
+    done = under(needed_address_space(), "release", "--spec", str(path), "--out", str(place / "out"))
     assert done.returncode == 0, done.stderr

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dpbayes_cli.base import mounts
-from dpbayes_cli.base.atomic_file import held_directory, new_file, remove_dead
+from dpbayes_cli.base.atomic_file import locked_directory, new_file, remove_abandoned
 from dpbayes_cli.base.errors import Interrupted
 from tests.conftest import ROOT
 from tests.ledger.test_mounts import mounted
@@ -110,7 +110,7 @@ def test_what_was_renamed_into_place_before_its_lock_was_taken_stays(
 ) -> None:
     left = dead(place)
     before_locking(monkeypatch, lambda: os.rename(left, place / "out"))  # noqa: PTH104 - returns nothing
-    remove_dead(place)
+    remove_abandoned(place)
     assert names(place) == ["out"]
     assert names(place / "out") == ["half"]
 
@@ -118,7 +118,7 @@ def test_what_was_renamed_into_place_before_its_lock_was_taken_stays(
 def test_a_writer_whose_directory_went_before_it_was_locked_makes_another(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before_locking(monkeypatch, lambda: remove_dead(place))
+    before_locking(monkeypatch, lambda: remove_abandoned(place))
     with new_file(place / "out") as partial:
         partial.write_bytes(b"content")
     assert names(place) == ["out"]
@@ -126,17 +126,17 @@ def test_a_writer_whose_directory_went_before_it_was_locked_makes_another(
 
 
 def test_where_locks_do_not_hold_nobody_removes_anything(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mounts, "read_table", lambda: mounted(place, "nfs4"))
+    monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(place, "nfs4"))
     left = dead(place)
-    with held_directory(place / "out") as partial:
+    with locked_directory(place / "out") as partial:
         assert ".unheld-" in partial.name
         monkeypatch.undo()  # as its server sees it, whose locks are others
-        remove_dead(place)
+        remove_abandoned(place)
         assert not left.exists()
         assert partial.exists()
-    monkeypatch.setattr(mounts, "read_table", lambda: mounted(place, "nfs4"))
+    monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(place, "nfs4"))
     left = dead(place)
-    remove_dead(place)
+    remove_abandoned(place)
     assert left.exists()
 
 
@@ -146,7 +146,7 @@ def test_a_file_system_without_locks_is_written_and_never_cleaned(place: Path, m
 
     monkeypatch.setattr(fcntl, "flock", none)
     left = dead(place)
-    with held_directory(place / "out") as partial:
+    with locked_directory(place / "out") as partial:
         assert ".unheld-" in partial.name
     assert list(place.iterdir()) == [left]
 
@@ -155,7 +155,7 @@ def test_what_an_earlier_version_left_stays(place: Path) -> None:
     """It has no lock, and the number in its name is one of any container."""
     for left in (place / ".out.999999999-ab.partial", place / f".out.{os.getpid()}-cd.partial"):
         left.mkdir()
-    with held_directory(place / "out"):
+    with locked_directory(place / "out"):
         pass
     assert len(names(place)) == 2
 
@@ -168,5 +168,5 @@ def test_a_signal_that_arrives_while_a_directory_is_removed_ends_the_run(
     def interrupted(*_arguments: object, **_named: object) -> int:
         raise Interrupted(signal.SIGTERM)
 
-    with pytest.raises(Interrupted), held_directory(tmp_path / "out"):
+    with pytest.raises(Interrupted), locked_directory(tmp_path / "out"):
         monkeypatch.setattr(os, "open", interrupted)
