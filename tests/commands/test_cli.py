@@ -369,7 +369,7 @@ def test_a_refusal_shows_requested_remaining_and_missing(dpbayes: Cli, coin: Pat
 )
 def test_what_an_account_would_let_through_next_is_said(dpbayes: Cli, total: str, fits: str) -> None:
     assert dpbayes("budget", "open", "d", *total.split()).code == 0
-    assert f"d would let through next, at most one of: {fits}\n" in dpbayes("budget", "show", "d").err
+    assert f"d: largest next release that fits (any one of): {fits}\n" in dpbayes("budget", "show", "d").err
 
 
 def test_completion(dpbayes: Cli, shell: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def rows_of(text: str) -> list[list[str]]:
     return list(csv.reader(text.splitlines()))
 
 
-ABOUT = "predictions are about the records in DATA, and as confidential as they are\n"
+ABOUT = "predictions are about the records in DATA, and as confidential as these records\n"
 
 
 def probabilities(text: str) -> Any:

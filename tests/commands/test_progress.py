@@ -28,8 +28,8 @@ def test_a_terminal_sees_how_much_of_the_file_was_read(
     stream: type[io.StringIO], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "data.csv").write_bytes(bytes(4 << 20))
-    monkeypatch.setattr(progress, "_PATIENCE", 0.01)
-    monkeypatch.setattr(progress, "_PAUSE", 0.01)
+    monkeypatch.setattr(progress, "_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "_UPDATE_SECONDS", 0.01)
     shown = stream()
     monkeypatch.setattr(sys, "stderr", shown)
     with progress.reading_shown(), opened(place / "data.csv") as file:

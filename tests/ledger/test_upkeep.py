@@ -146,8 +146,8 @@ def test_restoring_a_backup_needs_a_human_where_there_is_an_anchor(
     put_back(tmp_path / "backup", ledger_path)
     for command in (["show"], ["open", "e", "--eps", "1"], ["backup", "again"]):
         assert dpbayes("budget", *command).code == 6
-    assert "NOT TO BE TRUSTED" in dpbayes("budget", "history").err
-    assert "NOT TO BE TRUSTED" in dpbayes("budget", "export").err
+    assert "DO NOT TRUST THIS LEDGER" in dpbayes("budget", "history").err
+    assert "DO NOT TRUST THIS LEDGER" in dpbayes("budget", "export").err
     assert dpbayes("budget", "adopt").code == 2
     assert dpbayes("budget", "adopt", "--reason", "a\x1b[2J").code == 2
     adopted = dpbayes("budget", "adopt", "--reason", "disk died", "--json").json
