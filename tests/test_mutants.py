@@ -79,7 +79,7 @@ MUTANTS = {
     ),
     "a number of draws that is believed": (
         "workflow/verification.py",
-        "if document.noise is not None or len(document.draws) != answer.draws:",
+        "if document.noise is not None or len(document.draws) != step.draws:",
         "if document.noise is not None:",
         "tests/test_verification.py::test_a_changed_draw_is_found",
     ),
@@ -181,13 +181,13 @@ MUTANTS = {
     ),
     "files that are believed": (
         "workflow/verification.py",
-        "elif digested != made[name] and name not in found.uncertain:",
+        "elif digested != rendered[name] and name not in result.uncertain:",
         "elif False:",
         "tests/test_verification.py::test_other_files_are_found",
     ),
     "a charge that is believed": (
         "workflow/verification.py",
-        "        _check_ledger(found, spec, plan, ledger, files)",
+        "        _check_ledger(result, spec, plan, ledger, files)",
         "        pass",
         "tests/test_verification.py::test_what_the_ledger_does_not_know_or_has_not_published_is_found",
     ),
@@ -1252,7 +1252,7 @@ MUTANTS = {
     ),
     "a directory that went before it was locked": (
         "base/atomic_file.py",
-        "            if _names(partial, descriptor):",
+        "            if _is_path_of(partial, descriptor):",
         "            if True:",
         "tests/base/test_atomic_file.py::test_a_writer_whose_directory_went_before_it_was_locked_makes_another",
     ),

@@ -66,7 +66,7 @@ def test_a_release_is_what_it_says(name: str, dpbayes: Cli, coin: Path) -> None:
     assert alone.code == 0
     assert "not checked: whether the ledger charged it" in alone.err
     text = dpbayes("verify", "out").out
-    assert "- the ledger verifies, charged this in entry 2" in text
+    assert "- the ledger verifies, charged this release in entry 2" in text
 
 
 def document(change: Callable[[dict[str, Any]], None]) -> None:
@@ -86,30 +86,30 @@ def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
 
 
 TAMPERED = {
-    "guarantee": (put("guarantee", "epsilon", value=0.5), "guarantee: not what follows"),
-    "price of the question": (put("spec", "privacy", "epsilon", value="0.5"), "noise: not the law that the plan"),
-    "noise": (put("noise", "scale", value=1.0), "noise: not the law that the plan"),
-    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "noise: not the law that the plan"),
-    "no noise": (put("statistics", 0, "noise_scale", value=0.0), "noise: not the law that the plan"),
-    "sensitivity": (put("sensitivity_l1", value=1), "sensitivity_l1: not what follows"),
-    "a statistic": (put("statistics", 0, "value", value=100), "posterior: not what follows"),
-    "an impossible statistic": (put("statistics", 0, "value", value=600), "is beyond what its noise can make"),
-    "a negative one": (put("statistics", 1, "value", value=-400), "is beyond what its noise can make"),
-    "neighbors": (put("guarantee", "neighbors", value="add-remove"), "guarantee: not what follows"),
-    "records": (put("n_records", value=100), "release.json: not the file"),
+    "guarantee": (put("guarantee", "epsilon", value=0.5), "guarantee: it does not follow"),
+    "cost of the request": (put("spec", "privacy", "epsilon", value="0.5"), "noise: it is not the law that the plan"),
+    "noise": (put("noise", "scale", value=1.0), "noise: it is not the law that the plan"),
+    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "noise: it is not the law that the plan"),
+    "no noise": (put("statistics", 0, "noise_scale", value=0.0), "noise: it is not the law that the plan"),
+    "sensitivity": (put("sensitivity_l1", value=1), "sensitivity_l1: it does not follow"),
+    "a statistic": (put("statistics", 0, "value", value=100), "posterior: it does not follow"),
+    "an impossible statistic": (put("statistics", 0, "value", value=600), "is impossible for any data and its noise"),
+    "a negative one": (put("statistics", 1, "value", value=-400), "is impossible for any data and its noise"),
+    "neighbors": (put("guarantee", "neighbors", value="add-remove"), "guarantee: it does not follow"),
+    "records": (put("n_records", value=100), "release.json: it is not the file"),
     "private records": (put("n_records", value=None), "does not hold the statistics of its spec"),
-    "assumption": (put("assumptions", value=[]), "assumptions: not what follows"),
-    "posterior": (put("posterior", "theta", "sd", value=0.001), "posterior: not what follows"),
-    "width": (put("width", "theta", "sd_noise", value=0.0), "width: not what follows"),
+    "assumption": (put("assumptions", value=[]), "assumptions: it does not follow"),
+    "posterior": (put("posterior", "theta", "sd", value=0.001), "posterior: it does not follow"),
+    "width": (put("width", "theta", "sd_noise", value=0.0), "width: it does not follow"),
     "unknown field": (put("exact", value=60), "not a valid release document"),
-    "hidden field": (put("parameters", "exact_count", value=60), "parameters: not what follows"),
-    "hidden software": (put("software", "exact", value="60"), "software: other keys"),
-    "record": (put("record_unit", value="household"), "record_unit: not one of physical line, row"),
-    "moment": (put("created", value="patient 17"), "created: no moment"),
-    "entry": (put("ledger", "sequence", value=1), "the entry that charged this release is another"),
-    "account": (put("account", value="other"), "knows no release"),
-    "id": (put("release_id", value="0" * 16), "knows no release"),
-    "prior": (put("spec", "prior", "alpha", value=2.0), "the ledger charged another question"),
+    "hidden field": (put("parameters", "exact_count", value=60), "parameters: it does not follow"),
+    "hidden software": (put("software", "exact", value="60"), "software: its keys are not"),
+    "record": (put("record_unit", value="household"), "record_unit: it is not one of physical line, row"),
+    "moment": (put("created", value="patient 17"), "created: it is not a time"),
+    "entry": (put("ledger", "sequence", value=1), "another entry charged this release"),
+    "account": (put("account", value="other"), "does not know release"),
+    "id": (put("release_id", value="0" * 16), "does not know release"),
+    "prior": (put("spec", "prior", "alpha", value=2.0), "the ledger charged another release request"),
     "unpriceable": (put("spec", "privacy", "epsilon", value="0"), "holds no valid spec"),
 }  # fmt: skip
 
@@ -128,11 +128,11 @@ def test_a_changed_document_is_found(what: str, dpbayes: Cli, coin: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("draws", put("draws", 0, 0, value=0.05), "draws: not all are such as their law can give"),
-        ("draws", put("draws", value=[[0.5]]), "draws: not the 3 that were paid for"),
-        ("draws", put("draws", value=[[0.5]] * 50), "draws: not the 3 that were paid for"),
-        ("estimate", put("draws", 0, 0, value=0.5123456789), "draws: not all are such as their law can give"),
-        ("curve", put("draws", 0, 0, value=-0.5), "draws: not all are such as their law can give"),
+        ("draws", put("draws", 0, 0, value=0.05), "draws: some are impossible under their law"),
+        ("draws", put("draws", value=[[0.5]]), "draws: there must be 3, as many as were paid for"),
+        ("draws", put("draws", value=[[0.5]] * 50), "draws: there must be 3, as many as were paid for"),
+        ("estimate", put("draws", 0, 0, value=0.5123456789), "draws: some are impossible under their law"),
+        ("curve", put("draws", 0, 0, value=-0.5), "draws: some are impossible under their law"),
         ("private bounds", put("bounds", "lower", value=-1.0), "release.json"),
         ("add-remove", put("n_records", value=200), "does not hold the statistics of its spec"),
     ],
@@ -162,7 +162,7 @@ def test_other_files_are_found(dpbayes: Cli, coin: Path) -> None:
             (bundle / name).write_bytes(content)
         (bundle / name).rename("elsewhere")
         (bundle / name).symlink_to(Path("elsewhere").absolute())
-        assert f"{name} is missing, or no regular file" in dpbayes("verify", "out").err
+        assert f"{name} is missing, or is not a regular file" in dpbayes("verify", "out").err
         Path("elsewhere").replace(bundle / name)
     assert dpbayes("verify", "out").code == 0
     (bundle / "exact.csv").write_text("60")
@@ -198,7 +198,7 @@ def test_what_the_ledger_does_not_know_or_has_not_published_is_found(
     assert "--no-ledger" in done.err
     assert not Path("nowhere.db").exists()
     dpbayes("release", coin, *COIN, "--eps", "2", "--out", "other", "--ledger", "second.db")
-    assert "knows no release" in dpbayes("verify", "out", "--ledger", "second.db").err
+    assert "does not know release" in dpbayes("verify", "out", "--ledger", "second.db").err
     with monkeypatch.context() as stopped:
         stopped.setattr("dpbayes_cli.ledger.ledger.Ledger.publish", lambda *_: 1 / 0)
         assert dpbayes("release", coin, *COIN, "--eps", "0.25", "--out", "open").code == 1
@@ -222,12 +222,12 @@ def test_other_versions_of_libraries_are_said_and_not_held_against_a_bundle(dpba
     pq.write_table(pa.table({"theta": pa.array([0.25] * samples.num_rows)}), bundle / "samples.parquet")
     done = dpbayes("verify", "out", "--no-ledger")
     assert done.code == 0, done.err
-    assert "not checked: posterior, width, states, inference and samples, in their digits" in done.err
+    assert "not checked: the digits of posterior, width, states, inference and samples" in done.err
     for other in ({"x": [1.0] * samples.num_rows}, {"theta": [1.0]}, {"theta": [math.nan] * samples.num_rows}):
         pq.write_table(pa.table(other), bundle / "samples.parquet")
-        assert "no samples of these parameters" in dpbayes("verify", "out", "--no-ledger").err
+        assert "its parameters or its number of samples are wrong" in dpbayes("verify", "out", "--no-ledger").err
     (bundle / "samples.parquet").write_bytes(coin.read_bytes())
-    assert "no samples of these parameters" in dpbayes("verify", "out", "--no-ledger").err
+    assert "its parameters or its number of samples are wrong" in dpbayes("verify", "out", "--no-ledger").err
     pq.write_table(samples, bundle / "samples.parquet")
     document(put("inference", "method", value="naive"))
     assert "inference.method" in dpbayes("verify", "out", "--no-ledger").err

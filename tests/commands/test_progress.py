@@ -64,4 +64,4 @@ def test_a_billion_empty_lines_are_interrupted_at_a_terminal(place: Path) -> Non
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     assert b"Error: interrupted" in printed
-    assert b"to finish a release that had begun" in printed
+    assert b"run the same command again to finish it" in printed

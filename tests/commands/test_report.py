@@ -148,7 +148,7 @@ def test_a_ledger_that_does_not_know_the_release_says_nothing_of_it(
     monkeypatch.setenv("DPBAYES_LEDGER", str(ledger_path))
     entry["ledger"]["sequence"] += 1
     (bundle / "release.json").write_text(json.dumps(entry))
-    assert "by another entry than the bundle states" in dpbayes("report", bundle, "--format", "html").out
+    assert "in another entry than the bundle states" in dpbayes("report", bundle, "--format", "html").out
     ledger_path.write_bytes(b"no ledger" * 1000)
     assert "could not be read or trusted" in dpbayes("report", bundle, "--format", "html").out
     assert dpbayes("report", bundle, "--format", "html", "--ledger", ledger_path).code == 6
