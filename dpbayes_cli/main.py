@@ -151,7 +151,6 @@ def _drop_output() -> None:
 
 
 def _guarded(action: Callable[[], Any]) -> int:
-    """Run an action and return an exit code; print what it raises."""
     try:
         try:
             result = action()
@@ -196,7 +195,6 @@ def _interrupted(error: Interrupted) -> int:
 
 
 def _print_error(error: DpbayesError | Interrupted) -> None:
-    """Print the message, the details and the hint of an error."""
     output.print_message(f"Error: {_cut(error.message)}")
     if isinstance(error, BudgetError):
         for title, components in (

@@ -338,7 +338,7 @@ def test_the_shell_tells_what_was_found_and_what_it_does_not_prove(dpbayes: Cli,
     ask = ("--model", "beta-bernoulli", "--eps", "1")
     done = dpbayes("audit", *ask, "--trials", "1000")
     assert done.code == 0
-    assert "epsilon claimed" in done.out
+    assert "claimed epsilon" in done.out
     assert "Passing does not prove the guarantee" in done.err
     assert dpbayes("audit", *ask, "--records", "1").code == 2
     assert dpbayes("release", coin, *ask, "--out", "out").code == 0

@@ -1,4 +1,4 @@
-"""Bundles that are what they say, and every way to make them something else."""
+"""Untouched bundles verify, and changed ones do not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import Cli
 
 COIN = ("--model", "beta-bernoulli")
-QUESTIONS = {
+REQUESTS = {
     "laplace": (*COIN, "--eps", "1"),
     "gaussian": (*COIN, "--mechanism", "gaussian", "--rho", "0.1"),
     "add-remove": (*COIN, "--eps", "1", "--neighbors", "add-remove"),
@@ -44,7 +44,7 @@ def budget(name: str) -> tuple[str, ...]:
 
 def released(dpbayes: Cli, coin: Path, name: str = "laplace") -> Path:
     assert dpbayes("budget", "open", "coin", *budget(name)).code == 0
-    done = dpbayes("release", coin, *QUESTIONS[name], "--out", "out")
+    done = dpbayes("release", coin, *REQUESTS[name], "--out", "out")
     assert done.code == 0, done.err
     return Path("out")
 
@@ -52,8 +52,8 @@ def released(dpbayes: Cli, coin: Path, name: str = "laplace") -> Path:
 SLOW = {"private bounds"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in QUESTIONS])
-def test_a_release_is_what_it_says(name: str, dpbayes: Cli, coin: Path) -> None:
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in REQUESTS])
+def test_untouched_bundle_verifies(name: str, dpbayes: Cli, coin: Path) -> None:
     released(dpbayes, coin, name)
     coin.unlink()
     done = dpbayes("verify", "out", "--json")
@@ -115,7 +115,7 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize("what", TAMPERED)
-def test_a_changed_document_is_found(what: str, dpbayes: Cli, coin: Path) -> None:
+def test_changed_document_does_not_verify(what: str, dpbayes: Cli, coin: Path) -> None:
     released(dpbayes, coin)
     change, says = TAMPERED[what]
     document(change)
@@ -137,7 +137,7 @@ def test_a_changed_document_is_found(what: str, dpbayes: Cli, coin: Path) -> Non
         ("add-remove", put("n_records", value=200), "does not hold the statistics of its spec"),
     ],
 )
-def test_a_changed_draw_is_found(
+def test_changed_draw_does_not_verify(
     name: str, change: Callable[[dict[str, Any]], None], says: str, dpbayes: Cli, coin: Path
 ) -> None:
     released(dpbayes, coin, name)
@@ -147,7 +147,7 @@ def test_a_changed_draw_is_found(
     assert says in done.err
 
 
-def test_other_files_are_found(dpbayes: Cli, coin: Path) -> None:
+def test_changed_missing_and_extra_files_do_not_verify(dpbayes: Cli, coin: Path) -> None:
     bundle = released(dpbayes, coin)
     for name in ("report.md", "samples.parquet", "statistics.csv"):
         content = (bundle / name).read_bytes()
@@ -170,12 +170,12 @@ def test_other_files_are_found(dpbayes: Cli, coin: Path) -> None:
 
 
 def test_a_file_far_larger_than_its_description_permits_is_not_read(dpbayes: Cli, coin: Path) -> None:
-    """Of another version nobody knows the bytes, but how many there can be; 100 GB take minutes to read."""
+    """The bytes of another version are not known, but their largest number is; 100 GB would take minutes to read."""
     bundle = released(dpbayes, coin)
     started, size = time.perf_counter(), 100 << 30
     for name in ("samples.parquet", "report.md"):
         os.truncate(bundle / name, size)
-    assert dpbayes("release", coin, *QUESTIONS["laplace"], "--out", "out").code == 8
+    assert dpbayes("release", coin, *REQUESTS["laplace"], "--out", "out").code == 8
     for version in (None, "0.0.1"):
         if version is not None:
             document(put("software", "dpbayes", value=version))
@@ -189,7 +189,7 @@ def test_a_file_far_larger_than_its_description_permits_is_not_read(dpbayes: Cli
     assert time.perf_counter() - started < 20.0
 
 
-def test_what_the_ledger_does_not_know_or_has_not_published_is_found(
+def test_bundle_that_the_ledger_did_not_charge_or_publish_does_not_verify(
     dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch, ledger_path: Path
 ) -> None:
     released(dpbayes, coin)
@@ -212,7 +212,7 @@ def test_what_the_ledger_does_not_know_or_has_not_published_is_found(
     assert "the ledger: entry" in dpbayes("verify", "open").err
 
 
-def test_other_versions_of_libraries_are_said_and_not_held_against_a_bundle(dpbayes: Cli, coin: Path) -> None:
+def test_bundles_of_other_library_versions_verify_with_a_note(dpbayes: Cli, coin: Path) -> None:
     bundle = released(dpbayes, coin)
     document(put("software", "numpy", value="1.0.0"))
     document(put("posterior", "theta", "sd", value=0.0354321))

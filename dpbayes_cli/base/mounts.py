@@ -6,79 +6,17 @@ import os
 import re
 from pathlib import Path
 
-NETWORK = frozenset(
-    [
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "9p",
-        "virtiofs",
-        "ceph",
-        "lustre",
-        "gfs",
-        "gfs2",
-        "ocfs2",
-        "glusterfs",
-        "afs",
-        "openafs",
-        "auristorfs",
-        "coda",
-        "ncpfs",
-        "gpfs",
-        "beegfs",
-        "beegfs_nodev",
-        "pvfs2",
-        "orangefs",
-        "panfs",
-        "vboxsf",
-        "vmhgfs",
-        "prl_fs",
-        "davfs",
-        "acfs",
-        "dlm",
-    ]
-)
-NETWORK_FUSE = frozenset(
-    [
-        "sshfs",
-        "glusterfs",
-        "ceph",
-        "cephfs",
-        "cvmfs2",
-        "curlftpfs",
-        "davfs",
-        "davfs2",
-        "encfs-ssh",
-        "gcsfuse",
-        "gcsfs",
-        "goofys",
-        "gvfsd-fuse",
-        "httpfs",
-        "juicefs",
-        "lizardfs",
-        "mfs",
-        "moosefs",
-        "mount.juicefs",
-        "osxfs",
-        "grpcfuse",
-        "rclone",
-        "s3fs",
-        "seaweedfs",
-        "smbnetfs",
-        "vmhgfs-fuse",
-        "weed",
-        "alluxio",
-        "alluxio-fuse",
-        "blobfuse",
-        "blobfuse2",
-        "hdfs",
-        "fuse_dfs",
-    ]
-)
+NETWORK = frozenset([
+    "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p", "virtiofs", "ceph", "lustre", "gfs", "gfs2",
+    "ocfs2", "glusterfs", "afs", "openafs", "auristorfs", "coda", "ncpfs", "gpfs", "beegfs", "beegfs_nodev",
+    "pvfs2", "orangefs", "panfs", "vboxsf", "vmhgfs", "prl_fs", "davfs", "acfs", "dlm",
+])  # fmt: skip
+NETWORK_FUSE = frozenset([
+    "sshfs", "glusterfs", "ceph", "cephfs", "cvmfs2", "curlftpfs", "davfs", "davfs2", "encfs-ssh", "gcsfuse",
+    "gcsfs", "goofys", "gvfsd-fuse", "httpfs", "juicefs", "lizardfs", "mfs", "moosefs", "mount.juicefs",
+    "osxfs", "grpcfuse", "rclone", "s3fs", "seaweedfs", "smbnetfs", "vmhgfs-fuse", "weed", "alluxio",
+    "alluxio-fuse", "blobfuse", "blobfuse2", "hdfs", "fuse_dfs",
+])  # fmt: skip
 _MOUNT_TABLE = Path("/proc/self/mountinfo")
 
 
@@ -130,5 +68,4 @@ def is_mount_point(path: Path, table: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """Return a path of the mount table without its octal escapes."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

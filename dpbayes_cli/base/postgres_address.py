@@ -18,17 +18,9 @@ _SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f#\\]")
 _SECRETS = {"password", "sslpassword"}
 _OPTIONS = {
-    "channel_binding",
-    "gssencmode",
-    "krbsrvname",
-    "passfile",
-    "require_auth",
-    "sslcert",
-    "sslcrl",
-    "sslkey",
-    "sslmode",
-    "sslrootcert",
-}
+    "channel_binding", "gssencmode", "krbsrvname", "passfile", "require_auth", "sslcert", "sslcrl", "sslkey",
+    "sslmode", "sslrootcert",
+}  # fmt: skip
 """What a URL may set after the question mark. Not ``options``, which could make commits less durable."""
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _FORM_OF_TABLE = f"{_FORM}/TABLE, or /SCHEMA.TABLE"
@@ -147,7 +139,6 @@ def _parsed(text: str, kind: _AddressKind) -> PostgresAddress:
 
 
 def _options(query: str, kind: _AddressKind) -> dict[str, str]:
-    """Return the options after the question mark."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=20) if query else []
     except ValueError:
@@ -164,7 +155,6 @@ def _options(query: str, kind: _AddressKind) -> dict[str, str]:
 
 
 def _decoded(part: str, kind: _AddressKind) -> str:
-    """Return a part of an address with its percent escapes decoded."""
     try:
         text = unquote(part, errors="strict")
     except UnicodeDecodeError:

@@ -126,11 +126,7 @@ def _read_spec(spec_path: Path | None, flags: dict[str, Any]) -> ReleaseSpec:
 
 
 def _read_bundle_spec(bundle: Path) -> ReleaseSpec:
-    """Return the spec of a bundle, after verifying the bundle without a ledger.
-
-    Raises:
-        VerificationError: the bundle does not verify.
-    """
+    """Return the spec of a bundle, after verifying the bundle without a ledger."""
     from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.workflow.verification import verify_bundle
 

@@ -105,11 +105,7 @@ COMMANDS = (amend, limit, notify)
 
 
 def _stated_totals(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[str, Decimal]:
-    """Return the totals that the options state, by component.
-
-    Raises:
-        click.UsageError: there is none, although one is needed.
-    """
+    """Return the totals that the options state, by component."""
     changes = {name: total for name, total in totals.items() if total is not None}
     if needed and not changes:
         raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")

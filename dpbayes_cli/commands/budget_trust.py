@@ -189,7 +189,6 @@ def receipt_findings(receipts: Iterable[Path], state: State) -> list[str]:
 
 
 def _same_device(ledger: Ledger, file: Path) -> bool:
-    """Return whether an anchor would be on the file system of the ledger."""
     directory = ledger.storage.directory
     try:
         return directory is not None and directory.stat().st_dev == file.absolute().parent.stat().st_dev

@@ -44,14 +44,14 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
     from dpbayes_cli.prediction.records import read_labelled
 
     layout = pop_document(flags).get("source", {})
-    kept = read_bundle(bundle)
-    release_id = kept.document.release_id
-    likelihood = held_out(kept, data, layout)
+    contents = read_bundle(bundle)
+    release_id = contents.document.release_id
+    likelihood = held_out(contents, data, layout)
     if likelihood is not None:
         evaluation = held_out_evaluation(release_id, likelihood)
         emit_json(evaluation.document) if as_json else show(evaluation)
         return
-    model = predictor(kept, target)
+    model = predictor(contents, target)
     no_codes, no_targets = np.empty((0, len(model.columns)), dtype=np.int64), np.empty(0)
     predicted, targets = [], [no_targets]
     first = model.log_densities(no_codes, no_targets)
@@ -64,7 +64,7 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
         if densities is not None and density is not None:
             densities.append(density)
 
-    read_labelled(kept, model, data, layout, take=score)
+    read_labelled(contents, model, data, layout, take=score)
     evaluation = evaluation_of(
         release_id,
         model,

@@ -228,7 +228,6 @@ def _of_numbers(
 
 
 def _more_number_scores(model: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats) -> Iterator[Figure]:
-    """Yield the scores of predicted quantiles and of predictive intervals."""
     from dpbayes_cli.inference.scores.number_scores import interval_scores, quantile_scores
 
     if model.level is not None:

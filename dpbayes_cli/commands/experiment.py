@@ -123,4 +123,4 @@ def _progress() -> Iterator[Progress]:
 
 
 def _show_nothing(_done: int, _total: int) -> None:
-    """Show no bar: stderr is not a terminal."""
+    """Replace the bar if stderr is not a terminal."""

@@ -49,16 +49,16 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
     from dpbayes_cli.commands.posterior_table import posterior_lines
 
-    kept = read_bundle(bundle)
-    document = kept.document
+    contents = read_bundle(bundle)
+    document = contents.document
     if out is not None:
         check_target(out)
     released = released_of(document)
-    spec, model = _change_request(kept, pop_document(flags))
+    spec, model = _change_request(contents, pop_document(flags))
     if out is not None:
         check_format(spec.inference.format)
     used_seed = sampling_seed(document.release_id, released) if seed is None else seed
-    analysis = analyse(spec, model, kept.mechanism, released, document.n_records, used_seed)
+    analysis = analyse(spec, model, contents.mechanism, released, document.n_records, used_seed)
     named = zip(analysis.parameters, analysis.marginals, strict=True)
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)
@@ -92,18 +92,14 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     say(f"{report.method}: {report.how}; nothing was charged")
 
 
-def _change_request(kept: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Model]:
-    """Return spec and model of a release with another prior or inference; a new prior replaces the old one entirely.
-
-    Raises:
-        SpecError: the changes do not fit the model.
-    """
+def _change_request(contents: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Model]:
+    """Return spec and model of a release with another prior or inference; a new prior replaces the old one entirely."""
     from dpbayes_cli.bundle.files import bounds_of
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.stored_spec import as_read
 
     if not changes:
-        return kept.spec, kept.model
-    before = as_read(kept.document.spec)
+        return contents.spec, contents.model
+    before = as_read(contents.document.spec)
     spec = build_spec({**merge(before, changes), "prior": changes.get("prior", before["prior"])})
-    return spec, spec.build_model(bounds_of(kept.document)) if "prior" in changes else kept.model
+    return spec, spec.build_model(bounds_of(contents.document)) if "prior" in changes else contents.model

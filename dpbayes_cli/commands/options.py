@@ -64,7 +64,6 @@ def _remember_anchor(context: click.Context, _parameter: click.Parameter, value:
 
 
 def _stated_anchor() -> Path | None:
-    """Return the anchor file that the command line or the environment names."""
     context = click.get_current_context(silent=True)
     file: Path | None = context.meta.get(_ANCHOR) if context else None
     named = os.environ.get("DPBAYES_ANCHOR")

@@ -55,8 +55,8 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
     if out is not None:
         check_target(out)
-    kept = read_bundle(bundle)
-    model = predictor(kept, target)
+    contents = read_bundle(bundle)
+    model = predictor(contents, target)
     layout = pop_document(flags).get("source", {})
     say(_CONFIDENTIAL)
     if model.note:
@@ -71,18 +71,18 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
             waiting.clear()
             count[0] += len(codes)
 
-        read_codes(kept, model, data, layout, take=print_block)
+        read_codes(contents, model, data, layout, take=print_block)
         if waiting:
             emit(_lines(waiting), nl=False)
         return
     blocks: list[Prediction] = []
-    read_codes(kept, model, data, layout, take=lambda codes: blocks.append(model.predict(codes)))
+    read_codes(contents, model, data, layout, take=lambda codes: blocks.append(model.predict(codes)))
     predicted = empty.joined(blocks)
     if out is not None:
         publish_file(out, _lines([header, *_rows(predicted, 0)]).encode("utf-8"))
         say(f"wrote {len(predicted)} predictions to {out}")
     if as_json:
-        emit_json(_document(kept.document.release_id, model, predicted, out))
+        emit_json(_document(contents.document.release_id, model, predicted, out))
 
 
 def _document(release_id: str, model: Predictor, predicted: Prediction, out: Path | None) -> dict[str, Any]:
@@ -99,7 +99,6 @@ def _document(release_id: str, model: Predictor, predicted: Prediction, out: Pat
 
 
 def _rows(predicted: Prediction, first: int) -> Iterator[list[str]]:
-    """Yield the rows of a block of predictions, each with the record's number."""
     for i, row in enumerate(predicted.rows()):
         yield [str(first + i + 1), *row]
 

@@ -80,8 +80,8 @@ def command(
         raise click.UsageError("--no-ledger and --ledger exclude each other")
     if statements and form != "registry":
         raise click.UsageError("--state is for --format registry only")
-    kept = read_bundle(bundle)
-    document = kept.document
+    contents = read_bundle(bundle)
+    document = contents.document
     if out is not None:
         check_target(out)
     result = {
@@ -91,7 +91,7 @@ def command(
         "out": None if out is None else str(out),
     }
     if form == "svg" and out is not None:
-        figures = _write_figures(kept, out)
+        figures = _write_figures(contents, out)
         say(f"wrote {len(figures)} figure{'s' * (len(figures) != 1)} to {out}")
         if as_json:
             emit_json({**result, "report": None, "figures": figures})
@@ -102,7 +102,9 @@ def command(
         from dpbayes_cli.workflow.reporting import build_report_context
 
         budget = None if no_ledger else _budget(document, ledger_place)
-        content = report_html(document, analysis_of(kept), build_report_context(kept, budget=budget, records=records))
+        content = report_html(
+            document, analysis_of(contents), build_report_context(contents, budget=budget, records=records)
+        )
     elif form == "registry":
         from dpbayes_cli.bundle.registry_entry import registry_yaml
 
@@ -144,11 +146,7 @@ def _budget(document: ReleaseDocument, place: str | None) -> BudgetAround | str:
 
 
 def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
-    """Return the statements of the custodian, by field.
-
-    Raises:
-        click.UsageError: a statement is not of the form FIELD=TEXT, or a field occurs twice.
-    """
+    """Return the statements of the custodian, by field."""
     texts: dict[str, str] = {}
     for statement in statements:
         field, equals, text = statement.partition("=")
@@ -159,11 +157,7 @@ def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
 
 
 def _write_figures(bundle: Bundle, out: Path) -> list[str]:
-    """Write the figures of the page into a new directory; return the names of the files.
-
-    Raises:
-        OutputError: there are no figures, or the directory cannot be written.
-    """
+    """Write the figures of the page into a new directory; return the names of the files."""
     from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.read import analysis_of
     from dpbayes_cli.bundle.report.svg_files import pictures_of, svg_file

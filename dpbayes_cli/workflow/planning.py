@@ -182,8 +182,7 @@ def _simulate_noise(
     data_rng: np.random.Generator,
     release_rng: np.random.Generator,
 ) -> Expectation:
-    """Simulate noisy releases, with parameters and records from ``data_rng``, noise and inference from
-    ``release_rng``."""
+    """Simulate noisy releases; noise and inference use ``release_rng``."""
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
@@ -230,7 +229,6 @@ def simulate_with_private_bounds(
 
 
 def _noised(values: tuple[int, ...], plan: Plan, rng: np.random.Generator) -> list[int]:
-    """Return a statistic with simulated noise."""
     noise = plan.final_step.noise.simulate(rng, len(values))
     return [int(value + z) for value, z in zip(values, noise, strict=True)]
 

@@ -138,11 +138,7 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
 
 
 def _account(spec: ReleaseSpec, location: Location) -> str:
-    """Return the name of the account that pays.
-
-    Raises:
-        SpecError: no account is stated, and the name of the data is not the name of an account.
-    """
+    """Return the name of the account that pays."""
     account = spec.dataset or location.dataset
     if account is None:
         raise SpecError(

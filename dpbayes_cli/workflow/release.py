@@ -103,7 +103,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
         sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
     else:
         say(f"release {record.release_id} was drawn on {record.time}: it is shown again, and the data were not opened")
-    document, analyze = _assemble_document(prepared, reservation, sealed)
+    document, analyze = _describe(prepared, reservation, sealed)
     target = prepared.out or _default_target(record.release_id)
     digests = place_bundle(document, analyze, target, record.published, say)
     record, state = ledger.publish(record, charge.account, digests, document.payload())
@@ -119,11 +119,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
 
 
 def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
-    """Refuse to draw at another cost than the one that was charged, for example for another number of records.
-
-    Raises:
-        BudgetError: the guarantee of the plan is not that of the reservation.
-    """
+    """Refuse to draw at another cost than the one that was charged, for example for another number of records."""
     if prepared.plan.guarantee != record.guarantee:
         raise BudgetError(
             f"release {record.release_id} was begun and charged at another cost: "
@@ -194,7 +190,7 @@ def _draw_with_private_bounds(planned: PlannedRelease, law: PrivateBounds, evide
     return replace(require_type(narrowed.mechanism.release(second, exact), Payload), bounds=bounds)
 
 
-def _assemble_document(
+def _describe(
     prepared: PreparedRelease, reservation: Reservation, sealed: bytes
 ) -> tuple[ReleaseDocument, Callable[[], Analysis]]:
     """Return the document of a sealed draw and a function that returns its posterior; both use public inputs only.

@@ -123,11 +123,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
 
 
 def _planned(bundle: Bundle) -> PlannedRelease:
-    """Price the release request again, at the number of records that the bundle states.
-
-    Raises:
-        VerificationError: the request cannot be priced.
-    """
+    """Price the release request again, at the number of records that the bundle states."""
     n_records = bundle.document.n_records
     try:
         if bundle.spec.bounds is None:
@@ -140,11 +136,7 @@ def _planned(bundle: Bundle) -> PlannedRelease:
 
 
 def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
-    """Refuse a draw whose law or number of draws is not the plan's, before anything is computed from it.
-
-    Raises:
-        VerificationError: the draw does not fit the plan.
-    """
+    """Refuse a draw whose law or number of draws is not the plan's, before anything is computed from it."""
     step = plan.final_step
     if not step.law.adds_noise:
         if document.noise is not None or len(document.draws) != step.draws:
@@ -157,7 +149,6 @@ def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
 
 
 def _draw_of(document: ReleaseDocument) -> SealedDraw:
-    """Return the sealed draw from which a document was assembled."""
     return SealedDraw(
         created=document.created,
         record_unit=document.record_unit,
@@ -224,7 +215,6 @@ def _as_stated(result: Verification, plan: Plan, derived: ReleaseDocument) -> Re
 
 
 def _check_values(result: Verification, plan: Plan) -> None:
-    """Check that the released draws or statistics are possible."""
     document = result.document
     if document.draws:
         possible = [_is_possible(plan.final_step.law, values) for values in document.draws]
@@ -247,7 +237,7 @@ def _check_values(result: Verification, plan: Plan) -> None:
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
-    """Return whether a draw is possible under a law; None if it is finite and the law cannot tell."""
+    """Return None if the draw is finite and the law cannot tell."""
     return law.possible(values) if all(math.isfinite(value) for value in values) else False
 
 
@@ -312,7 +302,6 @@ def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict
 def _check_ledger(
     result: Verification, spec: ReleaseSpec, plan: Plan, ledger: Ledger, files: Mapping[str, str]
 ) -> None:
-    """Check that the ledger verifies, and charged and published this release."""
     document = result.document
     findings, state = ledger.findings()
     result.findings += [f"the ledger: {finding}" for finding in findings]

@@ -1,4 +1,4 @@
-"""A long reading shows how far it is on a terminal, nowhere else, and ends when it is interrupted."""
+"""Reading a large file shows its progress on a terminal only, and ends when it is interrupted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO])
-def test_a_terminal_sees_how_much_of_the_file_was_read(
+def test_progress_is_shown_on_a_terminal_only(
     stream: type[io.StringIO], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "data.csv").write_bytes(bytes(4 << 20))
