@@ -367,7 +367,7 @@ def test_an_interrupted_audit_says_what_is_true(dpbayes: Cli, monkeypatch: pytes
     done = dpbayes("audit", "--model", "beta-bernoulli", "--eps", "1")
     assert done.code == 130
     assert "nothing was read, charged or released" in done.err
-    assert "to finish a release" not in done.err
+    assert "to finish it" not in done.err
 
 
 def test_what_has_no_price_is_refused() -> None:
