@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.base.blas_threads import single_threaded
+from dpbayes_cli.base.blas_threads import use_one_blas_thread
 from dpbayes_cli.main import run
 from tests.postgres_server import Server, running, why_not
 
-single_threaded()  # before NumPy is imported: as the command line does
+use_one_blas_thread()  # before NumPy is imported: as the command line does
 
 ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"

@@ -338,7 +338,7 @@ def test_the_shell_tells_what_was_found_and_what_it_does_not_prove(dpbayes: Cli,
     ask = ("--model", "beta-bernoulli", "--eps", "1")
     done = dpbayes("audit", *ask, "--trials", "1000")
     assert done.code == 0
-    assert "epsilon claimed" in done.out
+    assert "claimed epsilon" in done.out
     assert "Passing does not prove the guarantee" in done.err
     assert dpbayes("audit", *ask, "--records", "1").code == 2
     assert dpbayes("release", coin, *ask, "--out", "out").code == 0
@@ -367,7 +367,7 @@ def test_an_interrupted_audit_says_what_is_true(dpbayes: Cli, monkeypatch: pytes
     done = dpbayes("audit", "--model", "beta-bernoulli", "--eps", "1")
     assert done.code == 130
     assert "nothing was read, charged or released" in done.err
-    assert "to finish a release" not in done.err
+    assert "to finish it" not in done.err
 
 
 def test_what_has_no_price_is_refused() -> None:

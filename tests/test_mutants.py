@@ -79,9 +79,9 @@ MUTANTS = {
     ),
     "a number of draws that is believed": (
         "workflow/verification.py",
-        "if document.noise is not None or len(document.draws) != answer.draws:",
+        "if document.noise is not None or len(document.draws) != step.draws:",
         "if document.noise is not None:",
-        "tests/test_verification.py::test_a_changed_draw_is_found",
+        "tests/test_verification.py::test_changed_draw_does_not_verify",
     ),
     "a gradient that nobody looks at": (
         "audit/langevin_checks.py",
@@ -135,7 +135,7 @@ MUTANTS = {
         "workflow/reporting.py",
         "guarantee = planned.plan.guarantee if stated == document.guarantee else None",
         "guarantee = planned.plan.guarantee",
-        "tests/test_reporting.py::test_the_guarantee_is_priced_again_and_not_believed",
+        "tests/test_reporting.py::test_page_prices_the_guarantee_again_instead_of_trusting_the_bundle",
     ),
     "a page that asks which model it shows": (
         "bundle/report/page_figures.py",
@@ -171,25 +171,25 @@ MUTANTS = {
         "workflow/verification.py",
         "        if name not in exempt and getattr(document, name) != getattr(derived, name):",
         '        if name not in {*exempt, "guarantee"} and getattr(document, name) != getattr(derived, name):',
-        "tests/test_verification.py::test_a_changed_document_is_found",
+        "tests/test_verification.py::test_changed_document_does_not_verify",
     ),
     "an impossible statistic that passes": (
         "workflow/verification.py",
         "if not low - radius <= released.value <= high + radius:",
         "if False:",
-        "tests/test_verification.py::test_a_changed_document_is_found",
+        "tests/test_verification.py::test_changed_document_does_not_verify",
     ),
     "files that are believed": (
         "workflow/verification.py",
-        "elif digested != made[name] and name not in found.uncertain:",
+        "elif digested != rendered[name] and name not in result.uncertain:",
         "elif False:",
-        "tests/test_verification.py::test_other_files_are_found",
+        "tests/test_verification.py::test_changed_missing_and_extra_files_do_not_verify",
     ),
     "a charge that is believed": (
         "workflow/verification.py",
-        "        _check_ledger(found, spec, plan, ledger, files)",
+        "        _check_ledger(result, spec, plan, ledger, files)",
         "        pass",
-        "tests/test_verification.py::test_what_the_ledger_does_not_know_or_has_not_published_is_found",
+        "tests/test_verification.py::test_bundle_that_the_ledger_did_not_charge_or_publish_does_not_verify",
     ),
     "noise halved": (
         "privacy/laws/discrete_laplace.py",
@@ -260,7 +260,7 @@ MUTANTS = {
     "computed from before it is sealed": (
         "workflow/release.py",
         "        sealed = ledger.seal(record, charge.account, drawn)",
-        "        _described(prepared, reservation, drawn)\n        sealed = ledger.seal(record, charge.account, drawn)",
+        "        _describe(prepared, reservation, drawn)\n        sealed = ledger.seal(record, charge.account, drawn)",
         "tests/test_release.py::test_a_failed_analysis_does_not_draw_again",
     ),
     "likelihood power doubled": (
@@ -549,7 +549,7 @@ MUTANTS = {
         "models/multivariate_normal.py",
         "dict(sorted(stated_columns.items()))",
         "dict(stated_columns)",
-        "tests/commands/test_numbers.py::test_the_order_of_columns_is_not_part_of_a_question",
+        "tests/commands/test_numbers.py::test_order_of_columns_is_not_part_of_a_request",
     ),
     "a statistic beyond 64 bits": (
         "privacy/noise.py",
@@ -1168,7 +1168,7 @@ MUTANTS = {
     ),
     "a cell that no server can hold": (
         "sources/postgres.py",
-        "CASE WHEN octet_length({cell}) <= {LONGEST_CELL} THEN CASE WHEN ",
+        "CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN ",
         "CASE WHEN true THEN CASE WHEN ",
         "tests/sources/test_postgres.py::test_a_cell_that_no_server_can_convert_is_missing",
     ),
@@ -1264,9 +1264,9 @@ MUTANTS = {
     ),
     "a limit of address space that nobody looks at": (
         "base/address_space.py",
-        "soft < needed()",
-        "False",
-        "tests/base/test_address_space.py::test_a_limit_that_libraries_could_be_killed_by_charges_nothing",
+        "soft < needed:",
+        "False:",
+        "tests/base/test_address_space.py::test_address_space_limit_is_refused_before_any_charge",
     ),
     "a cell of a line that may be of any length": (
         "sources/delimited.py",
@@ -1278,13 +1278,13 @@ MUTANTS = {
         "base/atomic_file.py",
         "        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
-        "tests/base/test_atomic_file.py::test_a_living_writer_keeps_its_directory_and_a_killed_one_does_not",
+        "tests/base/test_atomic_file.py::test_only_partial_directories_of_killed_writers_are_removed",
     ),
     "a directory that went before it was locked": (
         "base/atomic_file.py",
-        "            if _names(partial, descriptor):",
+        "            if _is_path_of(partial, descriptor):",
         "            if True:",
-        "tests/base/test_atomic_file.py::test_a_writer_whose_directory_went_before_it_was_locked_makes_another",
+        "tests/base/test_atomic_file.py::test_writer_makes_another_directory_if_its_first_was_removed_before_the_lock",
     ),
     "a second name of the ledger": (
         "ledger/ledger_file.py",

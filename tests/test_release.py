@@ -1,4 +1,4 @@
-"""The protocol from data to disk: asked twice, killed half-way, refused, replayed."""
+"""The protocol from data to disk: repeated, killed half-way, refused and replayed releases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def snapshot(bundle: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(bundle.iterdir())}
 
 
-def test_asked_twice_it_is_charged_once_and_shows_the_same_bytes(dpbayes: Cli, coin: Path) -> None:
+def test_repeated_release_is_charged_once_and_has_the_same_bytes(dpbayes: Cli, coin: Path) -> None:
     first = dpbayes("release", coin, *COIN, "--out", "out", "--json").json
     before = snapshot(Path("out"))
     coin.write_bytes(b"")  # a replay does not open the data
@@ -41,7 +41,7 @@ def test_asked_twice_it_is_charged_once_and_shows_the_same_bytes(dpbayes: Cli, c
 def test_a_failed_analysis_does_not_draw_again(
     dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch, ledger_path: Path
 ) -> None:
-    """Nothing may depend on a draw before it is sealed: each failure would tell something about a new draw."""
+    """Nothing may depend on a draw before it is sealed: each failure would reveal something about a new draw."""
     released: list[tuple[int, ...]] = []
     release = Laplace.release
 
@@ -86,7 +86,7 @@ def test_a_release_id_names_a_release(dpbayes: Cli, coin: Path) -> None:
     assert (conflict.code, "another request" in conflict.err) == (5, True)
 
 
-def test_another_path_with_the_same_name_must_say_what_is_meant(dpbayes: Cli, coin: Path, place: Path) -> None:
+def test_same_file_name_at_another_path_needs_same_data_or_fresh(dpbayes: Cli, coin: Path, place: Path) -> None:
     dpbayes("release", coin, *COIN, "--out", "out")
     (place / "february").mkdir()
     moved = place / "february" / "coin.csv"
@@ -97,13 +97,13 @@ def test_another_path_with_the_same_name_must_say_what_is_meant(dpbayes: Cli, co
     assert not dpbayes("release", moved, *COIN, "--out", "out3", "--fresh", "--json").json["replayed"]
 
 
-def test_another_prior_is_free_and_not_sold(dpbayes: Cli, coin: Path) -> None:
+def test_another_prior_is_refused_because_infer_is_free(dpbayes: Cli, coin: Path) -> None:
     dpbayes("release", coin, *COIN)
     refused = dpbayes("release", coin, *COIN, "--prior", "alpha=2,beta=2")
     assert (refused.code, "dpbayes infer" in refused.err) == (5, True)
 
 
-def test_what_is_in_the_way_is_refused_before_the_charge(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
+def test_existing_output_directory_is_refused_before_the_charge(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
     Path("out").mkdir()
     assert dpbayes("release", coin, *COIN, "--out", "out").code == 8
     assert dpbayes("release", coin, *COIN, "--out", "no/such/place").code == 8
@@ -124,7 +124,7 @@ def test_a_damaged_bundle_is_noticed_and_can_be_written_again(dpbayes: Cli, coin
     assert snapshot(Path("again")) == good
 
 
-def test_another_release_in_the_way_is_not_taken_for_this_one(dpbayes: Cli, coin: Path) -> None:
+def test_bundle_of_another_release_at_the_output_is_refused(dpbayes: Cli, coin: Path) -> None:
     dpbayes("release", coin, *COIN, "--out", "one")
     dpbayes("release", coin, *COIN, "--out", "two", "--release-id", "two")
     assert dpbayes("release", coin, *COIN, "--out", "two").code == 8
@@ -139,7 +139,7 @@ def test_the_stated_number_of_records_is_checked_before_the_charge(dpbayes: Cli,
     assert dpbayes("release", coin, *COIN, "--records", "200").code == 0
 
 
-def test_on_a_stream_it_is_checked_after_it_and_nothing_is_released(dpbayes: Cli, coin: Path) -> None:
+def test_stated_number_of_records_of_a_stream_is_checked_after_the_charge(dpbayes: Cli, coin: Path) -> None:
     content = coin.read_bytes()
     arguments = ["release", "-", *COIN, "--dataset", "coin", "--records", "199", "--out", "out"]
     refused = dpbayes(*arguments, stdin=content)
@@ -171,7 +171,7 @@ def test_a_dry_run_prices_and_changes_nothing(dpbayes: Cli, coin: Path, ledger_p
     assert dpbayes("release", coin, *COIN, "--dry-run", "--json").json["already_charged"]
 
 
-def test_the_exact_statistic_is_what_is_noised(dpbayes: Cli, coin: Path) -> None:
+def test_noise_is_added_to_the_exact_statistic(dpbayes: Cli, coin: Path) -> None:
     """At epsilon 1000 the discrete noise is zero (probability of any other value below 1e-200)."""
     for arguments, values in (
         (["--eps", "1000"], [60, 135]),
@@ -206,7 +206,7 @@ def test_the_receipt_is_the_head_of_the_ledger(dpbayes: Cli, coin: Path) -> None
 def test_a_bundle_written_by_a_racing_process_is_recognized(
     dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the check of the place and the rename another process may finish the same release."""
+    """Another process may finish the same release between the check of the output and the rename."""
     dpbayes("release", coin, *COIN, "--out", "first")
     render = module.render
 

@@ -1,4 +1,4 @@
-"""What a page tells beside the bundle: from the question alone, never from the data."""
+"""What a page shows besides the bundle: from the release request alone, never from the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.workflow.pricing import price
-from dpbayes_cli.workflow.reporting import beside, expected
+from dpbayes_cli.workflow.reporting import build_report_context, simulate_expected
 from tests.commands.regressions import regression
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
@@ -34,11 +34,11 @@ def released(dpbayes: Cli, *arguments: str | Path, out: str = "out") -> Any:
     return read_bundle(Path(out))
 
 
-def test_what_is_expected_does_not_depend_on_the_data(dpbayes: Cli, place: Path) -> None:
+def test_expected_widths_do_not_depend_on_the_data(dpbayes: Cli, place: Path) -> None:
     for name, ones in (("few", 10), ("many", 150)):
         Path(f"{name}.csv").write_text("x\n" + "1\n" * ones + "0\n" * (200 - ones), encoding="ascii")
         released(dpbayes, f"{name}.csv", "--model", "beta-bernoulli", "--eps", "1", "--column", "x", out=name)
-    few, many = (beside(read_bundle(Path(name))) for name in ("few", "many"))
+    few, many = (build_report_context(read_bundle(Path(name))) for name in ("few", "many"))
     assert few.expected == many.expected
     assert few.guarantee == many.guarantee
     assert few.expected is not None
@@ -48,13 +48,13 @@ def test_what_is_expected_does_not_depend_on_the_data(dpbayes: Cli, place: Path)
     assert width.middle == pytest.approx(3.29 * width.sd, rel=0.05)
 
 
-def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path) -> None:
+def test_page_prices_the_guarantee_again_instead_of_trusting_the_bundle(dpbayes: Cli, coin: Path) -> None:
     bundle = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1")
-    assert isinstance(beside(bundle).guarantee, PureDP)
+    assert isinstance(build_report_context(bundle).guarantee, PureDP)
     less = msgspec.structs.replace(bundle.document.guarantee, epsilon=0.1)
     changed = replace(bundle, document=msgspec.structs.replace(bundle.document, guarantee=less))
-    assert beside(changed).guarantee is None
-    page = report_html(changed.document, analysis_of(changed), beside(changed)).decode()
+    assert build_report_context(changed).guarantee is None
+    page = report_html(changed.document, analysis_of(changed), build_report_context(changed)).decode()
     assert "Delta against epsilon" not in page
 
 
@@ -69,31 +69,42 @@ def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path
         ("survey-add-remove", []),
     ],
 )
-def test_widths_are_expected_of_models(config: str, parameters: list[str] | None, dpbayes: Cli) -> None:
+def test_expected_widths_of_models(config: str, parameters: list[str] | None, dpbayes: Cli) -> None:
     bundle = released(dpbayes, "--spec", CONFIGS / f"{config}.yaml")
-    found = beside(bundle).expected
-    assert found is not None
+    expected = build_report_context(bundle).expected
+    assert expected is not None
     names = list(bundle.document.posterior) if parameters is None else parameters
-    assert list(found.widths) == names
-    assert bool(found.absent) == (not names)
-    assert all(0 < width.sd < width.middle < math.inf for width in found.widths.values())
+    assert list(expected.widths) == names
+    assert bool(expected.absent) == (not names)
+    assert all(0 < width.sd < width.middle < math.inf for width in expected.widths.values())
     if config == "survey-add-remove":
         page = dpbayes("report", "out", "--format", "html").out
         assert "The number of records is private" in page
         planned = dpbayes("report", "out", "--format", "html", "--records", "1000").out
         assert "1,000 records from the model" in planned
     if config == "clinic-age-draw":
-        assert found.drawn_sd is not None
-        assert found.drawn_nonprivate_sd is not None
-        assert found.drawn_sd > found.drawn_nonprivate_sd > 0
+        assert expected.drawn_sd is not None
+        assert expected.drawn_nonprivate_sd is not None
+        assert expected.drawn_sd > expected.drawn_nonprivate_sd > 0
 
 
 def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
     Path("visits.csv").write_text("who,x\n" + "".join(f"p{k % 40},{k % 2}\n" for k in range(80)))
-    question = ["--model", "beta-bernoulli", "--column", "x", "--unit", "who", "--max-contributions", "2", "--eps", "1"]
-    found = beside(released(dpbayes, "visits.csv", *question)).expected
-    assert found is not None
-    assert "how many records there are is private" in found.absent
+    flags = [
+        "--model",
+        "beta-bernoulli",
+        "--column",
+        "x",
+        "--unit",
+        "who",
+        "--max-contributions",
+        "2",
+        "--eps",
+        "1",
+    ]
+    expected = build_report_context(released(dpbayes, "visits.csv", *flags)).expected
+    assert expected is not None
+    assert "the number of records is private" in expected.absent
 
 
 @pytest.mark.parametrize(
@@ -107,24 +118,24 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
 )
 def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path, reason: str) -> None:
     spec = build_spec(read_spec_file(document) if isinstance(document, Path) else document)
-    assert expected(price(spec, 1000), 1000).absent.startswith(reason)
+    assert simulate_expected(price(spec, 1000), 1000).absent.startswith(reason)
 
 
-def test_a_test_in_words(dpbayes: Cli) -> None:
+def test_power_of_an_adversary_in_words(dpbayes: Cli) -> None:
     from decimal import Decimal
 
     assert "at most 13.6 times in 100" in power_text(PureDP(Decimal(1)))
     assert power_text(PureDP(Decimal(100))) == ""
 
 
-def test_every_source_on_a_card_is_a_paper() -> None:
-    cards = [mechanism_type(name).card for name in mechanism_names()] + [
+def test_every_source_of_a_method_is_a_known_paper() -> None:
+    infos = [mechanism_type(name).card for name in mechanism_names()] + [
         model_type(name).card for name in model_names()
     ]
-    for card in cards:
-        for part in card.source.split(";"):
+    for info in infos:
+        for part in info.source.split(";"):
             assert papers_of(part), part
-    named = {paper for card in cards for paper in papers_of(card.source)}
+    named = {paper for info in infos for paper in papers_of(info.source)}
     assert named == set(PAPERS)
     keys = [paper.bibtex.partition("{")[2].partition(",")[0] for paper in PAPERS]
     assert len(set(keys)) == len(keys)
@@ -141,7 +152,7 @@ def test_how_to_cite(dpbayes: Cli) -> None:
     assert all(line.split(",")[0] in page for line in citations(document))
 
 
-def test_nothing_of_it_is_in_the_bundle(dpbayes: Cli, coin: Path) -> None:
+def test_report_context_is_not_in_the_bundle(dpbayes: Cli, coin: Path) -> None:
     document = released(dpbayes, coin, "--model", "beta-bernoulli", "--eps", "1").document
     kept = json.loads((Path("out") / "release.json").read_text())
     assert not {"expected", "budget"} & set(kept)

@@ -1,4 +1,4 @@
-"""Bundles that are what they say, and every way to make them something else."""
+"""Untouched bundles verify, and changed ones do not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import Cli
 
 COIN = ("--model", "beta-bernoulli")
-QUESTIONS = {
+REQUESTS = {
     "laplace": (*COIN, "--eps", "1"),
     "gaussian": (*COIN, "--mechanism", "gaussian", "--rho", "0.1"),
     "add-remove": (*COIN, "--eps", "1", "--neighbors", "add-remove"),
@@ -44,7 +44,7 @@ def budget(name: str) -> tuple[str, ...]:
 
 def released(dpbayes: Cli, coin: Path, name: str = "laplace") -> Path:
     assert dpbayes("budget", "open", "coin", *budget(name)).code == 0
-    done = dpbayes("release", coin, *QUESTIONS[name], "--out", "out")
+    done = dpbayes("release", coin, *REQUESTS[name], "--out", "out")
     assert done.code == 0, done.err
     return Path("out")
 
@@ -52,8 +52,8 @@ def released(dpbayes: Cli, coin: Path, name: str = "laplace") -> Path:
 SLOW = {"private bounds"}
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in QUESTIONS])
-def test_a_release_is_what_it_says(name: str, dpbayes: Cli, coin: Path) -> None:
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in REQUESTS])
+def test_untouched_bundle_verifies(name: str, dpbayes: Cli, coin: Path) -> None:
     released(dpbayes, coin, name)
     coin.unlink()
     done = dpbayes("verify", "out", "--json")
@@ -66,7 +66,7 @@ def test_a_release_is_what_it_says(name: str, dpbayes: Cli, coin: Path) -> None:
     assert alone.code == 0
     assert "not checked: whether the ledger charged it" in alone.err
     text = dpbayes("verify", "out").out
-    assert "- the ledger verifies, charged this in entry 2" in text
+    assert "- the ledger verifies, charged this release in entry 2" in text
 
 
 def document(change: Callable[[dict[str, Any]], None]) -> None:
@@ -86,36 +86,36 @@ def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
 
 
 TAMPERED = {
-    "guarantee": (put("guarantee", "epsilon", value=0.5), "guarantee: not what follows"),
-    "price of the question": (put("spec", "privacy", "epsilon", value="0.5"), "noise: not the law that the plan"),
-    "noise": (put("noise", "scale", value=1.0), "noise: not the law that the plan"),
-    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "noise: not the law that the plan"),
-    "no noise": (put("statistics", 0, "noise_scale", value=0.0), "noise: not the law that the plan"),
-    "sensitivity": (put("sensitivity_l1", value=1), "sensitivity_l1: not what follows"),
-    "a statistic": (put("statistics", 0, "value", value=100), "posterior: not what follows"),
-    "an impossible statistic": (put("statistics", 0, "value", value=600), "is beyond what its noise can make"),
-    "a negative one": (put("statistics", 1, "value", value=-400), "is beyond what its noise can make"),
-    "neighbors": (put("guarantee", "neighbors", value="add-remove"), "guarantee: not what follows"),
-    "records": (put("n_records", value=100), "release.json: not the file"),
+    "guarantee": (put("guarantee", "epsilon", value=0.5), "guarantee: it does not follow"),
+    "cost of the request": (put("spec", "privacy", "epsilon", value="0.5"), "noise: it is not the law that the plan"),
+    "noise": (put("noise", "scale", value=1.0), "noise: it is not the law that the plan"),
+    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "noise: it is not the law that the plan"),
+    "no noise": (put("statistics", 0, "noise_scale", value=0.0), "noise: it is not the law that the plan"),
+    "sensitivity": (put("sensitivity_l1", value=1), "sensitivity_l1: it does not follow"),
+    "a statistic": (put("statistics", 0, "value", value=100), "posterior: it does not follow"),
+    "an impossible statistic": (put("statistics", 0, "value", value=600), "is impossible for any data and its noise"),
+    "a negative one": (put("statistics", 1, "value", value=-400), "is impossible for any data and its noise"),
+    "neighbors": (put("guarantee", "neighbors", value="add-remove"), "guarantee: it does not follow"),
+    "records": (put("n_records", value=100), "release.json: it is not the file"),
     "private records": (put("n_records", value=None), "does not hold the statistics of its spec"),
-    "assumption": (put("assumptions", value=[]), "assumptions: not what follows"),
-    "posterior": (put("posterior", "theta", "sd", value=0.001), "posterior: not what follows"),
-    "width": (put("width", "theta", "sd_noise", value=0.0), "width: not what follows"),
+    "assumption": (put("assumptions", value=[]), "assumptions: it does not follow"),
+    "posterior": (put("posterior", "theta", "sd", value=0.001), "posterior: it does not follow"),
+    "width": (put("width", "theta", "sd_noise", value=0.0), "width: it does not follow"),
     "unknown field": (put("exact", value=60), "not a valid release document"),
-    "hidden field": (put("parameters", "exact_count", value=60), "parameters: not what follows"),
-    "hidden software": (put("software", "exact", value="60"), "software: other keys"),
-    "record": (put("record_unit", value="household"), "record_unit: not one of physical line, row"),
-    "moment": (put("created", value="patient 17"), "created: no moment"),
-    "entry": (put("ledger", "sequence", value=1), "the entry that charged this release is another"),
-    "account": (put("account", value="other"), "knows no release"),
-    "id": (put("release_id", value="0" * 16), "knows no release"),
-    "prior": (put("spec", "prior", "alpha", value=2.0), "the ledger charged another question"),
+    "hidden field": (put("parameters", "exact_count", value=60), "parameters: it does not follow"),
+    "hidden software": (put("software", "exact", value="60"), "software: its keys are not"),
+    "record": (put("record_unit", value="household"), "record_unit: it is not one of physical line, row"),
+    "moment": (put("created", value="patient 17"), "created: it is not a time"),
+    "entry": (put("ledger", "sequence", value=1), "another entry charged this release"),
+    "account": (put("account", value="other"), "does not know release"),
+    "id": (put("release_id", value="0" * 16), "does not know release"),
+    "prior": (put("spec", "prior", "alpha", value=2.0), "the ledger charged another release request"),
     "unpriceable": (put("spec", "privacy", "epsilon", value="0"), "holds no valid spec"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", TAMPERED)
-def test_a_changed_document_is_found(what: str, dpbayes: Cli, coin: Path) -> None:
+def test_changed_document_does_not_verify(what: str, dpbayes: Cli, coin: Path) -> None:
     released(dpbayes, coin)
     change, says = TAMPERED[what]
     document(change)
@@ -128,16 +128,16 @@ def test_a_changed_document_is_found(what: str, dpbayes: Cli, coin: Path) -> Non
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("draws", put("draws", 0, 0, value=0.05), "draws: not all are such as their law can give"),
-        ("draws", put("draws", value=[[0.5]]), "draws: not the 3 that were paid for"),
-        ("draws", put("draws", value=[[0.5]] * 50), "draws: not the 3 that were paid for"),
-        ("estimate", put("draws", 0, 0, value=0.5123456789), "draws: not all are such as their law can give"),
-        ("curve", put("draws", 0, 0, value=-0.5), "draws: not all are such as their law can give"),
+        ("draws", put("draws", 0, 0, value=0.05), "draws: some are impossible under their law"),
+        ("draws", put("draws", value=[[0.5]]), "draws: there must be 3, as many as were paid for"),
+        ("draws", put("draws", value=[[0.5]] * 50), "draws: there must be 3, as many as were paid for"),
+        ("estimate", put("draws", 0, 0, value=0.5123456789), "draws: some are impossible under their law"),
+        ("curve", put("draws", 0, 0, value=-0.5), "draws: some are impossible under their law"),
         ("private bounds", put("bounds", "lower", value=-1.0), "release.json"),
         ("add-remove", put("n_records", value=200), "does not hold the statistics of its spec"),
     ],
 )
-def test_a_changed_draw_is_found(
+def test_changed_draw_does_not_verify(
     name: str, change: Callable[[dict[str, Any]], None], says: str, dpbayes: Cli, coin: Path
 ) -> None:
     released(dpbayes, coin, name)
@@ -147,7 +147,7 @@ def test_a_changed_draw_is_found(
     assert says in done.err
 
 
-def test_other_files_are_found(dpbayes: Cli, coin: Path) -> None:
+def test_changed_missing_and_extra_files_do_not_verify(dpbayes: Cli, coin: Path) -> None:
     bundle = released(dpbayes, coin)
     for name in ("report.md", "samples.parquet", "statistics.csv"):
         content = (bundle / name).read_bytes()
@@ -162,7 +162,7 @@ def test_other_files_are_found(dpbayes: Cli, coin: Path) -> None:
             (bundle / name).write_bytes(content)
         (bundle / name).rename("elsewhere")
         (bundle / name).symlink_to(Path("elsewhere").absolute())
-        assert f"{name} is missing, or no regular file" in dpbayes("verify", "out").err
+        assert f"{name} is missing, or is not a regular file" in dpbayes("verify", "out").err
         Path("elsewhere").replace(bundle / name)
     assert dpbayes("verify", "out").code == 0
     (bundle / "exact.csv").write_text("60")
@@ -170,12 +170,12 @@ def test_other_files_are_found(dpbayes: Cli, coin: Path) -> None:
 
 
 def test_a_file_far_larger_than_its_description_permits_is_not_read(dpbayes: Cli, coin: Path) -> None:
-    """Of another version nobody knows the bytes, but how many there can be; 100 GB take minutes to read."""
+    """The bytes of another version are not known, but their largest number is; 100 GB would take minutes to read."""
     bundle = released(dpbayes, coin)
     started, size = time.perf_counter(), 100 << 30
     for name in ("samples.parquet", "report.md"):
         os.truncate(bundle / name, size)
-    assert dpbayes("release", coin, *QUESTIONS["laplace"], "--out", "out").code == 8
+    assert dpbayes("release", coin, *REQUESTS["laplace"], "--out", "out").code == 8
     for version in (None, "0.0.1"):
         if version is not None:
             document(put("software", "dpbayes", value=version))
@@ -189,7 +189,7 @@ def test_a_file_far_larger_than_its_description_permits_is_not_read(dpbayes: Cli
     assert time.perf_counter() - started < 20.0
 
 
-def test_what_the_ledger_does_not_know_or_has_not_published_is_found(
+def test_bundle_that_the_ledger_did_not_charge_or_publish_does_not_verify(
     dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch, ledger_path: Path
 ) -> None:
     released(dpbayes, coin)
@@ -198,7 +198,7 @@ def test_what_the_ledger_does_not_know_or_has_not_published_is_found(
     assert "--no-ledger" in done.err
     assert not Path("nowhere.db").exists()
     dpbayes("release", coin, *COIN, "--eps", "2", "--out", "other", "--ledger", "second.db")
-    assert "knows no release" in dpbayes("verify", "out", "--ledger", "second.db").err
+    assert "does not know release" in dpbayes("verify", "out", "--ledger", "second.db").err
     with monkeypatch.context() as stopped:
         stopped.setattr("dpbayes_cli.ledger.ledger.Ledger.publish", lambda *_: 1 / 0)
         assert dpbayes("release", coin, *COIN, "--eps", "0.25", "--out", "open").code == 1
@@ -212,7 +212,7 @@ def test_what_the_ledger_does_not_know_or_has_not_published_is_found(
     assert "the ledger: entry" in dpbayes("verify", "open").err
 
 
-def test_other_versions_of_libraries_are_said_and_not_held_against_a_bundle(dpbayes: Cli, coin: Path) -> None:
+def test_bundles_of_other_library_versions_verify_with_a_note(dpbayes: Cli, coin: Path) -> None:
     bundle = released(dpbayes, coin)
     document(put("software", "numpy", value="1.0.0"))
     document(put("posterior", "theta", "sd", value=0.0354321))
@@ -222,12 +222,12 @@ def test_other_versions_of_libraries_are_said_and_not_held_against_a_bundle(dpba
     pq.write_table(pa.table({"theta": pa.array([0.25] * samples.num_rows)}), bundle / "samples.parquet")
     done = dpbayes("verify", "out", "--no-ledger")
     assert done.code == 0, done.err
-    assert "not checked: posterior, width, states, inference and samples, in their digits" in done.err
+    assert "not checked: the digits of posterior, width, states, inference and samples" in done.err
     for other in ({"x": [1.0] * samples.num_rows}, {"theta": [1.0]}, {"theta": [math.nan] * samples.num_rows}):
         pq.write_table(pa.table(other), bundle / "samples.parquet")
-        assert "no samples of these parameters" in dpbayes("verify", "out", "--no-ledger").err
+        assert "its parameters or its number of samples are wrong" in dpbayes("verify", "out", "--no-ledger").err
     (bundle / "samples.parquet").write_bytes(coin.read_bytes())
-    assert "no samples of these parameters" in dpbayes("verify", "out", "--no-ledger").err
+    assert "its parameters or its number of samples are wrong" in dpbayes("verify", "out", "--no-ledger").err
     pq.write_table(samples, bundle / "samples.parquet")
     document(put("inference", "method", value="naive"))
     assert "inference.method" in dpbayes("verify", "out", "--no-ledger").err

@@ -171,7 +171,7 @@ class DataSets:
                     [[*cells, *([str(i)] if owned else [])]] * (1 if unit is None else unit.max_contributions)
                 )
         with closing(ReleaseData(spec, locate(str(path)), model)) as data:
-            return read_evidence(self.planned, data.opened())
+            return read_evidence(self.planned, data.open_source())
 
 
 def _named(cells: Cells) -> str:

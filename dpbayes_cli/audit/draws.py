@@ -9,7 +9,7 @@ from dpbayes_cli.audit.forced import numbers
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.workflow.pricing import PlannedRelease
-from dpbayes_cli.workflow.release import privatized
+from dpbayes_cli.workflow.release import privatize
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -40,10 +40,10 @@ def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floa
         while len(found) < n_draws:
             size = min(_AT_ONCE, n_draws - len(found)) * answer.draws
             many = replace(planned.plan, steps=(*planned.plan.steps[:-1], replace(answer, draws=size)))
-            drawn = np.asarray(_numbers(privatized(replace(planned, plan=many), evidence)), dtype=np.float64)
+            drawn = np.asarray(_numbers(privatize(replace(planned, plan=many), evidence)), dtype=np.float64)
             found += drawn.reshape(size // answer.draws, -1).tolist()
         return np.asarray(found)
-    return np.asarray([numbers(privatized(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
+    return np.asarray([numbers(privatize(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
 
 
 def _numbers(released: Payload | Draws) -> list[tuple[float, ...]]:

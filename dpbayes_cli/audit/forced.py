@@ -30,7 +30,7 @@ from dpbayes_cli.privacy.lattice import SimplexLattice, chosen
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, permute_and_flip
 from dpbayes_cli.workflow.pricing import PlannedRelease
-from dpbayes_cli.workflow.release import privatized
+from dpbayes_cli.workflow.release import privatize
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -147,7 +147,7 @@ def run(planned: PlannedRelease, evidence: Statistics, path: int, memory: dict[A
         UnknownDrawError: the release draws in a way that is not known here.
     """
     with dictated(path, memory) as found:
-        released = privatized(planned, evidence)
+        released = privatize(planned, evidence)
     return Run(tuple(found.elements), tuple(numbers(released)))
 
 

@@ -23,7 +23,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
-from dpbayes_cli.workflow.release import privatized
+from dpbayes_cli.workflow.release import privatize
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -73,7 +73,7 @@ def draw_again(planned: PlannedRelease, evidence: Statistics, seconds: float) ->
     known = streams(planned, evidence)
     each = seconds / (len(known) + 1)
     rows = tuple(np.array(_repeated(stream.again, _MOST_ROWS, each), dtype=np.float64) for stream in known)
-    releases = _repeated(lambda: tuple(numbers(privatized(planned, evidence))), _MOST_ROWS // 10, each)
+    releases = _repeated(lambda: tuple(numbers(privatize(planned, evidence))), _MOST_ROWS // 10, each)
     return ProcessDraws(rows, tuple(releases))
 
 

@@ -1,1 +1,1 @@
-"""Errors, exact numbers, canonical JSON, atomic files, database drivers. Knows no privacy, no model and no record."""
+"""Errors, exact numbers, canonical JSON, atomic files and database drivers; nothing about privacy, models or data."""

@@ -1,4 +1,4 @@
-"""Whether the libraries that compute will find the address space that they need: where they do not, some just crash."""
+"""Check for enough address space before loading libraries that crash without it."""
 
 from __future__ import annotations
 
@@ -7,27 +7,29 @@ import resource
 
 from dpbayes_cli.base.errors import DpbayesError
 
-_NEED = 3 << 30
-"""Of one core; a release of the sample data with 14 columns takes 2.4 GiB on two, most of which is never touched."""
-_NEED_OF_A_CORE = 256 << 20
-"""The stack and the allocator's reserve of a thread of DuckDB, of which each core has one."""
+_BASE_BYTES = 3 << 30
+"""A release of the sample data with 14 columns takes 2.4 GiB on two cores, most of which is never touched."""
+_BYTES_PER_CORE = 256 << 20
+"""DuckDB runs one thread per core; each needs a stack and a reserve of the allocator."""
 
 
-def needed() -> int:
+def needed_address_space() -> int:
     """Return how many bytes of address space a command may need on this machine."""
-    return _NEED + _NEED_OF_A_CORE * (os.cpu_count() or 1)
+    return _BASE_BYTES + _BYTES_PER_CORE * (os.cpu_count() or 1)
 
 
 def check_address_space() -> None:
-    """Refuse to go on under a limit (``ulimit -v``, ``ulimit -d``) that OpenDP or DuckDB could be killed by.
+    """Refuse to run under a limit (``ulimit -v``, ``ulimit -d``) that could crash OpenDP or DuckDB.
 
     Raises:
-        DpbayesError: the limit is lower than ``needed``.
+        DpbayesError: the limit is lower than ``needed_address_space``.
     """
+    needed = needed_address_space()
     for limit, option in ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d")):
         soft, _ = resource.getrlimit(limit)
-        if soft != resource.RLIM_INFINITY and soft < needed():
+        if soft != resource.RLIM_INFINITY and soft < needed:
             raise DpbayesError(
-                f"this needs {needed() >> 20} MiB of address space on this machine, and the limit is {soft >> 20} MiB",
-                hint=f"ulimit {option} {needed() >> 10}, or ulimit {option} unlimited; most of it is never touched",
+                f"this command needs {needed >> 20} MiB of address space on this machine, but the limit is "
+                f"{soft >> 20} MiB",
+                hint=f"ulimit {option} {needed >> 10}, or ulimit {option} unlimited; most of it is never touched",
             )

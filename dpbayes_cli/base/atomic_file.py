@@ -1,8 +1,8 @@
-"""Files and directories that are there whole or not at all: made in a directory beside their place, and renamed.
+"""Files and directories that exist whole or not at all: made in a partial directory beside the target, then renamed.
 
-Its writer holds that directory by a lock of the kernel (``flock``), which ends with the writer however it ends, and
-which every process of this host sees, in whichever container. Whose lock is free is dead, and the next writer to the
-same parent removes it. A process id says nothing: another container counts its processes from 1, as this one does.
+The writer locks its partial directory with ``flock``. The kernel releases the lock however the writer ends, and every
+process of the host sees it, in whichever container. So a partial directory whose lock is free was abandoned, and the
+next writer to the same parent removes it. Process IDs would not do: each container counts its processes from 1.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from dpbayes_cli.base.mounts import network_of
+from dpbayes_cli.base.mounts import network_file_system
 
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 _HELD = re.compile(r"\..+\.held-[0-9a-f]{16}\.partial", re.DOTALL)
-"""What may be removed where its lock is free. What an earlier version left has the number of a process in its name and
-no lock; what lies on a network's file system, where a lock may hold on one host alone, is named ``unheld``: neither is
-ever removed by another process than its writer."""
+"""Names of partial directories that may be removed if their lock is free. Two kinds are only ever removed by their
+writer: those of earlier versions, which have a process ID in their name and no lock, and those named ``unheld``, on
+network file systems, where a lock may hold on one host only."""
 
 
 @contextmanager
-def held_directory(target: Path) -> Iterator[Path]:
-    """Yield an empty directory beside a target, for its owner alone, removed afterwards if it is still there.
+def locked_directory(target: Path) -> Iterator[Path]:
+    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards if it exists.
 
     Args:
-        target: the file or directory to be.
+        target: the file or directory that will be made.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be made.
     """
     parent = target.absolute().parent
-    remove_dead(parent)
+    remove_abandoned(parent)
     partial, descriptor = _make(parent, target.name)
     try:
         yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        os.close(descriptor)  # never LOCK_UN: that would free the lock also for a child that was forked meanwhile
+        os.close(descriptor)  # never LOCK_UN, which would also free the lock of a child forked meanwhile
 
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """Yield an empty file for its owner alone that gets its name when the block ends well.
+    """Yield an empty file, readable by its owner only, that is renamed to the target if the block does not raise.
 
     Args:
-        target: the file to be; nothing that is there is ever replaced.
+        target: the file that will be made; an existing one is never replaced.
 
     Raises:
-        FileExistsError: something has its name.
-        OSError: it cannot be written.
+        FileExistsError: the target exists.
+        OSError: the file cannot be written.
     """
-    with held_directory(target) as directory:
+    with locked_directory(target) as directory:
         partial = directory / "file"
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         yield partial
@@ -70,27 +70,27 @@ def new_file(target: Path) -> Iterator[Path]:
 
 
 def is_partial(name: str) -> bool:
-    """Return whether a name is of the form that a later writer may remove."""
+    """Return whether a name is that of a partial directory which other writers may remove."""
     return _HELD.fullmatch(name) is not None
 
 
-def remove_dead(directory: Path) -> None:
-    """Remove what killed writers left in a directory; what is held, not ours, or not to be told stays."""
+def remove_abandoned(directory: Path) -> None:
+    """Remove partial directories that killed writers of this user left in a directory; keep all that are locked."""
     with suppress(OSError):
         for name in filter(is_partial, os.listdir(directory)):  # noqa: PTH208 - names alone
             with suppress(OSError):
-                _remove_if_dead(directory / name)
+                _remove_if_unlocked(directory / name)
 
 
-def _remove_if_dead(partial: Path) -> None:
-    """Remove a directory if its lock is free and it still has its name."""
-    if network_of(partial):
+def _remove_if_unlocked(partial: Path) -> None:
+    """Remove a partial directory if its lock is free and it still has its name."""
+    if network_file_system(partial):
         return
-    descriptor = _opened(partial)
+    descriptor = _open_directory(partial)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # its writer may have renamed it into place and let go since its name was read: then it is no longer here
-        if _names(partial, descriptor) and os.fstat(descriptor).st_uid == os.getuid():
+        # its writer may have renamed it into place and released the lock since its name was listed
+        if _is_path_of(partial, descriptor) and os.fstat(descriptor).st_uid == os.getuid():
             shutil.rmtree(partial, ignore_errors=True)
     finally:
         os.close(descriptor)
@@ -98,35 +98,35 @@ def _remove_if_dead(partial: Path) -> None:
 
 def _make(parent: Path, name: str) -> tuple[Path, int]:
     """Make an empty directory and lock it; return its path and the descriptor that holds the lock."""
-    kind = "unheld" if network_of(parent) else "held"
+    kind = "unheld" if network_file_system(parent) else "held"
     while True:
         partial = parent / f".{name}.{kind}-{secrets.token_hex(8)}.partial"
         partial.mkdir(mode=0o700)
         with ExitStack() as undo:
             undo.callback(shutil.rmtree, partial, ignore_errors=True)
             try:
-                descriptor = _opened(partial)
+                descriptor = _open_directory(partial)
             except FileNotFoundError:
-                continue  # another writer found it before it was locked, and removed it, empty as it was
+                continue  # another writer removed it before it was locked
             undo.callback(os.close, descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-            except OSError:  # no locks here: it gets a name under which nobody removes it
+            except OSError:  # no locks on this file system: use a name that nobody else removes
                 if kind == "held":
                     kind = "unheld"
                     continue
-            if _names(partial, descriptor):
+            if _is_path_of(partial, descriptor):
                 undo.pop_all()
                 return partial, descriptor
 
 
-def _opened(directory: Path) -> int:
-    """Open a directory without following a link; a program that is run meanwhile does not inherit its lock."""
+def _open_directory(directory: Path) -> int:
+    """Open a directory without following a link; programs that this process runs do not inherit the descriptor."""
     return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
-def _names(path: Path, descriptor: int) -> bool:
-    """Return whether a path is still the name of what is open."""
+def _is_path_of(path: Path, descriptor: int) -> bool:
+    """Return whether a path still names the open directory."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -134,7 +134,7 @@ def _names(path: Path, descriptor: int) -> bool:
 
 
 def rename_without_replacing(source: Path, target: Path) -> None:
-    """Rename atomically, failing with EEXIST where anything is at the target (os.rename replaces empty directories)."""
+    """Rename atomically; fail with EEXIST if the target exists (os.rename would replace an empty directory)."""
     libc = ctypes.CDLL(None, use_errno=True)
     rename = getattr(libc, "renameat2", None) if sys.platform == "linux" else None
     if rename is not None:
@@ -144,13 +144,13 @@ def rename_without_replacing(source: Path, target: Path) -> None:
             return
         if code not in {errno.EINVAL, errno.ENOSYS}:
             raise OSError(code, os.strerror(code))
-    # The file system cannot: claim the name with something empty of our own, and rename over that.
+    # The file system cannot do that: claim the name with an empty directory or file, and rename over it.
     if source.is_dir():
         target.mkdir(mode=0o700)
         source.rename(target)
         return
     try:
-        os.link(source, target)  # a file need not be seen empty
+        os.link(source, target)  # so that nobody sees an empty file
     except OSError as error:
         if error.errno not in {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}:
             raise
@@ -159,10 +159,10 @@ def rename_without_replacing(source: Path, target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a directory, to the disk.
+    """Write a file, or the names in a directory, to the disk (fsync).
 
     Raises:
-        OSError: it cannot be.
+        OSError: the disk does not take it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

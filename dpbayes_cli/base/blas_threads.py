@@ -1,13 +1,13 @@
-"""How many threads linear algebra may use."""
+"""The number of threads that linear algebra uses."""
 
 import os
 
 
-def single_threaded() -> None:
-    """Have linear algebra use one thread in this process and its children; works before NumPy is first imported.
+def use_one_blas_thread() -> None:
+    """Make linear algebra use one thread in this process and its children; call it before NumPy is first imported.
 
-    Its own threads wait for each other by spinning: beside other work, a pass over a design of a million rows and fifty
-    columns takes seventeen times as long with them. What is large is divided among threads of ours.
+    BLAS threads wait for each other by spinning. On a busy machine, a pass over a design of a million rows and fifty
+    columns takes seventeen times as long with them. Large work is divided among threads of this package instead.
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = "1"

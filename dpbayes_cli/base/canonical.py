@@ -1,7 +1,7 @@
-"""One spelling for every public document: canonical JSON and its digest.
+"""Canonical JSON, which writes each document in exactly one way, and its digest.
 
-The ledger hashes this spelling, a release's id and the seeds of post-processing are derived from it, so it must not
-change between versions: keys sorted, no white space, ASCII only, no NaN, floats in Python's shortest round-trip form.
+The ledger hashes this form, and IDs of releases and seeds of post-processing are derived from it, so it must not change
+between versions: keys sorted, no white space, ASCII only, no NaN, floats in Python's shortest round-trip form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def canonical_json(document: Any) -> bytes:
 
     Raises:
         ValueError: the document holds a NaN or an infinity.
-        TypeError: the document holds something that JSON cannot.
+        TypeError: the document holds a value that JSON cannot represent.
     """
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode(
         "ascii"
@@ -25,7 +25,7 @@ def canonical_json(document: Any) -> bytes:
 
 
 def digest_of_blocks(purpose: str, size: int, blocks: Iterable[bytes]) -> str:
-    """Return the digest of one part that comes in blocks, of so many bytes in all."""
+    """Return the ``digest`` of one part of ``size`` bytes that comes in blocks."""
     hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii"))
     hasher.update(size.to_bytes(8, "big"))
     for block in blocks:
@@ -34,7 +34,7 @@ def digest_of_blocks(purpose: str, size: int, blocks: Iterable[bytes]) -> str:
 
 
 def digest(purpose: str, *parts: bytes) -> str:
-    """Return a SHA-256 in hexadecimal, separated by purpose and unambiguous about where each part ends."""
+    """Return a SHA-256 in hexadecimal that depends on the purpose, the parts and where each part ends."""
     hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii"))
     for part in parts:
         hasher.update(len(part).to_bytes(8, "big"))

@@ -1,4 +1,4 @@
-r"""The published grammar of cells: which text means which level, the same in every engine.
+r"""The public grammar of cells, the same in every engine: which texts mean which level.
 
 A cell is stripped of spaces and tabs at both ends. An integer may be written with a sign, leading zeros and a zero
 fraction (``1``, ``+1``, ``01``, ``1.0``, ``1.`` are the same; ``1e0``, ``1_000`` and digits of other scripts are plain
@@ -13,8 +13,8 @@ import re
 from collections.abc import Sequence
 
 BLANKS = " \t"
-LONGEST_CELL = 4096
-"""A cell of more bytes than this, in UTF-8 and with the blanks around it, is missing."""
+MAX_CELL_BYTES = 4096
+"""A longer cell, in UTF-8 and with the blanks around it, is missing."""
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
 
@@ -22,23 +22,24 @@ NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 WHOLE = r"[+-]?[0-9]+(?:\.0*)?"
 
 _INTEGER = re.compile(INTEGER, re.ASCII)
-STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that could fake a line, steer a terminal or turn the reading direction: in no name and no level."""
-_CONTROL = re.compile(f"{STEERING.pattern}|[\ufeff\ufffd]")
+CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that could fake a line, control a terminal or change the reading direction; no name or level has them."""
+_FORBIDDEN_IN_LEVELS = re.compile(f"{CONTROL_CHARACTERS.pattern}|[\ufeff\ufffd]")
 
 
 def normal_cell(text: str) -> str:
-    """Return the normal form of a cell's text; two cells mean the same level if their normal forms are equal."""
+    """Return the normal form of a cell; two cells mean the same level if their normal forms are equal."""
     stripped = text.strip(BLANKS)
     match = _INTEGER.fullmatch(stripped)
     return f"{match[1] or ''}{match[2]}" if match else stripped
 
 
 def parse_number(text: str, *, integers: bool = False) -> float | None:
-    """Return the number that a cell holds, None where it holds none.
+    """Return the number in a cell, None if it is not a number.
 
-    ASCII digits with a sign, a point and an exponent; no NaN, no infinity, no underscore, nothing beyond the largest
-    double (``1e400`` is no number). Where only integers are valid, ``2.0`` is one and ``2.5`` and ``2e0`` are not.
+    A number has ASCII digits, and may have a sign, a point and an exponent. NaN, infinities, underscores and numbers
+    beyond the largest double (``1e400``) are not numbers here. If ``integers`` is set, ``2.0`` is valid, but ``2.5``
+    and ``2e0`` are not.
     """
     stripped = text.strip(BLANKS)
     if not re.fullmatch(WHOLE if integers else NUMBER, stripped, re.ASCII):
@@ -48,20 +49,20 @@ def parse_number(text: str, *, integers: bool = False) -> float | None:
 
 
 def check_levels(levels: Sequence[str]) -> None:
-    """Refuse declared levels that no cell could match, or two of which one cell would match.
+    """Refuse declared levels that no cell could match, and two levels that one cell would match.
 
     Raises:
-        ValueError: blanks at an end, a control character, more than ``LONGEST_CELL`` bytes, or two levels with the same
-            normal form.
+        ValueError: a level has blanks at an end, a control character or more than ``MAX_CELL_BYTES`` bytes, or two
+            levels have one normal form.
     """
     seen: dict[str, str] = {}
     for level in levels:
         if level != level.strip(BLANKS) or not level:
             raise ValueError(f"{level!r} is empty, or begins or ends with a blank")
-        if _CONTROL.search(level):
+        if _FORBIDDEN_IN_LEVELS.search(level):
             raise ValueError(f"{level!r} holds a control character")
-        if len(level.encode("utf-8")) > LONGEST_CELL:
-            raise ValueError(f"{level[:20]!r}... is longer than {LONGEST_CELL} bytes")
+        if len(level.encode("utf-8")) > MAX_CELL_BYTES:
+            raise ValueError(f"{level[:20]!r}... is longer than {MAX_CELL_BYTES} bytes")
         if normal_cell(level) in seen:
             raise ValueError(f"{seen[normal_cell(level)]!r} and {level!r} mean the same cell")
         seen[normal_cell(level)] = level

@@ -1,7 +1,7 @@
-"""CSV files that a spreadsheet opens as what they are: no text of theirs is run as a formula.
+"""CSV files whose texts a spreadsheet does not run as formulas.
 
-A text that begins with a mark of a formula (``=``, ``+``, ``-``, ``@``) or with an apostrophe gets an apostrophe before
-it, unless it is a number or the mark alone. To read the text back, remove one apostrophe at its beginning.
+A text that begins like a formula (with ``=``, ``+``, ``-`` or ``@``) or with an apostrophe gets an apostrophe before
+it, unless it is a number or a single character. To read the text back, remove one apostrophe at its beginning.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 from dpbayes_cli.base.cell_grammar import NUMBER
 
 _RISKY = re.compile("[=+\\-@\t'\uff1d\uff0b\uff0d\uff20]..*", re.DOTALL)
-"""What spreadsheets take for a formula, in full width too."""
+"""Texts that spreadsheets take for formulas, also with full-width characters."""
 _PLAIN = re.compile(f"{NUMBER}|[+-]?(?:inf|nan)", re.ASCII)
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Return the lines of a CSV file, with every text made harmless; numbers and None stay as they are."""
+    """Return the lines of a CSV file with every text escaped; numbers and None are not changed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(map(harmless, rows))
+    writer.writerows(map(escape_row, rows))
     return text.getvalue()
 
 
-def harmless(row: Iterable[Any]) -> list[Any]:
-    """Return the cells of a row, with an apostrophe before each text that could be taken for a formula."""
+def escape_row(row: Iterable[Any]) -> list[Any]:
+    """Return the cells of a row, with an apostrophe before each text that a spreadsheet could run."""
     return [f"'{cell}" if isinstance(cell, str) and _is_risky(cell) else cell for cell in row]
 
 

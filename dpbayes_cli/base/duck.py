@@ -1,4 +1,4 @@
-"""The embedded DuckDB: one private in-memory engine a process, whose own error texts never get out."""
+"""The embedded DuckDB: one in-memory engine per process, whose own error texts are never shown."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_BLOCK = 64
-"""A block of rows, in vectors of the engine: 131,072 rows."""
-_PATIENCE = 10.0
-"""Seconds that an interrupted query gets to end."""
+_BLOCK_VECTORS = 64
+"""Vectors of the engine in a block: 131,072 rows."""
+_INTERRUPT_SECONDS = 10.0
+"""How long to wait for an interrupted query to end."""
 
 
 @lru_cache(maxsize=1)
 def _engine() -> duckdb.DuckDBPyConnection:
-    """Start the engine: no extensions from the network, no spilling to disk.
+    """Start the engine, without extensions from the network and without spilling to disk.
 
     The package ``duckdb`` re-exports the extension module ``_duckdb`` beside 5,000 lines of Python that are not needed
     here; importing the module alone takes 0.08 s off a release of 0.5 s.
@@ -37,17 +37,17 @@ def _engine() -> duckdb.DuckDBPyConnection:
         "autoload_known_extensions": False,
         "allow_community_extensions": False,
         "temp_directory": "",
-        "preserve_insertion_order": True,  # the first records of a file, where a limit is stated, are the first ones
+        "preserve_insertion_order": True,  # so that a limit on records keeps the first ones of the file
     }
     return _duckdb.connect(":memory:", config=config)
 
 
 @contextmanager
 def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a cursor of the engine.
+    """Yield a cursor of the engine.
 
     Args:
-        failure: what to raise where the engine fails; its own text, which may quote a cell, is discarded.
+        failure: the error to raise if the engine fails; its own text, which may quote a cell, is discarded.
     """
     import _duckdb
 
@@ -56,7 +56,7 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
         try:
             yield opened
         finally:
-            with suppress(_duckdb.Error):  # an error on closing must not stand for what ended the block
+            with suppress(_duckdb.Error):  # an error on closing must not replace the one that ended the block
                 opened.close()
     except _duckdb.Error:
         raise failure from None
@@ -64,7 +64,7 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Have the engine use one thread, so that it holds what one thread holds."""
+    """Make the engine use one thread, to limit its memory to that of one thread."""
     import _duckdb
 
     engine.execute("SET threads = 1")
@@ -81,10 +81,10 @@ def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], Non
     Args:
         engine: an open cursor.
         query: the SQL.
-        abort: what ends the query early, called where this thread is interrupted.
+        abort: ends the query early; called if this thread is interrupted.
     """
     rows: list[tuple[Any, ...]] = []
-    _aside(lambda: rows.extend(engine.execute(query).fetchall()), abort)
+    _run_in_thread(lambda: rows.extend(engine.execute(query).fetchall()), abort)
     return rows
 
 
@@ -94,25 +94,25 @@ def stream(
     abort: Callable[[], None],
     take: Callable[[Sequence[NDArray[Any]]], None],
 ) -> None:
-    """Run a query and hand its rows over in blocks of columns, so that no more than a block is held.
+    """Run a query and pass its rows on in blocks of columns, so that only one block is in memory.
 
     Args:
         engine: an open cursor.
         query: the SQL.
-        abort: what ends the query early, called where this thread is interrupted.
+        abort: ends the query early; called if this thread is interrupted.
         take: called with every block, one array a column.
     """
 
     def work() -> None:
         engine.execute(query)
-        while len(block := engine.fetch_df_chunk(_BLOCK)):
+        while len(block := engine.fetch_df_chunk(_BLOCK_VECTORS)):
             take([block[name].to_numpy() for name in block.columns])
 
-    _aside(work, abort)
+    _run_in_thread(work, abort)
 
 
-def _aside(action: Callable[[], None], abort: Callable[[], None]) -> None:
-    """Run an action in a thread of its own, so that a signal is heard while the engine reads."""
+def _run_in_thread(action: Callable[[], None], abort: Callable[[], None]) -> None:
+    """Run an action in its own thread, so that signals are handled while the engine reads."""
     failure: list[BaseException] = []
 
     def work() -> None:
@@ -128,14 +128,14 @@ def _aside(action: Callable[[], None], abort: Callable[[], None]) -> None:
             worker.join(0.5)
     except BaseException:
         abort()
-        worker.join(_PATIENCE)
+        worker.join(_INTERRUPT_SECONDS)
         raise
     if failure:
         raise failure[0]
 
 
 def version() -> str:
-    """Return the version of the engine."""
+    """Return the version of the engine, as text."""
     import _duckdb
 
     return str(_duckdb.__formatted_python_version__)

@@ -1,7 +1,7 @@
-"""Every exception that dpbayes raises on purpose: one root, and an exit code for each family.
+"""The exceptions of dpbayes: one root, and an exit code for each family.
 
-A message says what happened, what was given, what is allowed and what to do next. It is built from public inputs
-only (the spec, the flags, the ledger): never from a cell of the data, and never from the text of a third-party error.
+A message says what was wrong and what was expected; the hint says what to type next. Both are built from public inputs
+only (the spec, the flags, the ledger), never from a cell of the data or the text of a third-party error.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 
 class DpbayesError(Exception):
-    """The root of all errors: a message for the user and, where there is one, a next step.
+    """The root of all errors: a message for the user, and a hint if there is a next step.
 
     Attributes:
         exit_code: the status with which the process ends.
@@ -34,10 +34,10 @@ class UsageError(DpbayesError):
 
 
 class SpecError(DpbayesError):
-    """The question is wrong or incomplete: a key, a domain, a prior, a guarantee that cannot be given (exit 3).
+    """The release request is wrong or incomplete: a key, a domain, a prior, an impossible guarantee (exit 3).
 
     Attributes:
-        where: the dotted place in the spec, or an empty string.
+        where: the dotted key in the spec, or an empty string.
     """
 
     exit_code = 3
@@ -54,13 +54,13 @@ class SourceError(DpbayesError):
 
 
 class BudgetError(DpbayesError):
-    """The budget refuses (exit 5).
+    """The budget does not allow a release or a change (exit 5).
 
     Attributes:
         requested: the charge asked for, by component, as decimal strings.
         remaining: what the account has left, by component.
-        missing: how much is short, by component.
-        spent_by: the releases that spent the rest, as (release id, component texts).
+        missing: how much more budget would be needed, by component.
+        spent_by: the releases that spent the budget, as (release ID, cost).
     """
 
     exit_code = 5
@@ -109,18 +109,17 @@ class OutputError(DpbayesError):
 
 
 class Interrupted(BaseException):
-    """A signal ended the run; a release that had begun can be resumed (exit 128 + signal).
+    """A signal ended the run; a release that had begun can be finished (exit 128 + signal).
 
-    No subclass of Exception: the standard library and others swallow these where they tidy up, and a run that was told
-    to end would go on.
+    It is not a subclass of Exception: clean-up code of libraries ignores those, and the run would not end.
 
     Attributes:
-        message, hint: as of a ``DpbayesError``.
+        message, hint: as for a ``DpbayesError``.
         signal: the number of the signal.
     """
 
     def __init__(
-        self, signal: int, hint: str = "run the same command again to finish a release that had begun"
+        self, signal: int, hint: str = "if a release had begun, run the same command again to finish it"
     ) -> None:
         self.message, self.hint = "interrupted", hint
         super().__init__(self.message)
@@ -132,7 +131,7 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 
     Args:
         word: what was given (a public word: a flag, a key, a name; never a cell).
-        allowed: the words that would have been accepted.
+        allowed: the words that are accepted.
     """
     words = sorted(allowed)
     close = get_close_matches(word, words, n=1, cutoff=0.5)

@@ -1,4 +1,4 @@
-"""Figures as SVG or PNG, the same bytes for the same data: no date, no random ids, no pyplot state."""
+"""Figures as SVG or PNG, with the same bytes for the same data: no date, no random IDs, no pyplot state."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def svg_text(figure: Figure) -> str:
-    """Return a figure as an SVG element, texts as texts, without XML prologue."""
+    """Return a figure as an SVG element, without an XML prologue; its texts are text elements, not paths."""
     import io
 
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpbayes"}):
-        sink = io.StringIO()
-        figure.savefig(sink, format="svg", metadata={"Date": None, "Creator": None})
-    text = sink.getvalue()
+        buffer = io.StringIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
     return text[text.index("<svg") :]
 
 
 def png_bytes(figure: Figure, comment: str) -> bytes:
-    """Return a figure as a PNG file.
+    """Return the bytes of a figure as a PNG file.
 
     Args:
         figure: the figure.
-        comment: what its metadata say.
+        comment: a text for its metadata.
     """
     import io
 
-    sink = io.BytesIO()
-    figure.savefig(sink, format="png", dpi=150, metadata={"Software": None, "Comment": comment})
-    return sink.getvalue()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None, "Comment": comment})
+    return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Which file system a path is on: locks and syncs are not to be relied on where it is a network's."""
+"""The file system that a path is on: locks and syncs are not reliable on a network file system."""
 
 from __future__ import annotations
 
@@ -6,99 +6,37 @@ import os
 import re
 from pathlib import Path
 
-NETWORK = frozenset(
-    [
-        "nfs",
-        "nfs4",
-        "cifs",
-        "smb",
-        "smb2",
-        "smb3",
-        "smbfs",
-        "9p",
-        "virtiofs",
-        "ceph",
-        "lustre",
-        "gfs",
-        "gfs2",
-        "ocfs2",
-        "glusterfs",
-        "afs",
-        "openafs",
-        "auristorfs",
-        "coda",
-        "ncpfs",
-        "gpfs",
-        "beegfs",
-        "beegfs_nodev",
-        "pvfs2",
-        "orangefs",
-        "panfs",
-        "vboxsf",
-        "vmhgfs",
-        "prl_fs",
-        "davfs",
-        "acfs",
-        "dlm",
-    ]
-)
-NETWORK_FUSE = frozenset(
-    [
-        "sshfs",
-        "glusterfs",
-        "ceph",
-        "cephfs",
-        "cvmfs2",
-        "curlftpfs",
-        "davfs",
-        "davfs2",
-        "encfs-ssh",
-        "gcsfuse",
-        "gcsfs",
-        "goofys",
-        "gvfsd-fuse",
-        "httpfs",
-        "juicefs",
-        "lizardfs",
-        "mfs",
-        "moosefs",
-        "mount.juicefs",
-        "osxfs",
-        "grpcfuse",
-        "rclone",
-        "s3fs",
-        "seaweedfs",
-        "smbnetfs",
-        "vmhgfs-fuse",
-        "weed",
-        "alluxio",
-        "alluxio-fuse",
-        "blobfuse",
-        "blobfuse2",
-        "hdfs",
-        "fuse_dfs",
-    ]
-)
-_TABLE = Path("/proc/self/mountinfo")
+NETWORK = frozenset([
+    "nfs", "nfs4", "cifs", "smb", "smb2", "smb3", "smbfs", "9p", "virtiofs", "ceph", "lustre", "gfs", "gfs2",
+    "ocfs2", "glusterfs", "afs", "openafs", "auristorfs", "coda", "ncpfs", "gpfs", "beegfs", "beegfs_nodev",
+    "pvfs2", "orangefs", "panfs", "vboxsf", "vmhgfs", "prl_fs", "davfs", "acfs", "dlm",
+])  # fmt: skip
+NETWORK_FUSE = frozenset([
+    "sshfs", "glusterfs", "ceph", "cephfs", "cvmfs2", "curlftpfs", "davfs", "davfs2", "encfs-ssh", "gcsfuse",
+    "gcsfs", "goofys", "gvfsd-fuse", "httpfs", "juicefs", "lizardfs", "mfs", "moosefs", "mount.juicefs",
+    "osxfs", "grpcfuse", "rclone", "s3fs", "seaweedfs", "smbnetfs", "vmhgfs-fuse", "weed", "alluxio",
+    "alluxio-fuse", "blobfuse", "blobfuse2", "hdfs", "fuse_dfs",
+])  # fmt: skip
+_MOUNT_TABLE = Path("/proc/self/mountinfo")
 
 
-def read_table() -> str:
-    """Return the kernel's table of mounts, an empty text where there is none."""
+def read_mount_table() -> str:
+    """Return the kernel's table of mounts, or an empty text if there is none."""
     try:
-        return _TABLE.read_text(encoding="utf-8", errors="surrogateescape")
+        return _MOUNT_TABLE.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""
 
 
 def file_system(path: Path, table: str) -> str:
-    """Return the type of the file system that a path is on, or will be; an empty text where that is not known.
+    """Return the type of the file system that a path is on, or will be on; an empty text if it is not known.
 
     Args:
         path: the file, which need not exist.
-        table: the table of mounts, as ``/proc/self/mountinfo`` has it.
+        table: the table of mounts, in the format of ``/proc/self/mountinfo``.
     """
     place = os.path.realpath(path)
-    found, longest = "", -1
+    kind, longest = "", -1
     for line in table.splitlines():
         left, dash, right = line.partition(" - ")
         fields = left.split(" ")
@@ -106,23 +44,23 @@ def file_system(path: Path, table: str) -> str:
             continue
         mount = _unescaped(fields[4])
         inside = place == mount or place.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= longest:  # of two mounts at one place the later one is seen
-            found, longest = right.split(" ")[0], len(mount)
-    return found
+        if inside and len(mount) >= longest:  # of two mounts at one place, the later one hides the earlier
+            kind, longest = right.split(" ")[0], len(mount)
+    return kind
 
 
-def network_of(path: Path) -> str:
-    """Return the type of the network's file system that a path is on, or will be; an empty text where it is on none."""
-    kind = file_system(path, read_table())
+def network_file_system(path: Path) -> str:
+    """Return the type of the network file system that a path is on, or will be on; an empty text if it is local."""
+    kind = file_system(path, read_mount_table())
     return kind if kind in NETWORK or kind.removeprefix("fuse.") in NETWORK_FUSE else ""
 
 
 def is_mount_point(path: Path, table: str) -> bool:
-    """Return whether something is mounted at a path itself.
+    """Return whether a file system or a file is mounted at a path itself.
 
     Args:
         path: the file.
-        table: the table of mounts, as ``/proc/self/mountinfo`` has it.
+        table: the table of mounts, in the format of ``/proc/self/mountinfo``.
     """
     place = os.path.realpath(path)
     rows = (line.partition(" - ")[0].split(" ") for line in table.splitlines())
@@ -130,5 +68,4 @@ def is_mount_point(path: Path, table: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    """Return a path of the table without its octal escapes."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -21,14 +21,14 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]
 _EXACT = Context(prec=1000, traps=[Inexact])
 
 LEAST_DIVISOR = 1e-300
-"""What a parameter near 0 is divided by at the least: a draw may be as small as a double can be, or 0."""
+"""The least divisor for parameters near 0: a draw may be as small as a double can be, or 0."""
 
 
 def parse_decimal(text: str) -> Decimal:
     """Parse a non-negative decimal number exactly.
 
-    Accepts ASCII digits, one point and an exponent; refuses what ``Decimal`` would let through but no budget should
-    hold: signs, NaN, infinities, underscores, digits of other scripts, more than 40 digits.
+    ASCII digits, one point and an exponent are allowed. Other inputs of ``Decimal`` are refused: signs, NaN,
+    infinities, underscores, digits of other scripts, and more than 40 digits.
 
     Raises:
         ValueError: the text is not such a number.
@@ -43,7 +43,7 @@ def parse_decimal(text: str) -> Decimal:
 
 
 def decimal_text(value: Decimal) -> str:
-    """Return the one plain spelling of a decimal: no exponent, no trailing zeros, never '-0'."""
+    """Return a decimal as plain text: no exponent, no trailing zeros, never '-0'."""
     text = format(value, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
@@ -51,7 +51,7 @@ def decimal_text(value: Decimal) -> str:
 
 
 def float_text(value: float) -> str:
-    """Return the shortest plain spelling of a float that reads back as the same float."""
+    """Return a float as the shortest plain text that reads back as the same float."""
     return decimal_text(Decimal(repr(value)))
 
 
@@ -74,10 +74,10 @@ def exact_difference(left: Decimal, right: Decimal) -> Decimal:
 
 
 def log_gamma_ratio(x: ArrayLike, shift: ArrayLike) -> Floats:
-    """Return log Gamma(x + shift) - log Gamma(x), accurate where the difference of two log-gammas is not.
+    """Return log Gamma(x + shift) - log Gamma(x), also accurate if the two terms nearly cancel.
 
-    At x = 1e8 the two terms are near 1.7e9 and their floating difference is wrong by 1e-7; here the error stays
-    near 1e-15 times the size of the result.
+    At x = 1e8 both terms are near 1.7e9, and their floating-point difference is wrong by 1e-7. Here the relative error
+    stays near 1e-15.
 
     Args:
         x: positive numbers, any shape.
@@ -107,7 +107,7 @@ def log_gamma_ratio(x: ArrayLike, shift: ArrayLike) -> Floats:
 
 
 def log_gamma_ratio_at(x: float, shift: float) -> float:
-    """Return ``log_gamma_ratio`` of two numbers, a hundred times as fast as that of arrays."""
+    """Return ``log_gamma_ratio`` of two numbers, a hundred times as fast as for arrays."""
     result, low = 0.0, x
     while min(low, low + shift) < 16.0:
         result += math.log(low / (low + shift))

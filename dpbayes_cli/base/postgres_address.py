@@ -1,6 +1,6 @@
-"""The address of a ledger or a table on a PostgreSQL server: read strictly, never shown as it was given.
+"""The address of a ledger or a table on a PostgreSQL server: parsed strictly, never shown as it was given.
 
-A text that is not understood may hold a password in any place, so that no message repeats any of it.
+An invalid address may hold a password anywhere, so no message repeats any part of it.
 """
 
 from __future__ import annotations
@@ -18,32 +18,24 @@ _SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f#\\]")
 _SECRETS = {"password", "sslpassword"}
 _OPTIONS = {
-    "channel_binding",
-    "gssencmode",
-    "krbsrvname",
-    "passfile",
-    "require_auth",
-    "sslcert",
-    "sslcrl",
-    "sslkey",
-    "sslmode",
-    "sslrootcert",
-}
-"""What a URL may set beside the place. ``options`` is not among them: it could make commits less durable."""
+    "channel_binding", "gssencmode", "krbsrvname", "passfile", "require_auth", "sslcert", "sslcrl", "sslkey",
+    "sslmode", "sslrootcert",
+}  # fmt: skip
+"""What a URL may set after the question mark. Not ``options``, which could make commits less durable."""
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _FORM_OF_TABLE = f"{_FORM}/TABLE, or /SCHEMA.TABLE"
-_PASSWORDS = "the password belongs in $PGPASSWORD or in the file that $PGPASSFILE names"
+_PASSWORDS = "put the password in $PGPASSWORD or in the file that $PGPASSFILE names"
 
 
 @dataclass(frozen=True)
 class PostgresAddress:
-    """Where on which server a ledger is, or a table.
+    """The server, database and schema of a ledger or a table.
 
     Attributes:
-        user, host, port, database: as stated; an empty text leaves it to the environment. A host may be a directory.
+        user, host, port, database: as stated; empty texts are left to the environment. A host may be a directory.
         schema: the schema that holds the tables.
-        options: what else the connection is made with, none of it secret.
-        table: the name of the table that is meant, where one is.
+        options: further settings of the connection, none of them secret.
+        table: the name of the table, empty for a ledger.
     """
 
     user: str
@@ -56,7 +48,7 @@ class PostgresAddress:
 
     @property
     def location(self) -> str:
-        """The place alone: neither a password nor any option can be in it."""
+        """The address without options, to be shown; it cannot hold a password."""
         user = f"{quote(self.user, safe='')}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else quote(self.host, safe="")
         port = f":{self.port}" if self.port else ""
@@ -67,119 +59,117 @@ class PostgresAddress:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """What the driver is given."""
+        """The settings of the connection, for the driver."""
         stated = {"user": self.user, "host": self.host, "port": self.port, "dbname": self.database}
         return {name: value for name, value in stated.items() if value} | dict(self.options)
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is meant as the address of a PostgreSQL server, rightly written or not."""
+    """Return whether a text is meant as the address of a PostgreSQL server, valid or not."""
     return _SCHEME.match(text) is not None
 
 
 def parse_address(text: str) -> PostgresAddress:
-    """Read ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``, where a ledger is.
+    """Parse the address of a ledger, ``postgresql://USER@HOST:PORT/DATABASE?schema=NAME``.
 
     Raises:
-        LedgerError: it is not of this form, holds a password, or states what may not be stated.
+        LedgerError: the address is not of this form, holds a password, or sets an option that is not allowed.
     """
-    return _parsed(text, _Meant("ledger", _FORM, LedgerError))
+    return _parsed(text, _AddressKind("ledger", _FORM, LedgerError))
 
 
 def parse_table_address(text: str) -> PostgresAddress:
-    """Read ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``, where a table is; the schema is ``public``, if none.
+    """Parse the address of a table, ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``; by default in ``public``.
 
     Raises:
-        SourceError: it is not of this form, holds a password, or states what may not be stated.
+        SourceError: the address is not of this form, holds a password, or sets an option that is not allowed.
     """
-    meant = _Meant("table", _FORM_OF_TABLE, SourceError)
+    kind = _AddressKind("table", _FORM_OF_TABLE, SourceError)
     place, mark, query = text.partition("?")
     begin, separator, name = place.rpartition("/")
     schema, dot, table = name.rpartition(".")
-    whole = separator and begin.count("/") == 3 and name  # the two of the scheme, and the one before the database
-    address = _parsed(begin + mark + query if whole else text, meant)
+    whole = separator and begin.count("/") == 3 and name  # two slashes of the scheme, and one before the database
+    address = _parsed(begin + mark + query if whole else text, kind)
     if not whole:
-        raise meant.error("the address names no table", hint=f"{_FORM_OF_TABLE}; {_PASSWORDS}")
-    names = _decoded(schema, meant) if dot else "public", _decoded(table, meant)
+        raise kind.error("the address names no table", hint=f"{_FORM_OF_TABLE}; {_PASSWORDS}")
+    names = _decoded(schema, kind) if dot else "public", _decoded(table, kind)
     if not all(names) or address.schema != DEFAULT_SCHEMA or any("." in part for part in (schema, table)):
-        raise _malformed(meant)
+        raise _malformed(kind)
     return replace(address, schema=names[0], table=names[1])
 
 
 @dataclass(frozen=True)
-class _Meant:
-    """What an address is the address of, its form, and the error where it is none."""
+class _AddressKind:
+    """What an address names, its form, and the error for an invalid one."""
 
     what: str
     form: str
     error: type[DpbayesError]
 
 
-def _parsed(text: str, meant: _Meant) -> PostgresAddress:
+def _parsed(text: str, kind: _AddressKind) -> PostgresAddress:
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in {"postgresql", "postgres"} or _FORBIDDEN.search(text):
-        raise _malformed(meant)
+        raise _malformed(kind)
     place, _, query = rest.partition("?")
     netloc, _, database = place.partition("/")
     if ":" in netloc.rpartition("@")[0]:
-        raise _secret(meant)
+        raise _secret(kind)
     match = _NETLOC.fullmatch(netloc)
     if match is None or re.search(r"[/@:,]", database):
-        raise _malformed(meant)
-    options = _options(query, meant)
-    user, host, database = (_decoded(part, meant) for part in (match["user"] or "", match["host"], database))
+        raise _malformed(kind)
+    options = _options(query, kind)
+    user, host, database = (_decoded(part, kind) for part in (match["user"] or "", match["host"], database))
     schema = options.pop("schema", DEFAULT_SCHEMA)
     directory = options.pop("host", "")
     if not database:
-        raise meant.error(f"the address of the {meant.what} names no database", hint=f"{meant.form}; {_PASSWORDS}")
+        raise kind.error(f"the address of the {kind.what} names no database", hint=f"{kind.form}; {_PASSWORDS}")
     if ":" in user:
-        raise _secret(meant)
+        raise _secret(kind)
     if _SCHEMA.fullmatch(schema) is None:
-        raise meant.error(f"the schema in the {meant.what}'s address is not a plain name in lower case")
+        raise kind.error(f"the schema in the address of the {kind.what} is not a plain name in lower case")
     if (directory and host) or "," in host + directory:
-        raise meant.error(
-            f"the address of the {meant.what} names several hosts",
-            hint="name one: a standby that took over could have lost the last charges",
+        raise kind.error(
+            f"the address of the {kind.what} names several hosts",
+            hint="name one host: a standby that takes over may have lost the last charges",
         )
     return PostgresAddress(
         user, host.strip("[]") or directory, match["port"] or "", database, schema, tuple(sorted(options.items()))
     )
 
 
-def _options(query: str, meant: _Meant) -> dict[str, str]:
-    """Return what follows the question mark."""
+def _options(query: str, kind: _AddressKind) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=20) if query else []
     except ValueError:
-        raise _malformed(meant) from None
+        raise _malformed(kind) from None
     if _SECRETS & {name.lower() for name, _ in pairs}:
-        raise _secret(meant)
+        raise _secret(kind)
     options = dict(pairs)
     if len(options) != len(pairs) or not options.keys() <= {*_OPTIONS, "schema", "host"}:
-        raise meant.error(
-            f"the address of the {meant.what} states something that may not be stated there",
-            hint=f"allowed after the question mark, once each: {', '.join(sorted({*_OPTIONS, 'schema', 'host'}))}",
+        raise kind.error(
+            f"the address of the {kind.what} sets an option that is not allowed",
+            hint=f"allowed after the question mark, each once: {', '.join(sorted({*_OPTIONS, 'schema', 'host'}))}",
         )
     return options
 
 
-def _decoded(part: str, meant: _Meant) -> str:
-    """Return a part with its percent signs resolved."""
+def _decoded(part: str, kind: _AddressKind) -> str:
     try:
         text = unquote(part, errors="strict")
     except UnicodeDecodeError:
-        raise _malformed(meant) from None
+        raise _malformed(kind) from None
     if not text.isprintable():
-        raise _malformed(meant)
+        raise _malformed(kind)
     return text
 
 
-def _malformed(meant: _Meant) -> DpbayesError:
-    return meant.error(f"the {meant.what}'s address is not understood", hint=f"{meant.form}; {_PASSWORDS}")
+def _malformed(kind: _AddressKind) -> DpbayesError:
+    return kind.error(f"the address of the {kind.what} is not valid", hint=f"{kind.form}; {_PASSWORDS}")
 
 
-def _secret(meant: _Meant) -> DpbayesError:
-    return meant.error(
-        f"the {meant.what}'s address holds a password, where other users of this machine can read it; it was not used",
-        hint=f"{meant.form}; {_PASSWORDS}",
+def _secret(kind: _AddressKind) -> DpbayesError:
+    return kind.error(
+        f"the address of the {kind.what} holds a password, which other users of this machine can read; it was not used",
+        hint=f"{kind.form}; {_PASSWORDS}",
     )

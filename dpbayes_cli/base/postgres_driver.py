@@ -1,4 +1,4 @@
-"""The driver of PostgreSQL, and how dpbayes connects: the same for a ledger and for a table of records."""
+"""The PostgreSQL driver and its connections, for ledgers and for tables of records."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from dpbayes_cli.base.postgres_address import PostgresAddress
 if TYPE_CHECKING:
     import psycopg
 
-_CONNECTING = 10
+_CONNECT_SECONDS = 10
 
 
-def driver(what: str, error: type[DpbayesError]) -> Any:
-    """Return the driver, which is imported where something is on PostgreSQL, and nowhere else.
+def import_driver(what: str, error: type[DpbayesError]) -> Any:
+    """Import and return the driver; only called for ledgers and tables on PostgreSQL.
 
     Args:
-        what: what is there, for the message.
-        error: the error where the driver is missing.
+        what: what is on PostgreSQL, for the message.
+        error: the error if the driver is missing.
 
     Raises:
-        DpbayesError: it is not installed.
+        DpbayesError: the driver is not installed.
     """
     try:
         import psycopg
     except ImportError:
         hint = "pip install 'dpbayes[postgres]'"
         raise error(f"{what} on PostgreSQL needs a driver that is not installed", hint=hint) from None
-    logging.getLogger("psycopg").disabled = True  # its texts could hold what the server said
+    logging.getLogger("psycopg").disabled = True  # its messages could quote the server
     return psycopg
 
 
 def connect(driver: Any, address: PostgresAddress, **settings: int) -> psycopg.Connection[Any]:
-    """Connect; a server that is gone is noticed after some 25 seconds.
+    """Return a connection; a server that is gone is noticed after some 25 seconds.
 
     Args:
         driver: the driver.
-        address: where.
-        settings: more for the driver.
+        address: the server and the database.
+        settings: further settings for the driver.
     """
-    found: psycopg.Connection[Any] = driver.connect(
+    connection: psycopg.Connection[Any] = driver.connect(
         **address.parameters,
         autocommit=True,
         prepare_threshold=None,
-        connect_timeout=_CONNECTING,
+        connect_timeout=_CONNECT_SECONDS,
         client_encoding="UTF8",
         application_name="dpbayes",
         keepalives_idle=10,
@@ -53,4 +53,4 @@ def connect(driver: Any, address: PostgresAddress, **settings: int) -> psycopg.C
         keepalives_count=3,
         **settings,
     )
-    return found
+    return connection

@@ -1,4 +1,4 @@
-"""What the operating system could keep of a process that has read the data: nothing that it is asked not to."""
+"""Keep the operating system from saving the memory of a process that has read the data."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 _PR_SET_DUMPABLE = 4
 
 
-def no_core_dumps() -> None:
-    """Leave no image of this process's memory on a disk where it crashes, and let nobody but root attach to it.
+def disable_core_dumps() -> None:
+    """Write no core file if this process crashes, and let only root attach to it.
 
-    A limit of zero does not stop a core file that the kernel pipes to a program; a process that is not dumpable has
-    none at all. Memory that is swapped out and hibernation are root's business.
+    A limit of zero does not stop a core dump that the kernel pipes to a program, so the process is made undumpable too.
+    Swap and hibernation are up to root.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.base.canonical import canonical_json, digest_of_blocks
-from dpbayes_cli.base.cell_grammar import STEERING
+from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import DpbayesError, OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
@@ -32,7 +32,7 @@ LARGEST_TEXT = 256 << 20
 _BLOCK = 1 << 20
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
-"""What ``STEERING`` finds, as JSON may write it; a line feed and a tab are harmless."""
+"""What ``CONTROL_CHARACTERS`` finds, as JSON may write it; a line feed and a tab are harmless."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def read_document(bundle: Path) -> ReleaseDocument:
         raise OutputError(f"there is no bundle at {str(bundle)!r}", hint="name the directory that release printed")
     document = parse_document(content)
     text = content.decode("utf-8", "replace")
-    if STEERING.search(text.replace("\n", "")) or _ESCAPED.search(text):
+    if CONTROL_CHARACTERS.search(text.replace("\n", "")) or _ESCAPED.search(text):
         raise VerificationError("release.json holds control characters; it is not of dpbayes")
     return document
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.csv_escape import harmless
+from dpbayes_cli.base.csv_escape import escape_row
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import OutputError, SpecError
 from dpbayes_cli.bundle.read import open_regular
@@ -79,7 +79,7 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
     elif form == "csv":
         with path.open("x", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(harmless(analysis.parameters))
+            writer.writerow(escape_row(analysis.parameters))
             writer.writerows(map(repr, row) for row in analysis.samples.tolist())
     else:
         _write_parquet(path, analysis)
@@ -111,7 +111,7 @@ def are_samples(path: Path, form: str, parameters: Sequence[str], n_samples: int
     """
     if form == "netcdf":
         return True
-    names = list(harmless(parameters) if form == "csv" else parameters)
+    names = list(escape_row(parameters) if form == "csv" else parameters)
     reader = "read_csv('/dev/fd/{}', header=true, all_varchar=true)" if form == "csv" else "read_parquet('/dev/fd/{}')"
     texts = (name.replace('"', '""') for name in names)
     finite = " AND ".join(f'coalesce(isfinite(try_cast("{text}" AS DOUBLE)), false)' for text in texts)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from dpbayes_cli.base.atomic_file import held_directory, is_partial, new_file, rename_without_replacing, sync
+from dpbayes_cli.base.atomic_file import is_partial, locked_directory, new_file, rename_without_replacing, sync
 from dpbayes_cli.base.errors import OutputError
 
 
@@ -30,7 +30,7 @@ def check_target(target: Path) -> None:
     if is_partial(target.name):
         raise OutputError(f"a name such as {str(target)!r} is of what may be removed", hint="choose another --out")
     try:
-        with held_directory(target):
+        with locked_directory(target):
             pass
     except OSError as error:
         raise OutputError(f"cannot write {str(target)!r}: {error.strerror}", hint="choose another --out") from None
@@ -67,7 +67,7 @@ def scratch_directory(target: Path) -> Iterator[Path]:
         OutputError: it cannot be made or written.
     """
     try:
-        with held_directory(target) as partial:
+        with locked_directory(target) as partial:
             yield partial
     except OSError as error:
         raise OutputError(f"cannot write {str(target)!r}: {error.strerror}") from None

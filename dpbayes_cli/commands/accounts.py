@@ -1,4 +1,4 @@
-"""How accounts and ledgers are shown, for people and for other programs, and the reasons of what changes them."""
+"""Accounts and ledgers as text and as JSON, and the reasons that changes of them must state."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ if TYPE_CHECKING:
 
 
 def head_of(state: State) -> dict[str, Any]:
-    """Return the end of a ledger's chain for other programs."""
+    """Return the last entry of a ledger as a JSON object: its sequence number and hash."""
     return {"sequence": state.mark.sequence, "hash": state.head}
 
 
 def checked_reason(reason: str, *, needed: bool) -> str:
-    """Return a reason that can be kept.
+    """Return a reason, if the ledger can keep it.
 
     Raises:
-        click.UsageError: it says nothing although it must, or holds a control character.
+        click.UsageError: it is empty although one is needed, or holds a control character.
     """
     if (needed and not reason.strip()) or reason != printable(reason):
-        raise click.UsageError("--reason must say something, without control characters")
+        raise click.UsageError("--reason must not be empty, and must not hold control characters")
     return reason
 
 
 def print_account(account: Account, ledger: Ledger, *, changed: bool, as_json: bool) -> None:
-    """Print an account after a change, or after one that had been made before."""
+    """Print an account after a change; ``changed`` is False if the change had been made before."""
     from dpbayes_cli.ledger.charging import unit_text
 
     if not changed:
         say_already_done()
     if as_json:
-        emit_json({**with_releases(ledger.account(account.name)), "already_done": not changed})
+        emit_json({**account_with_releases(ledger.account(account.name)), "already_done": not changed})
         return
-    found = described(account)
+    document = account_document(account)
     emit(
-        f"account {account.name}: {components(found['budget'])} under {account.neighbors} neighbors of "
+        f"account {account.name}: {components(document['budget'])} under {account.neighbors} neighbors of "
         f"{unit_text(account.unit)}, "
-        f"remaining {components(found['remaining'])}"
+        f"remaining {components(document['remaining'])}"
     )
 
 
-def described(account: Account) -> dict[str, Any]:
-    """Return an account for other programs; the names are stable."""
+def account_document(account: Account) -> dict[str, Any]:
+    """Return an account as a JSON object; its keys are stable."""
     from dpbayes_cli.base.numeric import decimal_text
     from dpbayes_cli.ledger.allowance import allowances, routes_of
     from dpbayes_cli.ledger.budgets import texts
@@ -78,9 +78,9 @@ def described(account: Account) -> dict[str, Any]:
     }
 
 
-def with_releases(account: Account) -> dict[str, Any]:
-    """Return an account with all its releases for other programs; the names are stable."""
-    return {**described(account), "releases": [_release(release) for release in account.releases.values()]}
+def account_with_releases(account: Account) -> dict[str, Any]:
+    """Return an account with all its releases as a JSON object; its keys are stable."""
+    return {**account_document(account), "releases": [_release(release) for release in account.releases.values()]}
 
 
 def _release(release: ReleaseRecord) -> dict[str, Any]:
@@ -98,5 +98,5 @@ def _release(release: ReleaseRecord) -> dict[str, Any]:
 
 
 def components(values: dict[str, str]) -> str:
-    """Return amounts by component in one line."""
+    """Return amounts by component as one line of text, as "epsilon 1, delta 0.000001"."""
     return ", ".join(f"{name} {value}" for name, value in values.items())

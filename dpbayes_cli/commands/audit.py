@@ -1,4 +1,4 @@
-"""``dpbayes audit``: does the code keep the promise that a question is priced at? Attacked with made-up data."""
+"""``dpbayes audit``: test with made-up data whether the code keeps the guarantee of a release request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say, verbosity
-from dpbayes_cli.commands.request_flags import RequestCommand, merged, request_options, stated
+from dpbayes_cli.commands.request_flags import RequestCommand, merge, pop_document, request_options
 
 if TYPE_CHECKING:
     from dpbayes_cli.audit.attack import Audit, Progress
@@ -23,56 +23,57 @@ if TYPE_CHECKING:
     "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
 )
 @click.option(
-    "--bundle", type=click.Path(path_type=Path), metavar="BUNDLE", help="Audit what a bundle says that it was made by."
+    "--bundle", type=click.Path(path_type=Path), metavar="BUNDLE", help="Audit the release request of a bundle."
 )
 @request_options()
 @click.option(
     "--trials",
     type=click.IntRange(1000, 10_000_000),
     metavar="N",
-    help="Releases of each of two data sets, however long they take [as many as the time allows, at most 20,000].",
+    help="Releases per data set, however long they take [as many as time allows, at most 20,000].",
 )
-@click.option("--thorough", is_flag=True, help="Take ten minutes, for more data sets and more releases.")
+@click.option("--thorough", is_flag=True, help="Take ten minutes to try more data sets and releases.")
 @output_options
 def command(
     spec_path: Path | None, bundle: Path | None, trials: int | None, thorough: bool, as_json: bool, **flags: Any
 ) -> None:
-    """Attack the mechanism that a question would be answered by; exit 7 if it loses more than it claims.
+    """Attack the mechanism of a release request with made-up data; exit 7 if it leaks more than its guarantee allows.
 
     \b
     dpbayes audit --model beta-bernoulli --mechanism laplace --eps 1
     dpbayes audit --spec clinic.yaml --thorough
     dpbayes audit --bundle out/
 
-    Data sets of a few records (--records N, 8 by default) are made up, invalid and out-of-bounds ones included, and
-    read by the engine. Of every two neighbors among them the exact laws of all draws are compared with the guarantee.
-    Draws are repeated, in fresh processes too, and compared with their laws. Then neighbors are released many times:
-    an event is fixed on one half of the draws, and the other half says which epsilon is disproved. It takes less than
-    a minute on two cores, and says what it did not come to. A sound mechanism is called unsound once in a million
-    audits. No data are read, nothing is charged, nothing is released. With --bundle, model, mechanism, domain and price
-    are those of a bundle, whose guarantee and parameters must be those of the plan.
+    The engine reads made-up data sets of a few records (--records N, 8 by default), some of them invalid or out of
+    bounds. For every two neighbors among them, the exact distributions of all draws are compared with the guarantee.
+    Draws are repeated, in fresh processes too, and compared with their distributions. Then two neighbors are released
+    many times: an event is chosen on one half of the draws, and the other half gives a lower bound on epsilon.
+
+    The audit takes less than a minute on two cores, and lists what it did not attack. It calls a sound mechanism
+    unsound once in a million audits. No real data are read, and nothing is charged or released. With --bundle, it
+    audits the release request of a bundle, whose guarantee and parameters must match the plan.
     """
     from dpbayes_cli.audit.attack import DOES_NOT_PROVE, audit
     from dpbayes_cli.base.errors import Interrupted, VerificationError
 
-    flags_stated = stated(flags)
-    if bundle is not None and (spec_path is not None or flags_stated.keys() - {"records"}):
-        raise click.UsageError("--bundle states the whole question: leave the other options out")
-    records = flags_stated.pop("records", None)
-    spec = _of_bundle(bundle) if bundle is not None else _of_file(spec_path, flags_stated)
-    n_records = None if records is None else _count(records)
+    flag_values = pop_document(flags)
+    if bundle is not None and (spec_path is not None or flag_values.keys() - {"records"}):
+        raise click.UsageError("--bundle states the whole release request: leave out the other options that state it")
+    records = flag_values.pop("records", None)
+    spec = _read_bundle_spec(bundle) if bundle is not None else _read_spec(spec_path, flag_values)
+    n_records = None if records is None else _parse_count(records)
     try:
         with _progress() as progress:
-            found = audit(spec, n_records, trials, thorough=thorough, progress=progress)
+            result = audit(spec, n_records, trials, thorough=thorough, progress=progress)
     except Interrupted as error:
-        hint = "nothing was read, charged or released, and what the audit had found so far is not told; run it again"
+        hint = "nothing was read, charged or released; the findings so far are not shown, so run the audit again"
         raise Interrupted(error.signal, hint) from None
     if as_json:
-        emit_json({"ok": not found.findings, **_described(spec, found), "does_not_prove": list(DOES_NOT_PROVE)})
+        emit_json({"ok": not result.findings, **_audit_document(spec, result), "does_not_prove": list(DOES_NOT_PROVE)})
     else:
-        _show(spec, found)
-    if found.findings:
-        raise VerificationError("the audit disproves the guarantee", findings=found.findings)
+        _show(spec, result)
+    if result.findings:
+        raise VerificationError("the audit disproves the guarantee", findings=result.findings)
     if not as_json:
         for text in DOES_NOT_PROVE:
             say(text)
@@ -80,8 +81,8 @@ def command(
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """Yield what is told how the time passes: a bar on a terminal, and words under ``-v``."""
-    told: list[str] = []
+    """Yield a callback that shows progress: as a bar on a terminal, as messages under ``-v``."""
+    shown: list[str] = []
     bar = None
     if sys.stderr is not None and sys.stderr.isatty() and verbosity() >= 0:
         from rich.console import Console
@@ -94,8 +95,8 @@ def _progress() -> Iterator[Progress]:
     def progress(share: float, what: str) -> None:
         if bar is not None:
             bar.update(task, completed=share, description=what)
-        if what not in told:
-            told.append(what)
+        if what not in shown:
+            shown.append(what)
             detail(what)
 
     if bar is None:
@@ -105,64 +106,60 @@ def _progress() -> Iterator[Progress]:
         yield progress
 
 
-def _count(records: Any) -> int:
+def _parse_count(records: Any) -> int:
     try:
         n_records = int(str(records))
     except ValueError:
         n_records = 0
     if not 2 <= n_records <= 10_000:
-        raise click.UsageError("--records N: from 2 to 10,000 made-up records; few show most")
+        raise click.UsageError("--records N must be from 2 to 10,000 made-up records; few of them show most")
     return n_records
 
 
-def _of_file(spec_path: Path | None, flags: dict[str, Any]) -> ReleaseSpec:
+def _read_spec(spec_path: Path | None, flags: dict[str, Any]) -> ReleaseSpec:
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.yaml_reader import read_spec_file
 
     document: dict[str, Any] = {} if spec_path is None else read_spec_file(spec_path)
     document.pop("records", None)
-    return build_spec(merged(document, flags))
+    return build_spec(merge(document, flags))
 
 
-def _of_bundle(bundle: Path) -> ReleaseSpec:
-    """Return the question of a bundle, whose plan must be what the bundle says.
-
-    Raises:
-        VerificationError: it is not.
-    """
+def _read_bundle_spec(bundle: Path) -> ReleaseSpec:
+    """Return the spec of a bundle, after verifying the bundle without a ledger."""
     from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.workflow.verification import verify_bundle
 
-    found = verify_bundle(bundle, None)
-    if found.findings:
-        raise VerificationError("the bundle is not what it says", findings=found.findings)
-    return found.bundle.spec
+    verification = verify_bundle(bundle, None)
+    if verification.findings:
+        raise VerificationError(f"the bundle {str(bundle)!r} does not verify", findings=verification.findings)
+    return verification.bundle.spec
 
 
-def _described(spec: ReleaseSpec, found: Audit) -> dict[str, Any]:
+def _audit_document(spec: ReleaseSpec, result: Audit) -> dict[str, Any]:
     from dpbayes_cli.audit.attack import FALSE_ALARM
 
-    done, stars = found.stars
+    n_attacked, n_choices = result.stars
     return {
         "model": spec.model,
         "mechanism": spec.mechanism,
-        "guarantee": found.guarantee.serialize(),
+        "guarantee": result.guarantee.serialize(),
         "neighbors": str(spec.privacy.neighbors),
-        "records": found.n_records,
-        "trials": found.draws,
+        "records": result.n_records,
+        "trials": result.draws,
         "confidence": 1.0 - FALSE_ALARM,
-        "data_sets": found.pair,
+        "data_sets": result.pair,
         "attacked": {
-            "kinds_of_record": found.kinds,
-            "choices_of_the_other_records": done,
-            "choices_there_are": stars,
-            "pairs_of_data_sets": found.data_pairs,
-            "pairs_from_outside": list(dict.fromkeys(claim.pair for claim in found.claims)),
+            "kinds_of_record": result.kinds,
+            "choices_of_the_other_records": n_attacked,
+            "choices_there_are": n_choices,
+            "pairs_of_data_sets": result.data_pairs,
+            "pairs_from_outside": list(dict.fromkeys(claim.pair for claim in result.claims)),
         },
-        "not_attacked": list(found.not_attacked),
+        "not_attacked": list(result.not_attacked),
         "checks": [
             {"name": check.name, "ok": check.ok, "measured": check.measured, "allowed": check.allowed}
-            for check in found.checks
+            for check in result.checks
         ],
         "claims": [
             {
@@ -173,23 +170,23 @@ def _described(spec: ReleaseSpec, found: Audit) -> dict[str, Any]:
                 "data_sets": claim.pair,
                 "ok": claim.ok,
             }
-            for claim in found.claims
+            for claim in result.claims
         ],
-        "findings": found.findings,
+        "findings": result.findings,
     }
 
 
-def _show(spec: ReleaseSpec, found: Audit) -> None:
+def _show(spec: ReleaseSpec, result: Audit) -> None:
     from dpbayes_cli.ledger.charging import price_text
 
     emit(
-        f"{spec.model} by {spec.mechanism}: {price_text(found.guarantee)} under {spec.privacy.neighbors} neighbors; "
-        f"{found.data_pairs:,} pairs of data sets of {found.n_records} records of {found.kinds} kinds, and "
-        f"{found.draws:,} releases of each of two"
+        f"{spec.model} by {spec.mechanism}: {price_text(result.guarantee)} under {spec.privacy.neighbors} neighbors; "
+        f"{result.data_pairs:,} pairs of data sets of {result.n_records} records of {result.kinds} kinds; "
+        f"{result.draws:,} releases of each data set of one pair"
     )
-    checks = [[check.name, check.measured, check.allowed, "ok" if check.ok else "WRONG"] for check in found.checks]
+    checks = [[check.name, check.measured, check.allowed, "ok" if check.ok else "WRONG"] for check in result.checks]
     if checks:
-        emit_table(["part", "measured", "allowed", ""], checks)
+        emit_table(["check", "measured", "allowed", ""], checks)
     claims = [
         [
             f"{claim.bound.delta:g}",
@@ -199,10 +196,10 @@ def _show(spec: ReleaseSpec, found: Audit) -> None:
             claim.pair,
             "ok" if claim.ok else "WRONG",
         ]
-        for claim in found.claims
+        for claim in result.claims
     ]
     if claims:
-        columns = ["delta", "epsilon claimed", "epsilon at least", "delta at least, at that epsilon", "data sets", ""]
+        columns = ["delta", "claimed epsilon", "epsilon at least", "delta at claimed epsilon at least", "data sets", ""]
         emit_table(columns, claims)
-    for text in found.not_attacked:
+    for text in result.not_attacked:
         emit(f"not attacked: {text}")

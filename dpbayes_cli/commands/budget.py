@@ -1,4 +1,4 @@
-"""``dpbayes budget``: the account book of privacy."""
+"""``dpbayes budget``: privacy accounts and the ledger that keeps them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import click
 
 from dpbayes_cli.commands import budget_limits, budget_trust, budget_upkeep
 from dpbayes_cli.commands.accounts import (
+    account_document,
+    account_with_releases,
     checked_reason,
     components,
-    described,
     head_of,
     print_account,
-    with_releases,
 )
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable, say
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 def command() -> None:
     """Open, show, check, amend and keep privacy budgets.
 
-    One account stands for one population, has one neighbor relation and one total. Charges are never refunded, and
+    An account is for one population, and has one neighbor relation and one total. Charges are never refunded, and
     budgets do not renew with time.
 
-    The ledger finds out by itself whether entries were edited; whether its whole chain was rewritten, with a key:
-    dpbayes budget key FILE. That an older copy was put in its place, only an anchor shows: dpbayes budget anchor FILE.
+    The ledger detects edited entries by itself. To detect that the whole chain was rewritten, sign it with a key
+    (dpbayes budget key FILE). To detect that it was replaced by an older copy, anchor it (dpbayes budget anchor FILE).
     """
 
 
@@ -46,18 +46,18 @@ for _command in (*budget_limits.COMMANDS, *budget_trust.COMMANDS, *budget_upkeep
 @command.command("open")
 @click.argument("account")
 @total_options
-@click.option("--order", type=DecimalType(), metavar="L", help="The order (lambda) of an account of RDP.")
-@click.option("--orders", metavar="L,L,...", help="With --delta: the Renyi orders among which delta is divided.")
-@click.option("--basic", is_flag=True, help="With --delta: basic composition alone, no Renyi orders.")
-@click.option("--gaussian", is_flag=True, help="With --delta: Gaussian DP alone, its largest total that keeps both.")
+@click.option("--order", type=DecimalType(), metavar="L", help="With --rdp: the Renyi order of the account.")
+@click.option("--orders", metavar="L,L,...", help="With --delta: the Renyi orders that share delta.")
+@click.option("--basic", is_flag=True, help="With --delta: basic composition only, no Renyi orders.")
+@click.option("--gaussian", is_flag=True, help="With --delta: Gaussian DP, largest mu within the total.")
 @click.option("--neighbors", default="replace-one", metavar="RELATION", help="replace-one [default] or add-remove.")
-@click.option("--unit", metavar="COLUMN", help="The column that says whose a record is [each is a unit of its own].")
+@click.option("--unit", metavar="COLUMN", help="Column of the privacy unit's ID [each record is a unit].")
 @click.option(
     "--separate-population",
     is_flag=True,
-    help="Say that no other account of this ledger has paid for the people in its data; with --reason.",
+    help="State that no other account of this ledger has paid for the people in its data; with --reason.",
 )
-@click.option("--reason", metavar="TEXT", help="Why its population is separate; kept in the history.")
+@click.option("--reason", metavar="TEXT", help="Why the population is separate; kept in the history.")
 @ledger_option
 @output_options
 def open_(
@@ -70,7 +70,7 @@ def open_(
     as_json: bool,
     **total: Any,
 ) -> None:
-    """Open ACCOUNT with a stated total, in one notion of privacy.
+    """Open ACCOUNT with a total budget, in one notion of privacy.
 
     \b
     dpbayes budget open clinic --epsilon 3                  pure epsilon
@@ -79,8 +79,8 @@ def open_(
     dpbayes budget open clinic --mu 0.6                     Gaussian DP
     dpbayes budget open clinic --rdp 0.5 --order 8          RDP at one order
 
-    Data that one account has paid for are not charged to another, unless that is opened with --separate-population.
-    Where ACCOUNT is open already and is the same, nothing is left to do.
+    Data that one account has paid for are refused by all others, except by those opened with --separate-population.
+    If ACCOUNT is open already with the same total, the command does nothing.
     """
     from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.privacy.neighbors import Neighbors
@@ -89,9 +89,9 @@ def open_(
     try:
         check_name(account)
         if neighbors not in {*Neighbors}:
-            raise ValueError(f"--neighbors is {neighbors!r}: replace-one or add-remove")
+            raise ValueError(f"unknown neighbor relation {neighbors!r}; expected --neighbors replace-one or add-remove")
         if unit is not None and unit != printable(unit):
-            raise ValueError("--unit holds a control character")
+            raise ValueError("--unit must not hold a control character")
         relation = Neighbors(neighbors)
     except ValueError as error:
         raise SpecError(str(error)) from None
@@ -100,8 +100,8 @@ def open_(
     separate = None if reason is None else checked_reason(reason, needed=True)
     budget = stated_budget(**total)
     ledger = open_ledger(ledger_place)
-    known, new = ledger.open_account(account, budget, relation, unit, separate)
-    print_account(known, ledger, changed=new, as_json=as_json)
+    opened, is_new = ledger.open_account(account, budget, relation, unit, separate)
+    print_account(opened, ledger, changed=is_new, as_json=as_json)
 
 
 @command.command("show")
@@ -109,16 +109,16 @@ def open_(
 @ledger_option
 @output_options
 def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
-    """Show what ACCOUNT (or every account) may spend, has spent and has left."""
+    """Show the total, spent and remaining budget of accounts."""
     ledger = open_ledger(ledger_place)
     state = ledger.state()
-    accounts = [_known(state, account)] if account else list(state.accounts.values())
+    accounts = [_find_account(state, account)] if account else list(state.accounts.values())
     if as_json:
-        listed = [with_releases(ledger.account(item.name)) for item in accounts]
+        listed = [account_with_releases(ledger.account(item.name)) for item in accounts]
         anchors = [str(path) for path in ledger.anchors(state)]
         emit_json({"ledger": ledger.location, "head": head_of(state), "anchors": anchors, "accounts": listed})
         return
-    shown = {item.name: described(item) for item in accounts}
+    shown = {item.name: account_document(item) for item in accounts}
     emit_table(
         ["account", "neighbors", "unit", "budget", "spent", "remaining", "releases"],
         [
@@ -135,22 +135,23 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         ],
     )
     for item in accounts:
-        found = shown[item.name]
+        document = shown[item.name]
         if item.exhausted:
-            say(f"{item.name} counts as spent in full: {item.exhausted}; dpbayes budget amend states its total anew")
-        fit = {name: what for name, what in found["allows_next"].items() if set(what.values()) != {"0"}}
-        allowed = ", ".join(f"{name} {components(what)}" for name, what in fit.items())
-        say(f"{item.name} would let through next, at most one of: {allowed or 'nothing'}")
-        if found["routes"]:
-            say(f"{item.name} has left by route: {components(found['routes'])}")
-        for analyst, limit in found["limits"].items():
-            say(f"{item.name}: {analyst} may spend {components(limit['limit'])}, left {components(limit['remaining'])}")
+            say(f"{item.name} counts as spent in full: {item.exhausted}; to state its total: dpbayes budget amend")
+        fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
+        allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())
+        say(f"{item.name}: largest next release that fits (any one of): {allowed or 'none'}")
+        if document["routes"]:
+            say(f"{item.name}: remaining by route of composition: {components(document['routes'])}")
+        for analyst, limit in document["limits"].items():
+            remaining = components(limit["remaining"])
+            say(f"{item.name}: analyst {analyst} may spend {components(limit['limit'])}, remaining {remaining}")
     say(f"ledger {ledger.location}, {head_of(state)['sequence']} entries, head {head_of(state)['hash']}")
     for anchor in ledger.anchors(state):
-        say(f"anchored at {anchor}, which agrees")
+        say(f"anchored at {anchor}, which agrees with the ledger")
     if not ledger.anchors(state):
         say(
-            "no anchor is configured: an older copy of the ledger put in its place would go unnoticed; "
+            "no anchor is configured: an older copy in place of the ledger would go unnoticed; "
             "compare the head with your receipts"
         )
 
@@ -160,14 +161,17 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
 @ledger_option
 @output_options
 def history(account: str | None, ledger_place: str | None, as_json: bool) -> None:
-    """List every entry of ACCOUNT (or of all accounts) in order; of a damaged ledger, none (exit 6)."""
+    """List every entry of ACCOUNT, or of all accounts, in order.
+
+    A damaged ledger is refused (exit 6).
+    """
     ledger = open_ledger(ledger_place)
-    verified, damaged = _looked_at(ledger)
-    if damaged:
-        raise damaged
+    state, damage = _read_state(ledger)
+    if damage:
+        raise damage
     if account:
-        _known(verified, account)
-    rows = [entry.fields for entry in ledger.entries()] if verified.last else []
+        _find_account(state, account)
+    rows = [entry.fields for entry in ledger.entries()] if state.last else []
     rows = [row for row in rows if account is None or row["account"] in (account, "")]
     if as_json:
         emit_json(rows)
@@ -197,17 +201,18 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A bundle, or what release --json printed: its entry must be in the ledger. May be repeated.",
+    help="A bundle, or the output of release --json, whose entry must be in the ledger. May be repeated.",
 )
 @ledger_option
 @output_options
 def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) -> None:
-    """Check the chain, the protocol, the totals, the sealed payloads and the anchor; exit 7 if anything is wrong.
+    """Check the ledger; exit 7 if anything is wrong.
 
-    Edits, deletions and reordering show; a chain that was rewritten as a whole, with new hashes, shows only with a key
-    (dpbayes budget key), an anchor or a receipt. That the ledger was cut short, or is an older copy, shows only against
-    what has seen more of it: an anchor, or with --receipt a bundle (which knows the entry that charged it) or the
-    printed result of a release (which knows the entry that published it).
+    This checks the chain, the protocol, the totals, the sealed payloads and the anchor. Single entries that were
+    edited, deleted or reordered are always detected. A chain that was rewritten as a whole is detected only
+    with a key (dpbayes budget key), an anchor or a receipt. A ledger that was cut short, or replaced by an older copy,
+    is detected only with an anchor or a receipt: a bundle (it states the entry that charged it) or the printed result
+    of a release (it states the entry that published it).
     """
     from dpbayes_cli.base.errors import VerificationError
 
@@ -220,14 +225,14 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
         raise VerificationError(f"the ledger {ledger.location!r} does not verify", findings=findings)
     if not as_json:
         emit(f"{head_of(state)['sequence']} entries verified, head {head_of(state)['hash']}")
-    seen = [str(path) for path in [*ledger.anchors(state), *receipts]]
+    witnesses = [str(path) for path in [*ledger.anchors(state), *receipts]]
     say(
-        "edits, deletions and reordering would have shown"
-        + ("; " if state.key else ", but not a chain that was rewritten as a whole, without a key; ")
+        "no entry was edited, deleted or reordered"
+        + ("; " if state.key else ", unless the whole chain was rewritten, which a key would show; ")
         + (
-            f"it holds what these have seen: {', '.join(seen)}"
-            if seen
-            else "a ledger cut short shows only against a receipt or an anchor"
+            f"the ledger agrees with {', '.join(witnesses)}"
+            if witnesses
+            else "only a receipt or an anchor would show that the ledger was cut short"
         )
     )
 
@@ -236,12 +241,12 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
 @ledger_option
 @output_options
 def export(ledger_place: str | None, as_json: bool) -> None:
-    """Print the whole chain: JSON lines, or with --json one document. The sealed payloads are not in it.
+    """Print the whole chain as JSON lines, or as one JSON document.
 
-    A damaged ledger is printed as it is, and ends with exit 6.
+    The sealed payloads are left out. A damaged ledger is printed as it is, and the exit code is 6.
     """
     ledger = open_ledger(ledger_place)
-    state, damaged = _looked_at(ledger)
+    state, damage = _read_state(ledger)
     entries = [
         {"sequence": entry.sequence, "body": entry.body, "hash": entry.hash}
         for entry in (ledger.entries() if state.last else [])
@@ -251,19 +256,19 @@ def export(ledger_place: str | None, as_json: bool) -> None:
     else:
         for entry in entries:
             emit(json.dumps(entry))
-    if damaged:
-        raise damaged
+    if damage:
+        raise damage
 
 
 def _amount(row: dict[str, Any]) -> str:
-    """Return what an entry charges or allows."""
+    """Return what an entry charges or allows; for an anchor its path, for an adoption what anchors had seen."""
     if "guarantee" in row:
         from dpbayes_cli.ledger.charging import price_text
         from dpbayes_cli.privacy.composition import parse_guarantee
 
         return price_text(parse_guarantee(row["guarantee"]))
     if not row["account"]:
-        seen = ", ".join(f"for entry {mark['sequence']} of another" for mark in row.get("seen", []))
+        seen = ", ".join(f"in place of another's entry {mark['sequence']}" for mark in row.get("seen", []))
         return str(row.get("path") or seen)
     amount = row.get("budget") or {}
     return components(
@@ -271,24 +276,24 @@ def _amount(row: dict[str, Any]) -> str:
     )
 
 
-def _looked_at(ledger: Ledger) -> tuple[State, LedgerError | None]:
-    """Return the state for a human to look at, and the error that its damage is; what an anchor disputes is said."""
+def _read_state(ledger: Ledger) -> tuple[State, LedgerError | None]:
+    """Return the state, damaged or not, and an error if it is damaged; print what is wrong with it."""
     from dpbayes_cli.base.errors import LedgerError
 
     if not ledger.storage.exists:
         return ledger.state(compare=False), None
     findings, state = ledger.findings(compare=False)
     for reason in [*findings, *ledger.disputes(state)]:
-        say(f"NOT TO BE TRUSTED: {reason}")
+        say(f"DO NOT TRUST THIS LEDGER: {reason}")
     if not findings:
         return state, None
-    hint = "dpbayes budget export prints its entries as they are, dpbayes budget recover --to FILE saves what it can"
+    hint = "to print its entries: dpbayes budget export; to save what verifies: dpbayes budget recover --to FILE"
     return state, LedgerError(f"the ledger {ledger.location!r} does not verify", hint=hint)
 
 
-def _known(state: State, name: str) -> Account:
+def _find_account(state: State, name: str) -> Account:
     from dpbayes_cli.base.errors import BudgetError
 
     if name not in state.accounts:
-        raise BudgetError(f"there is no account {name!r}", hint="dpbayes budget show lists the accounts")
+        raise BudgetError(f"there is no account {name!r}", hint="to list the accounts: dpbayes budget show")
     return state.accounts[name]

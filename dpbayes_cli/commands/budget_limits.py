@@ -1,4 +1,4 @@
-"""``dpbayes budget amend``, ``limit`` and ``notify``: what of an account may change."""
+"""``dpbayes budget amend``, ``limit`` and ``notify``: change an account."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpbayes_cli.commands.totals import DecimalType, total_options
 @click.option(
     "--separate-population",
     is_flag=True,
-    help="Say that no other account of this ledger has paid for the people in its data.",
+    help="State that no other account of this ledger has paid for the people in its data.",
 )
 @click.option("--reason", required=True, metavar="TEXT", help="Why; kept in the history.")
 @ledger_option
@@ -31,15 +31,18 @@ def amend(
     as_json: bool,
     **totals: Decimal | None,
 ) -> None:
-    """Change the total of ACCOUNT, never below what is spent; or say that its population is one of its own."""
+    """Change the total of ACCOUNT, or state a separate population.
+
+    The total cannot be less than what is spent.
+    """
     from dpbayes_cli.ledger.limits import amendment
 
-    changes, why = _stated(totals, needed=not separate_population), checked_reason(reason, needed=True)
+    changes, why = _stated_totals(totals, needed=not separate_population), checked_reason(reason, needed=True)
     ledger = open_ledger(ledger_place)
-    known, changed = ledger.change(
+    amended, changed = ledger.change(
         account, lambda each: amendment(each, changes, why, separate_population=separate_population)
     )
-    print_account(known, ledger, changed=changed, as_json=as_json)
+    print_account(amended, ledger, changed=changed, as_json=as_json)
 
 
 @click.command("limit")
@@ -52,10 +55,11 @@ def amend(
 def limit(
     account: str, analyst: str, reason: str, ledger_place: str | None, as_json: bool, **totals: Decimal | None
 ) -> None:
-    """Limit what ANALYST may spend of ACCOUNT, or change the limit, never below what they have spent.
+    """Limit what ANALYST may spend of ACCOUNT, or change the limit.
 
-    Once an account has limits, every release that it pays for says who asks (release --analyst NAME) and has to fit the
-    limit and the account's total. Limits may add up to more than the total. The name is what the command says it is.
+    A limit cannot be less than what the analyst has spent. Once an account has limits, each release must state who asks
+    (release --analyst NAME), and must fit that analyst's limit and the account's total. Limits may add up to more than
+    the total. Nothing checks that the name is true.
     """
     from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.ledger.limits import limitation
@@ -65,44 +69,43 @@ def limit(
         check_name(analyst)
     except ValueError as error:
         raise SpecError(str(error)) from None
-    changes, why = _stated(totals), checked_reason(reason, needed=False)
+    changes, why = _stated_totals(totals), checked_reason(reason, needed=False)
     ledger = open_ledger(ledger_place)
-    known, changed = ledger.change(account, lambda each: limitation(each, analyst, changes, why))
-    print_account(known, ledger, changed=changed, as_json=as_json)
+    amended, changed = ledger.change(account, lambda each: limitation(each, analyst, changes, why))
+    print_account(amended, ledger, changed=changed, as_json=as_json)
 
 
 @click.command("notify")
 @click.argument("account")
-@click.option("--at", "share", type=DecimalType(), metavar="SHARE", help="The share of the budget, from 0 to 1.")
-@click.option("--never", is_flag=True, help="Say nothing any more.")
+@click.option("--at", "share", type=DecimalType(), metavar="SHARE", help="Share of the budget, above 0, at most 1.")
+@click.option("--never", is_flag=True, help="Print no notice any more.")
 @click.option("--reason", default="", metavar="TEXT", help="Why; kept in the history.")
 @ledger_option
 @output_options
 def notify(
     account: str, share: Decimal | None, never: bool, reason: str, ledger_place: str | None, as_json: bool
 ) -> None:
-    """Say on stderr how much of ACCOUNT is spent, with every charge from a share of it on."""
+    """Report how much of ACCOUNT is spent, once a share of it is.
+
+    Every later charge prints it on stderr.
+    """
     from dpbayes_cli.ledger.limits import notification
 
     if (share is None) != never:
-        raise click.UsageError("state the share, --at 0.8, or --never")
+        raise click.UsageError("state a share, such as --at 0.8, or --never")
     if share is not None and not 0 < share <= 1:
-        raise click.UsageError("--at takes a share above 0, at most 1")
+        raise click.UsageError("--at must be above 0 and at most 1")
     why = checked_reason(reason, needed=False)
     ledger = open_ledger(ledger_place)
-    known, changed = ledger.change(account, lambda each: notification(each, share, why))
-    print_account(known, ledger, changed=changed, as_json=as_json)
+    amended, changed = ledger.change(account, lambda each: notification(each, share, why))
+    print_account(amended, ledger, changed=changed, as_json=as_json)
 
 
 COMMANDS = (amend, limit, notify)
 
 
-def _stated(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[str, Decimal]:
-    """Return the totals that are stated.
-
-    Raises:
-        click.UsageError: none is, although one is needed.
-    """
+def _stated_totals(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[str, Decimal]:
+    """Return the totals that the options state, by component."""
     changes = {name: total for name, total in totals.items() if total is not None}
     if needed and not changes:
         raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")

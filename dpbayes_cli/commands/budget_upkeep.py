@@ -1,4 +1,4 @@
-"""``dpbayes budget backup``, ``restore``, ``recover`` and ``migrate``: keep a ledger."""
+"""``dpbayes budget backup``, ``restore``, ``recover`` and ``migrate``: maintain a ledger."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 @ledger_option
 @output_options
 def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
-    """Copy the ledger to FILE, while others work with it; verified, for its owner alone, never over a file.
+    """Copy the ledger to a new FILE and verify the copy.
 
-    A copy of the file by other means may catch it in the middle of a change. A ledger that does not verify, or that
-    its anchor speaks against, is not backed up (exit 6). Where FILE is a backup that holds all of the ledger, nothing
-    is left to do.
+    Others may use the ledger meanwhile. Other ways to copy the ledger may catch it in the middle of a change. A ledger
+    that does not verify, or disagrees with its anchor, is not backed up (exit 6). If FILE is already a backup of the
+    whole ledger, the command does nothing; any other existing FILE is refused. Only its owner can read the backup.
     """
     from dpbayes_cli.ledger.kept_copies import backed_up_already
     from dpbayes_cli.ledger.upkeep import back_up
@@ -48,14 +48,14 @@ def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
 @ledger_option
 @output_options
 def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> None:
-    """Put the backup FILE in the ledger's place; what was charged after it stays charged.
+    """Restore the ledger from the backup FILE.
 
-    The ledger may be damaged or gone; others may be at work, and wait. The file that was there and its journal are kept
-    beside it under a dated name. Never copy a backup into the ledger's place by hand: SQLite may play the old file's
-    journal back into it.
+    What was charged after the backup stays charged. The ledger may be damaged or missing; other commands wait
+    meanwhile. The replaced file and its journal are kept beside it under a dated name. Never copy a backup over the
+    ledger by hand: SQLite may write the journal of the old file into it.
 
-    Entries after the backup that can still be read and verify are taken over. Where some cannot be read, every account
-    counts as spent in full until dpbayes budget amend states its total: add up what was released, from the bundles.
+    Later entries that can still be read and verified are kept. If some cannot be read, every account counts as spent
+    in full until dpbayes budget amend states its total: add up the cost of all releases, from their bundles.
     """
     from dpbayes_cli.ledger.restore import restore as put_back
 
@@ -79,32 +79,32 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
     elif done.already_done:
         emit(f"already done: the ledger was restored from this backup, head {done.state.head}")
     else:
-        emit(f"restored {done.backup.sequence} entries, and {done.carried} after the backup, head {done.state.head}")
+        emit(f"restored {done.backup.sequence} entries, kept {done.carried} later ones, head {done.state.head}")
         for name in done.charged:
             emit(f"charged again: release {name}")
         for sentence in done.lost:
             emit(f"lost: {sentence}")
     if not done.complete:
         say(
-            "what followed the backup could not all be read: every account counts as spent in full until "
+            "some entries after the backup could not be read: every account counts as spent in full until "
             "dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT"
         )
 
 
 @click.command("recover")
-@click.option("--to", "target", type=click.Path(path_type=Path), metavar="FILE", help="Save what verifies into FILE.")
+@click.option("--to", "target", type=click.Path(path_type=Path), metavar="FILE", help="Save what verifies to FILE.")
 @ledger_option
 @output_options
 def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> None:
-    """After a crash: bring the ledger to rest, check it, and list what is unfinished; exit 7 if it is damaged.
+    """Check the ledger after a crash and list unfinished releases.
 
-    A transaction that a crash cut off is rolled back. Reservations that were not finished stay charged: the same
-    release command finishes each.
+    The exit code is 7 if the ledger is damaged. A transaction that the crash interrupted is rolled back. Unfinished
+    releases stay charged; the command that began a release finishes it.
 
-    With --to FILE, what can be saved of a damaged ledger is written into a new file: all entries up to the first that
-    does not verify. Charges after it that can still be read, and releases whose end is lost, are charged once more.
-    What cannot be read is listed, and is not in the totals: a younger backup is the better choice. The damaged file is
-    left alone, and the new one charges nothing before dpbayes budget adopt.
+    With --to FILE, the entries of a damaged ledger up to the first one that does not verify are saved to a new file.
+    Later charges that can still be read, and releases whose end is lost, are charged once more. What cannot be read is
+    listed and is missing from the totals, so a recent backup is the better choice. The damaged file is not changed,
+    and the new one charges nothing until dpbayes budget adopt.
     """
     from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.ledger.rebuild import unfinished
@@ -135,10 +135,10 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
         raise VerificationError(
             f"the ledger {ledger.location!r} does not verify",
             findings=findings,
-            hint="restore a backup (dpbayes budget restore), or save what verifies: dpbayes budget recover --to FILE",
+            hint="dpbayes budget restore BACKUP, or save what verifies: dpbayes budget recover --to FILE",
         )
     if rolled_back:
-        say("a transaction that was cut off was rolled back: it had not been acknowledged")
+        say("rolled back an interrupted transaction, whose command had not reported success")
     if as_json:
         return
     emit(f"{state.mark.sequence} entries verified, head {state.mark.hash}")
@@ -147,7 +147,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
             f"unfinished: release {each['release_id']} of account {each['account']}, {each['stage']} on {each['time']}"
         )
     if open_releases:
-        say("unfinished releases stay charged; the command that began each finishes it")
+        say("unfinished releases stay charged; to finish one, repeat the command that began it")
 
 
 def _print_salvage(ledger: Ledger, target: Path, saved: Salvage, *, as_json: bool) -> None:
@@ -165,7 +165,7 @@ def _print_salvage(ledger: Ledger, target: Path, saved: Salvage, *, as_json: boo
             }
         )
     else:
-        emit(f"salvaged {saved.kept} entries into {target}, head {saved.state.mark.hash}")
+        emit(f"saved {saved.kept} entries to {target}, head {saved.state.mark.hash}")
         for heading, sentences in (
             ("charged again: release", saved.charged),
             ("lowered:", saved.tightened),
@@ -176,7 +176,7 @@ def _print_salvage(ledger: Ledger, target: Path, saved: Salvage, *, as_json: boo
     if saved.already_done:
         say_already_done()
     say(
-        f"the damaged ledger {ledger.location} is as it was; look at the new one, then put it in its place: "
+        f"the damaged ledger {ledger.location} was not changed; check the new one, then replace the old one by it: "
         f"dpbayes budget restore {target} --reason TEXT"
     )
 
@@ -185,16 +185,18 @@ def _print_salvage(ledger: Ledger, target: Path, saved: Salvage, *, as_json: boo
 @ledger_option
 @output_options
 def migrate(ledger_place: str | None, as_json: bool) -> None:
-    """Bring a ledger of an older version to this one's, after a backup beside it; a newer one is refused."""
+    """Convert a ledger of an older version to this version.
+
+    A backup is kept beside it. A ledger of a newer version is refused.
+    """
     ledger = open_ledger(ledger_place)
-    done = ledger.storage.migrate()
+    version, kept = ledger.storage.migrate() or (None, None)
     if as_json:
-        version, kept = done or (None, None)
         emit_json({"ledger": ledger.location, "from": version, "backup": str(kept) if kept else None})
-    elif done is None:
+    elif version is None:
         emit("nothing to migrate: the ledger is of this version")
     else:
-        emit(f"migrated from version {done[0]}; as it was before: {done[1]}")
+        emit(f"migrated from version {version}; backup of the old ledger: {kept}")
 
 
 COMMANDS = (backup, restore, recover, migrate)

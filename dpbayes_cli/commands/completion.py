@@ -1,4 +1,4 @@
-"""``dpbayes completion``: the completion script of a shell."""
+"""``dpbayes completion``: print a shell's completion script."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpbayes_cli.commands.output import emit
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script of SHELL.
+    """Print the completion script for SHELL.
 
     \b
     eval "$(dpbayes completion bash)"

@@ -1,4 +1,4 @@
-"""What ``dpbayes evaluate`` prints: the scores that fit what is predicted, as text and as JSON."""
+"""The scores that ``dpbayes evaluate`` prints, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.scores.class_scores import CalibrationBin
     from dpbayes_cli.inference.scores.roc import Roc
 
-STAMP = "NOT PRIVATE unless the records it was computed from are public"
+STAMP = "NOT PRIVATE unless the scored records are public"
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Figure:
 
     Attributes:
         key: its name in the JSON document.
-        value: NaN where there is nothing to score.
-        label: its name in the text; empty: it is in the JSON document alone.
-        more: what the text says after it.
+        value: NaN if there is nothing to score.
+        label: its name in the text; empty if it is in the JSON document only.
+        more: text after the value.
     """
 
     key: str
@@ -39,12 +39,12 @@ class Figure:
 
     @property
     def shown(self) -> float | int | None:
-        """The value, None where it is no number."""
+        """The value, None if it is not finite."""
         return self.value if math.isfinite(self.value) else None
 
     @property
     def line(self) -> str:
-        """The text: figures with a point have four decimals, very large and small ones four digits."""
+        """A line of text: four decimals, or four digits of very large and very small values."""
         value = self.value
         plain = isinstance(value, int) or value == 0.0 or 1e-3 <= abs(value) < 1e6
         text = str(value) if isinstance(value, int) else f"{value:.4f}" if plain else f"{value:.4g}"
@@ -56,11 +56,13 @@ class Evaluation:
     """All scores of a predictor on labelled records.
 
     Attributes:
-        release_id, target, note: whose predictions, of what, and what must be known about them.
-        counts: how many records, and how many of them are scored, or why they are not.
+        release_id: the release that predicts.
+        target: the column that is predicted.
+        note: what a reader must know about the predictions, or an empty text.
+        counts: the numbers of records, of scored records, and of records that are not scored.
         figures: the scores.
-        more: what the JSON document holds besides: curves.
-        calibrated: what the calibration curve is of.
+        more: further parts of the JSON document, such as curves.
+        calibrated: the probability that the calibration curve is about.
         bins: the calibration curve.
     """
 
@@ -87,38 +89,38 @@ class Evaluation:
 
 
 def evaluation_of(
-    release_id: str, found: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None
+    release_id: str, model: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None
 ) -> Evaluation:
     """Return the scores of predictions.
 
     Args:
-        release_id: whose predictions.
-        found: what predicted.
-        predicted: its predictions.
-        targets: codes of classes, -1 where one is missing, or numbers, NaN where one is missing.
-        densities: log predictive densities of the targets, NaN where there is none; None: not offered.
+        release_id: the release that predicts.
+        model: its predictor.
+        predicted: the predictions.
+        targets: codes of classes, with -1 for a missing one, or numbers, with NaN for a missing one.
+        densities: log predictive densities of the targets, with NaN for a missing one; None if the model has none.
     """
     import numpy as np
 
     if isinstance(predicted, ClassProbabilities):
-        return _of_probabilities(release_id, found, predicted, targets.astype(np.int64))
+        return _of_probabilities(release_id, model, predicted, targets.astype(np.int64))
     if isinstance(predicted, ClassScores):
-        return _of_scores(release_id, found, predicted, targets.astype(np.int64))
+        return _of_scores(release_id, model, predicted, targets.astype(np.int64))
     if isinstance(predicted, Numbers | PredictiveLaws):
-        return _of_numbers(release_id, found, predicted, targets.astype(np.float64), densities)
+        return _of_numbers(release_id, model, predicted, targets.astype(np.float64), densities)
     raise TypeError(f"no scores for {type(predicted).__name__}")
 
 
-def held_out_evaluation(release_id: str, found: HeldOut) -> Evaluation:
+def held_out_evaluation(release_id: str, likelihood: HeldOut) -> Evaluation:
     """Return the likelihood of held-out records under a hidden Markov model."""
     counts = (
-        Figure("records", found.records),
-        Figure("scored", found.scored, "records scored"),
-        Figure("without_place", found.records - found.scored, "of no sequence and step"),
+        Figure("records", likelihood.records),
+        Figure("scored", likelihood.scored, "records scored"),
+        Figure("without_place", likelihood.records - likelihood.scored, "no sequence/step"),
     )
     figures = (
-        Figure("log_likelihood", found.log_likelihood, "log likelihood", " nats a record, larger is better"),
-        Figure("without_states", found.without_states, "without states", " nats a record"),
+        Figure("log_likelihood", likelihood.log_likelihood, "log likelihood", " nats per record, larger is better"),
+        Figure("without_states", likelihood.without_states, "without states", " nats per record"),
     )
     return Evaluation(release_id, "all features", "", counts, figures, {})
 
@@ -148,7 +150,7 @@ def show(evaluation: Evaluation) -> None:
         emit_table(["predicted", "records", "mean predicted", "observed"], rows)
 
 
-def _of_probabilities(release_id: str, found: Predictor, predicted: ClassProbabilities, labels: Integers) -> Evaluation:
+def _of_probabilities(release_id: str, model: Predictor, predicted: ClassProbabilities, labels: Integers) -> Evaluation:
     from dpbayes_cli.inference.scores.class_scores import scores_of
     from dpbayes_cli.inference.scores.roc import Roc, roc_of
 
@@ -158,13 +160,13 @@ def _of_probabilities(release_id: str, found: Predictor, predicted: ClassProbabi
     majority = _majority(predicted.values.sum(axis=1), labels)
     calibrated = "the probability of the predicted class"
     if two:
-        calibrated = f"the probability that {found.name} is {predicted.levels[1]}"
+        calibrated = f"the probability that {model.name} is {predicted.levels[1]}"
     figures = (
         *_accuracy(scores.accuracy, majority),
-        Figure("log_score", scores.log_score, "log score", " nats a record, 0 is best"),
+        Figure("log_score", scores.log_score, "log score", " nats per record, 0 is best"),
         Figure("brier", scores.brier, "Brier score", ", 0 is best"),
         Figure("calibration_error", scores.calibration_error, "calibration error"),
-        _area(roc, found.name, predicted.levels),
+        _area(roc, model.name, predicted.levels),
     )
     curve = [
         {
@@ -178,10 +180,10 @@ def _of_probabilities(release_id: str, found: Predictor, predicted: ClassProbabi
     ]
     more = {"calibrated_for": calibrated, "calibration": curve, "roc": _points(roc)}
     counts = _counts(scores.n_scored, scores.n_unlabelled, scores.n_unpredicted)
-    return _evaluation(release_id, found, counts, figures, more, calibrated, scores.calibration)
+    return _evaluation(release_id, model, counts, figures, more, calibrated, scores.calibration)
 
 
-def _of_scores(release_id: str, found: Predictor, predicted: ClassScores, labels: Integers) -> Evaluation:
+def _of_scores(release_id: str, model: Predictor, predicted: ClassScores, labels: Integers) -> Evaluation:
     import numpy as np
 
     from dpbayes_cli.inference.scores.roc import roc_of
@@ -192,14 +194,14 @@ def _of_scores(release_id: str, found: Predictor, predicted: ClassScores, labels
     roc = roc_of(predicted.values, labels)
     figures = (
         *_accuracy(float(right.mean()) if right.size else math.nan, _majority(predicted.values, labels)),
-        _area(roc, found.name, predicted.levels),
+        _area(roc, model.name, predicted.levels),
     )
     counts = _counts(int(scored.sum()), int((labels < 0).sum()), int(((labels >= 0) & ~known).sum()))
-    return _evaluation(release_id, found, counts, figures, {"roc": _points(roc)})
+    return _evaluation(release_id, model, counts, figures, {"roc": _points(roc)})
 
 
 def _of_numbers(
-    release_id: str, found: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats, densities: Floats | None
+    release_id: str, model: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats, densities: Floats | None
 ) -> Evaluation:
     import numpy as np
 
@@ -209,31 +211,30 @@ def _of_numbers(
     figures = [
         Figure("rmse", scores.rmse, "RMSE"),
         Figure("mae", scores.mae, "MAE"),
-        Figure("r_squared", scores.r_squared, "R^2", ", 1 is best, 0 is as good as the mean of these targets"),
-        *_more_of_numbers(found, predicted, targets),
+        Figure("r_squared", scores.r_squared, "R^2", ", 1 is best, 0 is no better than the mean of these targets"),
+        *_more_number_scores(model, predicted, targets),
     ]
     if densities is not None:
         known = densities[~np.isnan(densities)]
         mean = float(known.mean()) if len(known) else math.nan
-        figures.append(Figure("log_density", mean, "log density", " nats a record, larger is better"))
+        figures.append(Figure("log_density", mean, "log density", " nats per record, larger is better"))
     more: dict[str, Any] = {"targets": "as they are in DATA, not clamped to the public bounds of the release"}
     counts = _counts(scores.n_scored, scores.n_unlabelled, scores.n_unpredicted)
-    column = found.columns[found.target]
+    column = model.columns[model.target]
     if isinstance(column, NumericColumn):
         beyond = int(((targets < column.lower) | (targets > column.upper)).sum())
         counts = (*counts, Figure("beyond_bounds", beyond, "beyond the bounds"))
-    return _evaluation(release_id, found, counts, figures, more)
+    return _evaluation(release_id, model, counts, figures, more)
 
 
-def _more_of_numbers(found: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats) -> Iterator[Figure]:
-    """Yield the scores of a predicted quantile, and of predictive intervals."""
+def _more_number_scores(model: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats) -> Iterator[Figure]:
     from dpbayes_cli.inference.scores.number_scores import interval_scores, quantile_scores
 
-    if found.level is not None:
-        level = found.level
+    if model.level is not None:
+        level = model.level
         quantile = quantile_scores(predicted.values, targets, level)
         yield Figure("level", level)
-        yield Figure("pinball_loss", quantile.pinball, "pinball loss", f" at the level {level:g}, 0 is best")
+        yield Figure("pinball_loss", quantile.pinball, "pinball loss", f" at level {level:g}, 0 is best")
         yield Figure("at_or_below", quantile.at_or_below, "at or below", f" of the targets; {level:g} is best")
     if isinstance(predicted, PredictiveLaws):
         ends = predicted.quantiles[:, 0], predicted.quantiles[:, -1]
@@ -245,14 +246,14 @@ def _more_of_numbers(found: Predictor, predicted: Numbers | PredictiveLaws, targ
 
 def _evaluation(
     release_id: str,
-    found: Predictor,
+    model: Predictor,
     counts: Sequence[Figure],
     figures: Sequence[Figure],
     more: dict[str, Any],
     calibrated: str = "",
     bins: tuple[CalibrationBin, ...] = (),
 ) -> Evaluation:
-    return Evaluation(release_id, found.name, found.note, tuple(counts), tuple(figures), more, calibrated, bins)
+    return Evaluation(release_id, model.name, model.note, tuple(counts), tuple(figures), more, calibrated, bins)
 
 
 def _counts(scored: int, unlabelled: int, unpredicted: int) -> tuple[Figure, ...]:
@@ -270,7 +271,7 @@ def _accuracy(accuracy: float, majority: float) -> tuple[Figure, ...]:
 
 
 def _majority(known: Floats, labels: Integers) -> float:
-    """Return the share of the most frequent class among the records that are scored; NaN in ``known`` where not."""
+    """Return the share of the most frequent class among the scored records; ``known`` is NaN for all others."""
     import numpy as np
 
     counts = np.bincount(labels[(labels >= 0) & ~np.isnan(known)])

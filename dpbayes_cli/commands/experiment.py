@@ -1,4 +1,4 @@
-"""``dpbayes experiment``: studies of what releases tell."""
+"""``dpbayes experiment``: run a study of many simulated releases."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Directory [./experiment-<name>].")
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes [all cores].")
-@click.option("--trials", type=click.IntRange(2, 1_000_000), metavar="N", help="Trials a cell, instead of the file's.")
-@click.option("--seed", type=click.IntRange(0, 1 << 62), metavar="S", help="Seed, instead of the file's.")
+@click.option("--trials", type=click.IntRange(2, 1_000_000), metavar="N", help="Trials per cell [the file's].")
+@click.option("--seed", type=click.IntRange(0, 1 << 62), metavar="S", help="Seed [the file's].")
 @click.option(
     "--format",
     "formats",
     type=click.Choice(["svg", "png", "svg,png"]),
     default="svg",
     show_default=True,
-    help="What figures are written as.",
+    help="File format of the figures.",
 )
-@click.option("--case", "cases", multiple=True, metavar="NAME", help="Run this case alone; repeatable.")
+@click.option("--case", "cases", multiple=True, metavar="NAME", help="Run only this case. May be repeated.")
 @output_options
 def command(
     file: Path,
@@ -44,19 +44,21 @@ def command(
     cases: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run the study in FILE; its results are NOT PRIVATE, for nothing in it is a release.
+    """Run the study in FILE. Its results are NOT PRIVATE: they are computed from exact statistics.
 
     \b
     dpbayes experiment configs/experiments/calibration.yaml --jobs 2
     dpbayes experiment configs/experiments/naive-bayes.yaml --format svg,png
     dpbayes experiment configs/experiments/logistic-regression.yaml --case abalone
 
-    FILE states a grid of cases, methods and prices, repeated in trials: study: calibration asks whether posteriors hold
-    the truth as often as they say; classification, hmm, logistic-regression and linear-regression how well new records
-    are predicted; estimation how far off one number is; renyi-curves, renyi-utility and adversarial-data compute what
-    draws of a posterior cost, and what they tell. What the papers show of each figure is told with its verdict: a claim
-    that does not hold is no failure. The directory keeps every finished cell: the same command finishes a killed run,
-    and a changed study recomputes the cells that changed.
+    FILE states a grid of cases, methods and privacy costs, and the number of trials of each cell. The key study says
+    what is measured. calibration: how often credible intervals hold the true parameter. classification, hmm,
+    logistic-regression and linear-regression: how well new records are predicted. estimation: the error of one number.
+    renyi-curves, renyi-utility and adversarial-data: what posterior draws cost, and what they reveal.
+
+    Claims of the papers about each figure are printed with a verdict; a claim that does not hold is not an error. The
+    directory keeps every finished cell: the same command finishes a killed run, and a changed study computes only the
+    cells that changed.
     """
     from dpbayes_cli.experiments import NOT_PRIVATE
     from dpbayes_cli.experiments.kinds import kind_of, read_study
@@ -75,14 +77,14 @@ def command(
     kind = kind_of(study)
     written = publish(directory, study, results, figure_formats(formats))
     say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
-    found, claims = kind.rows(results), kind.claims(study, results)
+    rows, claims = kind.rows(results), kind.claims(study, results)
     if as_json:
-        told = [claim.document for claim in claims]
-        document = {"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": found, "claims": told}
-        emit_json(document)
+        documents = [claim.document for claim in claims]
+        header = {"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory)}
+        emit_json({**header, "results": rows, "claims": documents})
         return
     emit(NOT_PRIVATE)
-    emit_table(kind.shown, [[_text(row[name]) for name in kind.shown] for row in found])
+    emit_table(kind.shown, [[_text(row[name]) for name in kind.shown] for row in rows])
     for claim in claims:
         emit(f"\n{claim.verdict}: {claim.source}, {claim.says}\n  {claim.measured}")
 
@@ -95,8 +97,8 @@ def _text(value: object) -> str:
 
 @contextmanager
 def _progress() -> Iterator[Progress]:
-    """Yield what a finished cell is told to: a bar with the time left on a terminal, and words under ``-v``."""
-    tell: Callable[[int, int], None] = _nothing
+    """Yield a callback for finished cells: a bar with the time left on a terminal, messages under ``-v``."""
+    show: Callable[[int, int], None] = _show_nothing
     bar = None
     if sys.stderr is not None and sys.stderr.isatty() and verbosity() >= 0:
         from rich.console import Console
@@ -106,11 +108,11 @@ def _progress() -> Iterator[Progress]:
         bar = Progress(*columns, console=Console(stderr=True), transient=True)
         task = bar.add_task("cells", total=None)
 
-        def tell(done: int, total: int) -> None:
+        def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
     def progress(cell: Cell, seconds: float, done: int, total: int) -> None:
-        tell(done, total)
+        show(done, total)
         detail(f"{done} of {total}: {cell.label}, {seconds:.2f} s")
 
     if bar is None:
@@ -120,5 +122,5 @@ def _progress() -> Iterator[Progress]:
         yield progress
 
 
-def _nothing(_done: int, _total: int) -> None:
-    """Say nothing: stderr is no terminal."""
+def _show_nothing(_done: int, _total: int) -> None:
+    """Replace the bar if stderr is not a terminal."""

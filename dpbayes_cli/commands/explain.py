@@ -1,4 +1,4 @@
-"""``dpbayes explain``: the card of a model or a mechanism."""
+"""``dpbayes explain``: what a model or a mechanism is, guarantees and assumes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpbayes_cli.commands.output import emit, emit_json, output_options
 @click.argument("name")
 @output_options
 def command(name: str, as_json: bool) -> None:
-    """Explain NAME, a model or a mechanism: what it releases, what it promises, what it assumes, where it is from."""
+    """Explain NAME, a model or a mechanism: what it releases, guarantees and assumes, and the papers it is from."""
     from dpbayes_cli.base.errors import SpecError, nearest
     from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type
 

@@ -1,4 +1,4 @@
-"""``dpbayes infer``: analyse a bundle again; post-processing, without data, ledger or cost."""
+"""``dpbayes infer``: analyze a bundle again; post-processing, without data, ledger or cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import emit, emit_json, output_options, say
-from dpbayes_cli.commands.request_flags import merged, request_options, stated
+from dpbayes_cli.commands.request_flags import merge, pop_document, request_options
 from dpbayes_cli.spec.flags import AFTERWARDS
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 @click.command("infer")
 @click.argument("bundle", type=click.Path(path_type=Path))
 @request_options(*AFTERWARDS)
-@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the sampling [derived from the bundle].")
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the samples [derived from the bundle].")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Write posterior.json and samples here, and the states of a hidden Markov model.",
+    help="Write posterior.json, the samples and the states of a hidden Markov model here.",
 )
 @output_options
 def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **flags: Any) -> None:
@@ -34,8 +34,8 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     \b
     dpbayes infer out/ --samples 100000 --prior alpha=2,beta=5 --seed 1 --out again/
 
-    What was released is public already, so this costs nothing and needs neither the data nor the ledger. Nothing is
-    written into the bundle.
+    The bundle is public already, so this costs nothing and needs neither the data nor the ledger. The bundle is not
+    changed.
     """
     import json
 
@@ -49,16 +49,16 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
     from dpbayes_cli.commands.posterior_table import posterior_lines
 
-    kept = read_bundle(bundle)
-    document = kept.document
+    contents = read_bundle(bundle)
+    document = contents.document
     if out is not None:
         check_target(out)
     released = released_of(document)
-    spec, model = _asked_again(kept, stated(flags))
+    spec, model = _change_request(contents, pop_document(flags))
     if out is not None:
         check_format(spec.inference.format)
     used_seed = sampling_seed(document.release_id, released) if seed is None else seed
-    analysis = analyse(spec, model, kept.mechanism, released, document.n_records, used_seed)
+    analysis = analyse(spec, model, contents.mechanism, released, document.n_records, used_seed)
     named = zip(analysis.parameters, analysis.marginals, strict=True)
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)
@@ -89,21 +89,17 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
         return
     for line in posterior_lines(posterior, report.warnings):
         emit(line)
-    say(f"{report.method}: {report.how}; no charge")
+    say(f"{report.method}: {report.how}; nothing was charged")
 
 
-def _asked_again(kept: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Model]:
-    """Return spec and model of a release with another prior, or another way to infer; a prior replaces the whole one.
-
-    Raises:
-        SpecError: the changes do not fit.
-    """
+def _change_request(contents: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Model]:
+    """Return spec and model of a release with another prior or inference; a new prior replaces the old one entirely."""
     from dpbayes_cli.bundle.files import bounds_of
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.stored_spec import without_ignored_options
 
     if not changes:
-        return kept.spec, kept.model
-    before = without_ignored_options(kept.document.spec)
-    spec = build_spec({**merged(before, changes), "prior": changes.get("prior", before["prior"])})
-    return spec, spec.build_model(bounds_of(kept.document)) if "prior" in changes else kept.model
+        return contents.spec, contents.model
+    before = without_ignored_options(contents.document.spec)
+    spec = build_spec({**merge(before, changes), "prior": changes.get("prior", before["prior"])})
+    return spec, spec.build_model(bounds_of(contents.document)) if "prior" in changes else contents.model

@@ -1,4 +1,4 @@
-"""``dpbayes mechanisms``: which mechanisms there are."""
+"""``dpbayes mechanisms``: list the mechanisms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dpbayes models``: which models there are, and which mechanisms serve them."""
+"""``dpbayes models``: list the models and the mechanisms that serve each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_opti
 @click.option("--markdown", is_flag=True, help="Print the table of models and mechanisms in Markdown.")
 @output_options
 def command(markdown: bool, as_json: bool) -> None:
-    """List the models, with the mechanisms that serve each."""
+    """List the models and the mechanisms that serve each."""
     from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
 
     mechanisms = [mechanism_type(name) for name in mechanism_names()]

@@ -1,4 +1,4 @@
-"""Where the ledger is: the options of it that several commands share."""
+"""The options that say where the ledger is, for all commands that use it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ledger_option(function: Command) -> Command:
         metavar="FILE",
         expose_value=False,
         callback=_remember_anchor,
-        help="An anchor that must agree [$DPBAYES_ANCHOR].",
+        help="Anchor file that must agree [$DPBAYES_ANCHOR].",
     )(function)
     return click.option(
         "--ledger",
@@ -36,11 +36,11 @@ def ledger_option(function: Command) -> Command:
 
 
 def open_ledger(place: str | None, *, new_key: Path | None = None) -> Ledger:
-    """Return the ledger that a command works on, with the key that the environment states.
+    """Return the ledger of a command, with the key that the environment names.
 
     Args:
-        place: what ``--ledger`` says.
-        new_key: the file of a key that is to be made, so that it need not be there yet.
+        place: the value of ``--ledger``; None: the default place.
+        new_key: a key file that the command is about to create, so that it need not exist yet.
 
     Raises:
         LedgerError: the place or the key cannot be used.
@@ -50,9 +50,9 @@ def open_ledger(place: str | None, *, new_key: Path | None = None) -> Ledger:
     from dpbayes_cli.ledger.place import storage_at
 
     named = os.environ.get("DPBAYES_LEDGER_KEY")
-    stated = Path(named) if named else None
-    made_now = stated is not None and new_key is not None and stated.absolute() == new_key.absolute()
-    key = read_key(stated) if stated is not None and not (made_now and not stated.exists()) else None
+    key_file = Path(named) if named else None
+    is_new = key_file is not None and new_key is not None and key_file.absolute() == new_key.absolute()
+    key = read_key(key_file) if key_file is not None and not (is_new and not key_file.exists()) else None
     return Ledger(storage_at(place), stated_anchor=_stated_anchor(), key=key)
 
 
@@ -64,8 +64,7 @@ def _remember_anchor(context: click.Context, _parameter: click.Parameter, value:
 
 
 def _stated_anchor() -> Path | None:
-    """Return the anchor that the command line or the environment states."""
     context = click.get_current_context(silent=True)
-    stated: Path | None = context.meta.get(_ANCHOR) if context else None
+    file: Path | None = context.meta.get(_ANCHOR) if context else None
     named = os.environ.get("DPBAYES_ANCHOR")
-    return stated or (Path(named) if named else None)
+    return file or (Path(named) if named else None)

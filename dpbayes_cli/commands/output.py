@@ -1,4 +1,4 @@
-"""What a command prints: the result on stdout, the talk on stderr."""
+"""What a command prints: its result on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dpbayes_cli.base.cell_grammar import STEERING
+from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import OutputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -20,57 +20,62 @@ def output_options(function: Command) -> Command:
     """Add ``--json``, ``-q`` and ``-v``."""
     function = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")(function)
     function = click.option(
-        "-v", "--verbose", count=True, expose_value=False, callback=_louder, help="Say more; -vv traces errors."
+        "-v",
+        "--verbose",
+        count=True,
+        expose_value=False,
+        callback=_set_verbose,
+        help="Print more; -vv traces errors.",
     )(function)
     return click.option(
-        "-q", "--quiet", is_flag=True, expose_value=False, callback=_quieter, help="Say nothing but results and errors."
+        "-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Print only results and errors."
     )(function)
 
 
 def reset() -> None:
-    """Forget what an earlier command in this process was told."""
+    """Forget the verbosity of an earlier command in this process."""
     _LEVEL[0] = 0
 
 
 def verbosity() -> int:
-    """Return how much to say: -1 quiet, 0 normal, 1 more, 2 with traces."""
+    """Return how much to print: -1 quiet, 0 normal, 1 more, 2 with traces."""
     return _LEVEL[0]
 
 
 _LEVEL = [0]
 
 
-def _louder(_context: click.Context, _parameter: click.Parameter, value: int) -> None:
+def _set_verbose(_context: click.Context, _parameter: click.Parameter, value: int) -> None:
     if value:
         _LEVEL[0] = value
 
 
-def _quieter(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+def _set_quiet(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value:
         _LEVEL[0] = -1
 
 
-def talk(message: str) -> None:
-    """Write to stderr; that nobody can read it is no failure, for the release is on disk or not regardless."""
+def print_message(message: str) -> None:
+    """Print to stderr; a message that cannot be written is dropped, because the result does not depend on it."""
     with suppress(OSError, ValueError, AttributeError):
         click.echo(printable_lines(message), err=True)
 
 
 def say(message: str) -> None:
-    """Tell the user something on stderr, unless told to be quiet."""
+    """Print a message to stderr, unless ``-q`` was given."""
     if verbosity() >= 0:
-        talk(message)
+        print_message(message)
 
 
 def say_already_done() -> None:
-    """Tell the user that the command had been carried out before, by a run that was killed or by another one."""
+    """Print that the command had been carried out before, by a killed run or by another one."""
     say("already done: nothing was written")
 
 
 def detail(message: str) -> None:
-    """Tell the user something on stderr that only ``-v`` asks for."""
+    """Print a message to stderr if ``-v`` was given."""
     if verbosity() >= 1:
-        talk(message)
+        print_message(message)
 
 
 def emit(text: str, *, nl: bool = True) -> None:
@@ -94,19 +99,19 @@ def emit_json(document: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text whose control characters, which could fake a line or steer a terminal, are written as escapes."""
-    return STEERING.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
+    """Return a text with escapes for its control characters, which could fake a line or control a terminal."""
+    return CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def printable_lines(text: str) -> str:
-    """Return lines of text whose other control characters are written as escapes; see ``printable``."""
-    if not STEERING.search(text.replace("\n", "").replace("\t", "")):
+    """Return lines of text with escapes for all control characters but line feeds and tabs; see ``printable``."""
+    if not CONTROL_CHARACTERS.search(text.replace("\n", "").replace("\t", "")):
         return text
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table as the result: fitted to a terminal, else as wide as its texts."""
+    """Print a table, fitted to the width of a terminal; as wide as its texts if stdout is not a terminal."""
     rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout is not None and sys.stdout.isatty():
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""``dpbayes predict``: what a release says about new records; post-processing, without ledger or cost."""
+"""``dpbayes predict``: predict a column of new records; post-processing, without ledger or cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import emit, emit_json, output_options, printable, say
-from dpbayes_cli.commands.request_flags import request_options, stated
+from dpbayes_cli.commands.request_flags import pop_document, request_options
 from dpbayes_cli.spec.flags import LAYOUT
 
 if TYPE_CHECKING:
@@ -19,30 +19,32 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.predictor import Predictor
 
 
-_CONFIDENTIAL = "predictions are about the records in DATA, and as confidential as they are"
+_CONFIDENTIAL = "predictions are about the records in DATA, and as confidential as these records"
 
 
 @click.command("predict")
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.argument("data")
-@click.option("--target", metavar="NAME", help="Of a network: the variable to predict [the spec's target].")
+@click.option("--target", metavar="NAME", help="Variable of a network to predict [the spec's target].")
 @request_options(*LAYOUT)
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the CSV here [standard output].")
 @output_options
 def command(bundle: Path, data: str, target: str | None, out: Path | None, as_json: bool, **flags: Any) -> None:
-    """Predict a column of the records in DATA from BUNDLE: labels, probabilities, scores or numbers, one line a record.
+    """Predict a column of the records in DATA from BUNDLE: labels, probabilities, scores or numbers.
 
     \b
     dpbayes predict out/ new.csv > predicted.csv
 
-    Networks, logistic and probit regression give a label and the probability of each class; svm a label and a score,
-    above 0 for the second class, which is no probability; regressions of a number that number, with standard deviation
-    and ends of the central 90 % interval where the model has a predictive law: Huber and quantile regression have none.
+    The result is a CSV with one line per record. Networks and logistic and probit regression predict a label and the
+    probability of each class. svm predicts a label and a score, not a probability: it is above 0 for the second class.
+    Regressions of a number predict it with its standard deviation and the ends of the central 90 % interval; Huber and
+    quantile regression predict the number only.
 
-    Predictions are averaged over the posterior, or over the released draws of it, so that probabilities know how
-    uncertain it is. The column that is predicted need not be in DATA; a cell without a valid value counts as in the
-    release. Where nothing stands for it, a network leaves it open, and a regression predicts nothing for the record.
-    What is printed is about the records in DATA, and as confidential as they are.
+    Predictions are averages over the posterior, or over its released draws, so they include its uncertainty. DATA need
+    not have the predicted column. An invalid cell is replaced by its stand-in as in the release; without a stand-in, a
+    network treats it as unknown, and a regression predicts nothing for the record.
+
+    Predictions are about the records in DATA, and as confidential as these records.
     """
     import numpy as np
 
@@ -53,51 +55,50 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
     if out is not None:
         check_target(out)
-    kept = read_bundle(bundle)
-    found = predictor(kept, target)
-    layout = stated(flags).get("source", {})
+    contents = read_bundle(bundle)
+    model = predictor(contents, target)
+    layout = pop_document(flags).get("source", {})
     say(_CONFIDENTIAL)
-    if found.note:
-        say(printable(found.note))
-    empty = found.predict(np.empty((0, len(found.columns)), dtype=np.int64))
-    header = ["record", *empty.header(found.name)]
+    if model.note:
+        say(printable(model.note))
+    empty = model.predict(np.empty((0, len(model.columns)), dtype=np.int64))
+    header = ["record", *empty.header(model.name)]
     if out is None and not as_json:
-        waiting, count = [header], [0]  # nothing is printed of a file that cannot be read
+        waiting, count = [header], [0]  # the header waits: a file that cannot be read prints nothing
 
         def print_block(codes: Integers) -> None:
-            emit(_lines([*waiting, *_rows(found.predict(codes), count[0])]), nl=False)
+            emit(_lines([*waiting, *_rows(model.predict(codes), count[0])]), nl=False)
             waiting.clear()
             count[0] += len(codes)
 
-        read_codes(kept, found, data, layout, take=print_block)
+        read_codes(contents, model, data, layout, take=print_block)
         if waiting:
             emit(_lines(waiting), nl=False)
         return
     blocks: list[Prediction] = []
-    read_codes(kept, found, data, layout, take=lambda codes: blocks.append(found.predict(codes)))
+    read_codes(contents, model, data, layout, take=lambda codes: blocks.append(model.predict(codes)))
     predicted = empty.joined(blocks)
     if out is not None:
         publish_file(out, _lines([header, *_rows(predicted, 0)]).encode("utf-8"))
         say(f"wrote {len(predicted)} predictions to {out}")
     if as_json:
-        emit_json(_document(kept.document.release_id, found, predicted, out))
+        emit_json(_document(contents.document.release_id, model, predicted, out))
 
 
-def _document(release_id: str, found: Predictor, predicted: Prediction, out: Path | None) -> dict[str, Any]:
+def _document(release_id: str, model: Predictor, predicted: Prediction, out: Path | None) -> dict[str, Any]:
     return {
         "release_id": release_id,
-        "target": found.name,
+        "target": model.name,
         **({} if predicted.classes is None else {"classes": list(predicted.classes)}),
-        "draws": len(found.draws),
+        "draws": len(model.draws),
         "about": _CONFIDENTIAL,
-        **({"note": found.note} if found.note else {}),
+        **({"note": model.note} if model.note else {}),
         "out": None if out is None else str(out),
         "predictions": predicted.documents(),
     }
 
 
 def _rows(predicted: Prediction, first: int) -> Iterator[list[str]]:
-    """Yield the lines of a block, each with the record's number."""
     for i, row in enumerate(predicted.rows()):
         yield [str(first + i + 1), *row]
 

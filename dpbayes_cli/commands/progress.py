@@ -1,4 +1,4 @@
-"""How far a long reading is, on a terminal; where the output is a file or a pipe, nothing."""
+"""A progress bar for reading a large file, on a terminal only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from threading import Event, Thread
 
 from dpbayes_cli.commands.output import verbosity
 
-_PATIENCE, _PAUSE = 2.0, 0.5
-"""Seconds before the first sight of it, and between two."""
-_WIDTH = 40
+_FIRST_SECONDS, _UPDATE_SECONDS = 2.0, 0.5
+"""Time before the bar is first shown, and between updates."""
+_BAR_WIDTH = 40
 
 
 @contextmanager
 def reading_shown() -> Iterator[None]:
-    """Show how much of the file on disk has been read, which says nothing about what is in it."""
+    """Show which share of the file has been read; the share is by bytes, and says nothing about the records."""
     if sys.stderr is None or not sys.stderr.isatty() or verbosity() < 0:
         yield
         return
@@ -33,12 +33,12 @@ def reading_shown() -> Iterator[None]:
 def _show(done: Event) -> None:
     from dpbayes_cli.sources.location import share_read
 
-    shown, pause = False, _PATIENCE
+    shown, pause = False, _FIRST_SECONDS
     while not done.wait(pause):
-        share, pause = share_read(), _PAUSE
-        if share:  # what is read by another library, from a table or a pipe, has no place that could be told
-            filled = "#" * int(share * _WIDTH)
-            sys.stderr.write(f"\rreading [{filled:{_WIDTH}}] {share:4.0%}")
+        share, pause = share_read(), _UPDATE_SECONDS
+        if share:  # unknown for a table, a pipe, or a file that another library reads
+            filled = "#" * int(share * _BAR_WIDTH)
+            sys.stderr.write(f"\rreading [{filled:{_BAR_WIDTH}}] {share:4.0%}")
             sys.stderr.flush()
             shown = True
     if shown:

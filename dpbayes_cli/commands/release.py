@@ -1,4 +1,4 @@
-"""``dpbayes release``: one private posterior, from data to disk."""
+"""``dpbayes release``: release one private posterior, from data to disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from dpbayes_cli.commands.options import ledger_option, open_ledger
 from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
 from dpbayes_cli.commands.progress import reading_shown
-from dpbayes_cli.commands.request_flags import RequestCommand, asked, request_options, stated
+from dpbayes_cli.commands.request_flags import RequestCommand, pop_document, read_document, request_options
 
 if TYPE_CHECKING:
     from dpbayes_cli.core.plan import Step
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.sources.location import Location
     from dpbayes_cli.spec.release_spec import ReleaseSpec
     from dpbayes_cli.workflow.prepare import PreparedRelease
-    from dpbayes_cli.workflow.release import Outcome
+    from dpbayes_cli.workflow.release import PublishedRelease
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
@@ -31,15 +31,15 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
     "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
 )
 @request_options()
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="The bundle [./dpbayes-ID].")
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the bundle [./dpbayes-ID].")
 @ledger_option
-@click.option("--release-id", metavar="NAME", help="Name this release; the same name is never charged twice.")
-@click.option("--fresh", is_flag=True, help="Pay for a new draw of a question that was answered.")
-@click.option("--same-data", is_flag=True, help="The data are those of the earlier release: show it.")
-@click.option("--no-open-account", is_flag=True, help="Refuse an account that is not open yet (for cron).")
-@click.option("--analyst", metavar="NAME", help="Who asks, where the account has limits of analysts.")
-@click.option("--purpose", default="", metavar="TEXT", help="Why, for the ledger's history.")
-@click.option("--dry-run", is_flag=True, help="Price it, read no record; exit 5 if it does not fit.")
+@click.option("--release-id", metavar="NAME", help="Name of this release; a name is charged only once.")
+@click.option("--fresh", is_flag=True, help="Make and pay for a new draw of an earlier release.")
+@click.option("--same-data", is_flag=True, help="DATA were moved, not changed: show the old release.")
+@click.option("--no-open-account", is_flag=True, help="Fail if the account is not open yet (for cron).")
+@click.option("--analyst", metavar="NAME", help="Who asks, if the account has limits per analyst.")
+@click.option("--purpose", default="", metavar="TEXT", help="Why, for the history of the ledger.")
+@click.option("--dry-run", is_flag=True, help="Show the cost, read no record; exit 5 if too high.")
 @output_options
 def command(
     data: tuple[str, ...],
@@ -56,39 +56,39 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Release a private posterior from DATA: files and globs (one data set together), -, or a table's address.
+    """Release a private posterior of DATA: files and globs (read together), - (standard input) or a PostgreSQL table.
 
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
     dpbayes release data.parquet --spec clinic.yaml --out out/ --json
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    Killed at any moment, the same command finishes the same release: one charge, one draw. Asked twice, it shows it
-    again, free. One account (--dataset) is one population: data that another has paid for are refused.
+    If a run is killed, the same command finishes it: one charge, one draw. Repeated, it shows the release again, free.
+    An account (--dataset) is for one population: data that another account paid for are refused.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
-    from dpbayes_cli.base.process_hardening import no_core_dumps
+    from dpbayes_cli.base.process_hardening import disable_core_dumps
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
     from dpbayes_cli.workflow.release import release
 
     if release_id is not None and not _LABEL.fullmatch(release_id):
-        raise click.UsageError("--release-id takes letters, digits, '.', '_', ':' and '-', at most 128")
+        raise click.UsageError("--release-id takes at most 128 letters, digits, '.', '_', ':' and '-'")
     if purpose != printable(purpose):
         raise click.UsageError("--purpose holds a control character")
     if fresh and release_id is not None:
-        raise click.UsageError("--fresh and --release-id exclude each other: another --release-id is a new draw")
-    no_core_dumps()
-    spec, location = _stated_release(data, spec_path, stated(flags))
+        raise click.UsageError("--fresh and --release-id exclude each other: a new --release-id is a new draw")
+    disable_core_dumps()
+    spec, location = _read_request(data, spec_path, pop_document(flags))
     options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst)
     ledger = open_ledger(ledger_place)
     with prepare(spec, location, options, ledger) as prepared:
         detail(f"ledger: {ledger.location}")
         if dry_run:
-            _price(prepared, ledger, as_json=as_json)
+            _show_cost(prepared, ledger, as_json=as_json)
             return
-        say(f"assumed: {', '.join(_assumed(prepared))}")
+        say(f"assumed: {', '.join(_assumptions(prepared))}")
         with reading_shown():
             outcome = release(prepared, ledger, say)
     if as_json:
@@ -97,27 +97,25 @@ def command(
         _show(outcome)
 
 
-def _stated_release(
-    data: tuple[str, ...], spec_path: Path | None, flags: dict[str, Any]
-) -> tuple[ReleaseSpec, Location]:
-    """Read the spec and find the data; flags override the file, and a path in the file is relative to it."""
+def _read_request(data: tuple[str, ...], spec_path: Path | None, flags: dict[str, Any]) -> tuple[ReleaseSpec, Location]:
+    """Read the spec and find the data; a path in a spec file is relative to the file."""
     from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.sources.location import is_remote
     from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.workflow.release_data import located
+    from dpbayes_cli.workflow.release_data import locate_data
 
-    spec = build_spec(asked(spec_path, flags))
+    spec = build_spec(read_document(spec_path, flags))
     if not data and spec.data is None:
-        raise SpecError("no data are named", where="data", hint="dpbayes release DATA, or a key data: in the spec")
+        raise SpecError("no data set is named", where="data", hint="dpbayes release DATA, or data: FILE in the spec")
     if not data:
         base = spec_path.parent if spec_path is not None else Path()
         named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
         data = tuple(name if name == "-" or is_remote(name) else str(base / name) for name in named)
-    return spec, located(spec.source, *data)
+    return spec, locate_data(spec.source, *data)
 
 
-def _assumed(prepared: PreparedRelease) -> list[str]:
-    """Return what was not stated but matters."""
+def _assumptions(prepared: PreparedRelease) -> list[str]:
+    """Return the choices that matter, stated or by default."""
     spec, private = prepared.spec, prepared.plan.bounds
     return [
         f"account {prepared.charge.account}",
@@ -125,7 +123,7 @@ def _assumed(prepared: PreparedRelease) -> list[str]:
         *([] if spec.privacy.unit is None else [f"privacy unit {spec.privacy.unit.column!r}"]),
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
-        *([] if private is None else [f"bounds near the {private.described()} of the data"]),
+        *([] if private is None else [f"private bounds near the {private.described()} of the data"]),
         *(
             f"{name} {prepared.plan.parameters[name]}"
             for name in ("support", "power_applies_to")
@@ -135,13 +133,12 @@ def _assumed(prepared: PreparedRelease) -> list[str]:
 
 
 def _noise_scales(step: Step) -> list[tuple[str, float]]:
-    """Return the scale of the noise on each statistic, by its name."""
     names = step.statistic.names
     return list(zip(names, step.noise.scales(len(names)), strict=True))
 
 
-def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
-    """Print what a release would cost; nothing is opened, charged or read but the header."""
+def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
+    """Print what a release would cost; only the header of the data is read, and nothing is charged."""
     import msgspec
 
     from dpbayes_cli.bundle.assemble import guarantee_part
@@ -150,7 +147,7 @@ def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
 
     preview = ledger.preview(prepared.charge)
     if preview.known is None:
-        prepared.data.opened()
+        prepared.data.open_source()
     step, private = prepared.plan.final_step, prepared.plan.bounds
     document = {
         "release_id": preview.release_id,
@@ -171,20 +168,21 @@ def _price(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
     if as_json:
         emit_json(document)
         return
-    price = "nothing: it is charged already" if preview.known else price_text(prepared.plan.guarantee)
-    emit(f"would cost {price}, from account {prepared.charge.account}{' (to be opened)' if preview.opened else ''}")
+    cost = "nothing: it is charged already" if preview.known else price_text(prepared.plan.guarantee)
+    emit(f"would cost {cost}, from account {prepared.charge.account}{' (to be opened)' if preview.opened else ''}")
     if private is not None and preview.known is None:
-        emit(f"of which the bounds {price_text(private.guarantee)}; noise scales are those of the widest bounds")
+        emit(f"of which private bounds {price_text(private.guarantee)}; the noise scale is for the widest bounds")
     if step.draws:
         what = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
         emit(f"{step.draws} {what}: {_components(prepared.plan.parameters)}")
     else:
-        emit(f"noise scale {step.noise.scale:.6g} counts on {len(step.statistic.names)} statistics")
+        n = len(step.statistic.names)
+        emit(f"noise scale {step.noise.scale:.6g} counts, on {n} statistic{'s' * (n != 1)}")
     emit(f"would remain: {_components(document['remaining'])}")
 
 
-def _document(outcome: Outcome) -> dict[str, Any]:
-    """Return the result for other programs; the names are stable."""
+def _document(outcome: PublishedRelease) -> dict[str, Any]:
+    """Return the JSON document of a release; its keys are stable."""
     from dpbayes_cli.ledger.budgets import texts
 
     public = outcome.document.builtins()
@@ -204,8 +202,7 @@ def _document(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _show(outcome: Outcome) -> None:
-    """Print the result for a person."""
+def _show(outcome: PublishedRelease) -> None:
     from dpbayes_cli.bundle.report.wording import are_estimates, bounds_text, guarantee_text
     from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import texts

@@ -1,4 +1,4 @@
-"""``dpbayes report``: a bundle as a page to read, its figures, or an entry for a registry; free, without data."""
+"""``dpbayes report``: write a bundle as a page, as figures or as a registry entry; free, without data."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
     "--format",
     "form",
     type=click.Choice(["html", "markdown", "svg", "registry"]),
-    help="html: one page with plots; markdown: the text of report.md; svg: the page's plots, a file each; registry: an "
-    "entry for OpenDP's deployments registry, in YAML [by the name of --out, else markdown].",
+    help="html: one page with plots; markdown: the text of report.md; svg: each plot of the page as a file; registry: "
+    "an entry for OpenDP's deployments registry, in YAML [by the name of --out, else markdown].",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Write it here [standard output]; of svg: a new directory.",
+    help="Write the report here [standard output]; with svg: a new directory.",
 )
 @click.option(
     "--records",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="Where the number of records is private: how many to plan for, in what was to be expected without privacy.",
+    help="If the number of records is private: the number to simulate for the posterior expected without privacy.",
 )
 @click.option(
     "--state",
     "statements",
     multiple=True,
     metavar="FIELD=TEXT",
-    help="With registry: what only the custodian knows, as basic.name=TEXT. May be repeated.",
+    help="With registry: a field that only the custodian knows, e.g. basic.name=TEXT. May be repeated.",
 )
-@click.option("--no-ledger", is_flag=True, help="The page tells nothing of the account that paid.")
+@click.option("--no-ledger", is_flag=True, help="Leave the account that paid out of the page.")
 @ledger_option
 @output_options
 def command(
@@ -59,29 +59,29 @@ def command(
     ledger_place: str | None,
     as_json: bool,
 ) -> None:
-    """Report what BUNDLE holds, for people: the promise, the posterior, its width, its computation, its assumptions.
+    """Report BUNDLE for people: its guarantee, posterior, width, computation and assumptions.
 
     \b
     dpbayes report out/ --format html --out report.html
     dpbayes report out/ --format svg --out figures/
     dpbayes report out/ --format registry --state basic.name='Relapse rates' --out registry.yaml
 
-    The page holds its own style and plots: it fetches nothing and runs nothing. Where the ledger knows the release, the
-    page tells what the account held before and after it; whoever is not to read that gets a page made with --no-ledger.
-    Nothing is written into the bundle.
+    The page contains its style and plots: it loads nothing and runs no scripts. If the ledger knows the release, the
+    page shows the account before and after it; use --no-ledger for readers who must not see that. The bundle is not
+    changed.
     """
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
 
     form = form or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
     if form == "svg" and out is None:
-        raise click.UsageError("--format svg writes several files: name a directory with --out")
+        raise click.UsageError("--format svg writes several files: name a new directory with --out")
     if no_ledger and ledger_place is not None:
         raise click.UsageError("--no-ledger and --ledger exclude each other")
     if statements and form != "registry":
-        raise click.UsageError("--state belongs to --format registry")
-    kept = read_bundle(bundle)
-    document = kept.document
+        raise click.UsageError("--state is for --format registry only")
+    contents = read_bundle(bundle)
+    document = contents.document
     if out is not None:
         check_target(out)
     result = {
@@ -91,7 +91,7 @@ def command(
         "out": None if out is None else str(out),
     }
     if form == "svg" and out is not None:
-        figures = _write_figures(kept, out)
+        figures = _write_figures(contents, out)
         say(f"wrote {len(figures)} figure{'s' * (len(figures) != 1)} to {out}")
         if as_json:
             emit_json({**result, "report": None, "figures": figures})
@@ -99,14 +99,16 @@ def command(
     if form == "html":
         from dpbayes_cli.bundle.read import analysis_of
         from dpbayes_cli.bundle.report.page import report_html
-        from dpbayes_cli.workflow.reporting import beside
+        from dpbayes_cli.workflow.reporting import build_report_context
 
         budget = None if no_ledger else _budget(document, ledger_place)
-        content = report_html(document, analysis_of(kept), beside(kept, budget=budget, records=records))
+        content = report_html(
+            document, analysis_of(contents), build_report_context(contents, budget=budget, records=records)
+        )
     elif form == "registry":
         from dpbayes_cli.bundle.registry_entry import registry_yaml
 
-        content = registry_yaml(document, _stated(statements))
+        content = registry_yaml(document, _parse_statements(statements))
     else:
         from dpbayes_cli.bundle.report.markdown import report_markdown
 
@@ -122,10 +124,10 @@ def command(
 
 
 def _budget(document: ReleaseDocument, place: str | None) -> BudgetAround | str:
-    """Return what the ledger says of the account, or why it says nothing.
+    """Return the account before and after the release, or a sentence that says why it is not known.
 
     Raises:
-        LedgerError: a ledger that the command names cannot be read, or not be trusted.
+        LedgerError: the ledger that the command names cannot be read or trusted.
     """
     from dpbayes_cli.base.errors import LedgerError
     from dpbayes_cli.workflow.reporting import budget_around
@@ -135,44 +137,36 @@ def _budget(document: ReleaseDocument, place: str | None) -> BudgetAround | str:
         if not ledger.storage.exists:
             if place is not None:
                 raise LedgerError(f"there is no ledger at {ledger.location!r}")
-            return "There is no ledger here."
+            return "No ledger was found."
         return budget_around(document, ledger)
     except LedgerError:
         if place is not None:
             raise
-        return "The ledger that is here could not be read, or not be trusted."
+        return "The ledger could not be read or trusted."
 
 
-def _stated(statements: tuple[str, ...]) -> dict[str, str]:
-    """Return what the custodian states, by field.
-
-    Raises:
-        click.UsageError: a statement is no field with a text.
-    """
-    found: dict[str, str] = {}
+def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
+    """Return the statements of the custodian, by field."""
+    texts: dict[str, str] = {}
     for statement in statements:
         field, equals, text = statement.partition("=")
-        if not equals or not text.strip() or field in found:
-            raise click.UsageError(f"--state {statement!r} is not of the form FIELD=TEXT, once a field")
-        found[field] = text
-    return found
+        if not equals or not text.strip() or field in texts:
+            raise click.UsageError(f"--state {statement!r} is not of the form FIELD=TEXT, with each field once")
+        texts[field] = text
+    return texts
 
 
 def _write_figures(bundle: Bundle, out: Path) -> list[str]:
-    """Write the figures of the page into a new directory; return the names of the files.
-
-    Raises:
-        OutputError: there is no figure, or the directory cannot be written.
-    """
+    """Write the figures of the page into a new directory; return the names of the files."""
     from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.read import analysis_of
     from dpbayes_cli.bundle.report.svg_files import pictures_of, svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
-    from dpbayes_cli.workflow.reporting import beside
+    from dpbayes_cli.workflow.reporting import build_report_context
 
-    pictures = pictures_of(bundle.document, analysis_of(bundle), beside(bundle))
+    pictures = pictures_of(bundle.document, analysis_of(bundle), build_report_context(bundle))
     if not pictures:
-        raise OutputError("the page of this release has no figures", hint="choose --format html or markdown")
+        raise OutputError("this release has no figures", hint="choose --format html or markdown")
     files = {f"{picture.name}.svg": svg_file(picture) for picture in pictures}
     with new_directory(out) as directory:
         for name, content in files.items():

@@ -1,7 +1,7 @@
-"""Flags that state a question, in groups: the common ones, and those of the model and the mechanism that are named.
+"""Flags that state a release request, in groups: the common ones, and those of one model and mechanism.
 
-Common flags come from a table that is light to import. What applies to a pair is asked of it only where a flag is none
-of these, or where help is asked for with a model.
+The common flags come from a table that is light to import. The options of a model and its mechanism are imported only
+if a flag is not in that table, or if help is requested for a model.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from dpbayes_cli.spec.flags import FLAGS, LISTS, Flag
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PREFIX, _DOT = "spec__", "__"
-"""Of the names of parameters: ``spec__privacy__epsilon`` states ``privacy.epsilon``."""
-_ANSWER = "Inference and output"
-_GROUPS = ("Request", "Privacy", "Sampling", "Data", _ANSWER, "Ledger")
-_PLACES = {
-    "Request": ("spec_path", "bundle"),
+"""In names of parameters: ``spec__privacy__epsilon`` states ``privacy.epsilon``."""
+_REQUEST, _OUTPUT = "Request", "Inference and output"
+_GROUPS = (_REQUEST, "Privacy", "Sampling", "Data", _OUTPUT, "Ledger")
+_SHARED_GROUPS = {"Data", "Ledger"}
+"""Groups whose flags do not depend on the model and the mechanism."""
+_GROUP_PARAMETERS = {
+    _REQUEST: ("spec_path", "bundle"),
     "Ledger": (
         "ledger_place",
         "stated_anchor",
@@ -35,12 +37,14 @@ _PLACES = {
         "dry_run",
     ),
 }
-"""The groups of a command's own options, by their parameters; all others are of its output."""
-_COLUMN = 24
-"""The widest names of flags beside which their text begins."""
+"""The groups of a command's own options, by their parameters; all others belong to the output."""
+_PAIR_KEYS = ("model", "mechanism")
+_FLAG_COLUMN_WIDTH = 24
+"""Longer flags have their text on the next line."""
+_ARGUMENTS, _MORE_FLAGS = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
 
 
-def _listed(text: str) -> list[str]:
+def _parse_list(text: str) -> list[str]:
     try:
         (row,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):
@@ -48,12 +52,12 @@ def _listed(text: str) -> list[str]:
     return [item.strip() for item in row]
 
 
-def _paired(text: str) -> dict[str, str]:
+def _parse_pairs(text: str) -> dict[str, str]:
     pairs: dict[str, str] = {}
     for item in text.split(","):
         key, equals, value = item.partition("=")
         if not equals or not key.strip() or key.strip() in pairs:
-            raise click.UsageError(f"{text!r} is not of the form key=value,key=value")
+            raise click.UsageError(f"{text!r} is not of the form key=value,key=value, with each key once")
         pairs[key.strip()] = value.strip()
     return pairs
 
@@ -62,13 +66,13 @@ class KeyOption(click.Option):
     """The flag of a key of a spec.
 
     Args:
-        key: the key.
-        flag: its flag.
-        is_list: whether it states a list of texts.
+        key: the dotted key.
+        flag: how it is stated on the command line.
+        is_list: whether its value is a list of texts.
     """
 
     def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
-        parse = _paired if key == "prior" else _listed if is_list or key in LISTS else str
+        parse = _parse_pairs if key == "prior" else _parse_list if is_list or key in LISTS else str
         switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None} if flag.switch else {}
         name = _PREFIX + key.replace(".", _DOT)
         super().__init__(
@@ -83,70 +87,76 @@ class KeyOption(click.Option):
 
 
 class RequestCommand(click.Command):
-    """A command that is asked a question: with the flags of model and mechanism, and help in groups."""
+    """A command that takes a release request: with the flags of model and mechanism, and help in groups."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse with the common flags, then with those of the pair, then with all, so that a refusal can say whose."""
+        """Parse with the common flags, then with those of model and mechanism, then with all.
+
+        A flag of another mechanism is parsed in the last round, so that its refusal can name that mechanism.
+        """
         ctx.meta[_ARGUMENTS] = list(args)
-        for more in (_of_pair, _of_all):
+        for more_flags in (_pair_flags, _all_flags):
             try:
                 return super().parse_args(ctx, list(args))
             except click.NoSuchOption:
-                ctx.meta[_MORE] = more(ctx)
+                ctx.meta[_MORE_FLAGS] = more_flags(ctx)
         return super().parse_args(ctx, list(args))
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all parameters that are known so far."""
-        return [*super().get_params(ctx), *ctx.meta.get(_MORE, [])]
+        """Return the command's own parameters and the flags that were added while parsing."""
+        return [*super().get_params(ctx), *ctx.meta.get(_MORE_FLAGS, [])]
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the common flags, or, where a model is named, what applies to it and its mechanism."""
-        named = _named(ctx)
-        if "model" not in named:
+        """Write the common flags or, if a model is named, the flags of that model and its mechanism."""
+        pair = _named_pair(ctx)
+        if "model" not in pair:
             super().format_help(ctx, formatter)
             return
         from dpbayes_cli.spec.foreign_options import pair_of
         from dpbayes_cli.spec.pair_flags import flags_of
 
-        model, mechanism = pair_of(named)
-        applying = [
-            KeyOption(**each._asdict()) for each in flags_of(model, mechanism) if each.flag.group not in _OF_ALL
+        model, mechanism = pair_of(pair)
+        options = [
+            KeyOption(**each._asdict()) for each in flags_of(model, mechanism) if each.flag.group not in _SHARED_GROUPS
         ]
-        others = [each for each in self.params if _group(each) in _OF_ALL or not isinstance(each, KeyOption)]
+        others = [each for each in self.params if _group(each) in _SHARED_GROUPS or not isinstance(each, KeyOption)]
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
         with formatter.indentation():
-            for each in (model, mechanism):
-                formatter.write_text(f"{each.name}: {each.summary}.")
-        _write(ctx, formatter, applying)
+            for method in (model, mechanism):
+                formatter.write_text(f"{method.name}: {method.summary}.")
+        _write_groups(ctx, formatter, options)
         formatter.write_paragraph()
         names = [each.opts[0] for each in others if each.opts[0].startswith("--")]
-        formatter.write_text(f"Of any question, see {ctx.command_path} --help: {', '.join(names)}")
+        formatter.write_text(f"For every model (see {ctx.command_path} --help): {', '.join(names)}")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in groups; of the question's the common ones."""
+        """Write the options in groups; of the keys of a spec only the common ones."""
         shown = [each for each in self.get_params(ctx) if not isinstance(each, KeyOption) or each.common]
-        _write(ctx, formatter, shown)
+        _write_groups(ctx, formatter, shown)
         formatter.write_paragraph()
-        formatter.write_text(f"For one model: {ctx.command_path} --model NAME [--mechanism NAME] --help")
+        formatter.write_text(f"More flags of a model: {ctx.command_path} --model NAME [--mechanism NAME] --help")
 
 
 def request_options(*keys: str) -> Callable[[Command], Command]:
-    """Add the flags of a question (all that are common, or those of some keys); collected by ``stated``."""
+    """Return a decorator that adds the flags of some keys of a spec, by default of all common ones.
+
+    ``pop_document`` collects their values.
+    """
 
     def decorate(function: Command) -> Command:
         for key in reversed(keys or tuple(FLAGS)):
             flag = FLAGS[key]
             if keys and not flag.text:
-                flag = flag._replace(text=_SOMETIMES)
+                flag = flag._replace(text="only for models that have this option")
             function = click.option(cls=KeyOption, key=key, flag=flag)(function)
         return function
 
     return decorate
 
 
-def stated(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the nested spec that flags state; removes them from ``values``."""
+def pop_document(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the nested spec that flags state, and remove them from ``values``."""
     document: dict[str, Any] = {}
     for name in [name for name in values if name.startswith(_PREFIX)]:
         value = values.pop(name)
@@ -160,79 +170,71 @@ def stated(values: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def asked(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
-    """Return what a spec file and flags state together; flags override the file.
+def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the nested spec that a spec file and flags state together; flags override the file.
 
     Raises:
-        SpecError: the file cannot be read, or is no plain YAML.
+        SpecError: the file cannot be read, or is not plain YAML.
     """
     if spec_path is None:
         return flags
     from dpbayes_cli.spec.yaml_reader import read_spec_file
 
-    return merged(read_spec_file(spec_path), flags)
+    return merge(read_spec_file(spec_path), flags)
 
 
-def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Return one nested document laid over another."""
+def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of two nested documents; where both have a key, the value of ``above``."""
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
-        result[key] = merged(under, value) if isinstance(value, dict) and isinstance(under, dict) else value
+        result[key] = merge(under, value) if isinstance(value, dict) and isinstance(under, dict) else value
     return result
-
-
-_ARGUMENTS, _MORE = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
-_OF_ALL = {"Data", "Ledger"}
-_SOMETIMES = "where the model reads it"
 
 
 def _group(param: click.Parameter) -> str:
     if isinstance(param, KeyOption):
         return param.group
-    return next((group for group, names in _PLACES.items() if param.name in names), _ANSWER)
+    return next((group for group, names in _GROUP_PARAMETERS.items() if param.name in names), _OUTPUT)
 
 
-def _write(ctx: click.Context, formatter: click.HelpFormatter, params: Sequence[click.Parameter]) -> None:
-    """Write the records of options under the titles of their groups."""
+def _write_groups(ctx: click.Context, formatter: click.HelpFormatter, params: Sequence[click.Parameter]) -> None:
     for group in _GROUPS:
-        listed = [each for each in params if isinstance(each, click.Option) and _group(each) == group]
-        rows = [row for each in listed if (row := each.get_help_record(ctx))]
+        options = [each for each in params if isinstance(each, click.Option) and _group(each) == group]
+        rows = [row for each in options if (row := each.get_help_record(ctx))]
         if rows:
             with formatter.section(group):
-                formatter.write_dl(rows, col_max=_COLUMN, col_spacing=2)
+                formatter.write_dl(rows, col_max=_FLAG_COLUMN_WIDTH, col_spacing=2)
 
 
-def _named(ctx: click.Context) -> dict[str, Any]:
-    """Return the model and the mechanism that the arguments name, or the spec file among them."""
-    found: dict[str, Any] = {}
+def _named_pair(ctx: click.Context) -> dict[str, Any]:
+    """Return the model and the mechanism that the arguments, or the spec file among them, name."""
+    values: dict[str, Any] = {}
     arguments = ctx.meta.get(_ARGUMENTS, [])
-    for name in ("spec", "model", "mechanism"):
+    for name in ("spec", *_PAIR_KEYS):
         flag = f"--{name}"
         for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
             if argument == flag:
-                found[name] = following
+                values[name] = following
             elif argument.startswith(f"{flag}="):
-                found[name] = argument.removeprefix(f"{flag}=")
-    path = found.pop("spec", None)
-    return {key: value for key, value in asked(Path(path) if path else None, found).items() if key in _NAMES}
+                values[name] = argument.removeprefix(f"{flag}=")
+    path = values.pop("spec", None)
+    document = read_document(Path(path) if path else None, values)
+    return {key: value for key, value in document.items() if key in _PAIR_KEYS}
 
 
-_NAMES = {"model", "mechanism"}
-
-
-def _of_pair(ctx: click.Context) -> list[KeyOption]:
+def _pair_flags(ctx: click.Context) -> list[KeyOption]:
     """Return the flags of the named model and mechanism that are not among the common ones."""
-    named = _named(ctx)
-    if "model" not in named:
+    pair = _named_pair(ctx)
+    if "model" not in pair:
         return []
     from dpbayes_cli.spec.foreign_options import pair_of
     from dpbayes_cli.spec.pair_flags import flags_of
 
-    return [KeyOption(**each._asdict()) for each in flags_of(*pair_of(named)) if each.key not in FLAGS]
+    return [KeyOption(**each._asdict()) for each in flags_of(*pair_of(pair)) if each.key not in FLAGS]
 
 
-def _of_all(_ctx: click.Context) -> list[KeyOption]:
+def _all_flags(_ctx: click.Context) -> list[KeyOption]:
     from dpbayes_cli.spec.pair_flags import all_flags
 
     return [KeyOption(**each._asdict()) for each in all_flags() if each.key not in FLAGS]

@@ -9,8 +9,8 @@ import click
 
 from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 
-_NOMINAL = 1000
-"""Records that a price may rest on where a spec does not state them: the check is of the spec, not of the price."""
+_NOMINAL_RECORDS = 1000
+"""A spec need not state the number of records; any number serves to check that the request can be priced."""
 
 
 @click.group("spec")
@@ -20,9 +20,9 @@ def command() -> None:
 
 @command.command("init")
 @click.argument("model")
-@click.option("--mechanism", metavar="NAME", help="The mechanism [the model's own]; see: dpbayes models.")
+@click.option("--mechanism", metavar="NAME", help="The mechanism [the model's default]; see: dpbayes models.")
 def init(model: str, mechanism: str | None) -> None:
-    """Print a commented spec for MODEL, to be redirected into a file."""
+    """Print a commented spec for MODEL; redirect it into a file."""
     from dpbayes_cli.spec.template import template
 
     emit(template(model, mechanism), nl=False)
@@ -33,29 +33,32 @@ def init(model: str, mechanism: str | None) -> None:
 @click.option(
     "--against",
     metavar="DATA",
-    help="Count the valid and the invalid records of DATA. The counts are NOT PRIVATE: for the custodian's eyes.",
+    help="Count the valid and the invalid records of DATA. The counts are NOT PRIVATE: for the custodian only.",
 )
 @output_options
 def check(file: Path, against: str | None, as_json: bool) -> None:
-    """Check FILE and print the question that it states, every default filled in."""
+    """Check the spec FILE.
+
+    With --json, print its release request with all defaults filled in.
+    """
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.yaml_reader import read_spec_file
     from dpbayes_cli.workflow.data_check import count_valid
     from dpbayes_cli.workflow.pricing import price
 
     spec = build_spec(read_spec_file(file))
-    price(spec, spec.records or _NOMINAL)
+    price(spec, spec.records or _NOMINAL_RECORDS)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     if against is not None:
-        from dpbayes_cli.workflow.release_data import located
+        from dpbayes_cli.workflow.release_data import locate_data
 
-        result["NOT PRIVATE"] = count_valid(spec, located(spec.source, against))
+        result["NOT PRIVATE"] = count_valid(spec, locate_data(spec.source, against))
     if as_json:
         emit_json(result)
         return
     emit(f"{file}: a valid spec of {spec.model}")
     if against is not None:
-        emit("NOT PRIVATE: exact counts of the data, to be shown to nobody who may not see the data")
+        emit("NOT PRIVATE: exact counts of the data; show them only to people who may see the data")
         for name, count in result["NOT PRIVATE"].items():
             emit(f"  {name}: {count}")
 

@@ -1,4 +1,4 @@
-"""The total of an account as the command line states it."""
+"""The options that state the total of an account."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DecimalType(click.ParamType[Decimal]):
     name = "decimal"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """Parse the text exactly."""
+        """Return the decimal, parsed exactly; refuse any other text."""
         from dpbayes_cli.base.numeric import parse_decimal
 
         try:
@@ -31,14 +31,14 @@ class DecimalType(click.ParamType[Decimal]):
 
 
 def total_options(function: Command) -> Command:
-    """Add the options that state a total."""
+    """Add the options that state a total, one for each notion of privacy."""
     for flags, metavar, text in reversed(
         [
             (("--epsilon", "--eps"), "E", "The total epsilon."),
-            (("--delta",), "D", "The total delta; without it: pure epsilon."),
-            (("--rho",), "R", "The total rho, for an account of zCDP."),
-            (("--mu",), "M", "The total mu, for an account of Gaussian differential privacy."),
-            (("--rdp",), "V", "The total Renyi divergence, for an account of RDP at --order."),
+            (("--delta",), "D", "The total delta [none: pure epsilon]."),
+            (("--rho",), "R", "The total rho, for zCDP."),
+            (("--mu",), "M", "The total mu, for Gaussian differential privacy."),
+            (("--rdp",), "V", "The total Renyi divergence, for RDP at one order; with --order."),
         ]
     ):
         function = click.option(*flags, type=DecimalType(), metavar=metavar, help=text)(function)
@@ -60,7 +60,7 @@ def stated_budget(
     """Return the budget that the options state.
 
     Raises:
-        click.UsageError: none, or more than one notion.
+        click.UsageError: they state none, or more than one.
     """
     from dpbayes_cli.ledger.budgets import ApproximateBudget, ConcentratedBudget, PureBudget, RenyiBudget
     from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
@@ -69,11 +69,11 @@ def stated_budget(
     if sum(total is not None for total in (epsilon, rho, mu, rdp)) != 1:
         raise click.UsageError("state one total: --epsilon E [--delta D], --rho R, --mu M, or --rdp V --order L")
     if (rdp is None) != (order is None):
-        raise click.UsageError("--rdp and --order go together")
+        raise click.UsageError("give --rdp and --order together")
     if delta is not None and epsilon is None:
-        raise click.UsageError("--delta goes with --epsilon")
+        raise click.UsageError("give --delta together with --epsilon")
     if (basic or orders or gaussian) and (delta is None or sum(map(bool, (basic, orders, gaussian))) > 1):
-        raise click.UsageError("--orders, --basic or --gaussian goes with --delta")
+        raise click.UsageError("give at most one of --orders, --basic and --gaussian, together with --delta")
     if rho is not None:
         return ConcentratedBudget(rho)
     if mu is not None:

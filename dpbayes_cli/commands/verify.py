@@ -1,4 +1,4 @@
-"""``dpbayes verify``: is a bundle what it says, and was it charged."""
+"""``dpbayes verify``: check that a bundle follows from its request and draw, and was charged."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 
 @click.command("verify")
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--no-ledger", is_flag=True, help="Check the bundle alone: for whoever has no ledger.")
+@click.option("--no-ledger", is_flag=True, help="Check the bundle only, without a ledger.")
 @ledger_option
 @output_options
 def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bool) -> None:
-    """Check that BUNDLE is what it says; exit 7 if anything is wrong. No data are read.
+    """Check that BUNDLE is consistent and was charged; exit 7 if anything is wrong. Reads no data.
 
     \b
     dpbayes verify out/
     dpbayes verify out/ --no-ledger
 
-    The question is priced again from the bundle's spec alone: guarantee, sensitivities, noise, assumptions, posterior
-    and all files must follow from question and draw, byte for byte; the statistics must be such as some data and
-    their noise can give; and the ledger must verify, have charged just this guarantee and have published these files.
+    The release request is priced again from the spec in the bundle. Guarantee, sensitivities, noise, assumptions,
+    posterior and all files must follow from request and draw, byte for byte. The statistics must be possible for some
+    data and their noise. The ledger must verify, and must have charged this guarantee and published these files.
 
-    What passing does not prove: that the draw came from the data that were meant, or from data at all. See also:
-    dpbayes audit --bundle, for whether the mechanism keeps its promise.
+    This does not prove that the draw came from the intended data, or from data at all. To test whether the mechanism
+    keeps its guarantee: dpbayes audit --bundle BUNDLE.
     """
     from dpbayes_cli.base.errors import LedgerError, VerificationError
     from dpbayes_cli.workflow.verification import verify_bundle
@@ -37,27 +37,28 @@ def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bo
     ledger = None if no_ledger else open_ledger(ledger_place)
     if ledger is not None and not ledger.storage.exists:
         raise LedgerError(
-            f"there is no ledger at {ledger.location!r}", hint="name it with --ledger, or check without: --no-ledger"
+            f"there is no ledger at {ledger.location!r}",
+            hint="name it with --ledger FILE, or check the bundle only: --no-ledger",
         )
-    found = verify_bundle(bundle, ledger)
-    release_id, ok = found.document.release_id, not found.findings
+    verification = verify_bundle(bundle, ledger)
+    release_id, ok = verification.document.release_id, not verification.findings
     if as_json:
         emit_json(
             {
                 "release_id": release_id,
                 "bundle": str(bundle),
                 "ok": ok,
-                "checked": found.checked,
-                "unchecked": found.unchecked,
-                "findings": found.findings,
+                "checked": verification.checked,
+                "unchecked": verification.unchecked,
+                "findings": verification.findings,
             }
         )
     if not ok:
-        raise VerificationError(f"the bundle {str(bundle)!r} is not what it says", findings=found.findings)
+        raise VerificationError(f"the bundle {str(bundle)!r} does not verify", findings=verification.findings)
     if as_json:
         return
     emit(f"release {release_id} verified")
-    for text in found.checked:
+    for text in verification.checked:
         emit(f"- {text}")
-    for text in found.unchecked:
+    for text in verification.unchecked:
         say(f"not checked: {text}")

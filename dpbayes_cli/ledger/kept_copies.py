@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from dpbayes_cli.base.atomic_file import remove_dead, sync
+from dpbayes_cli.base.atomic_file import remove_abandoned, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry, broken_links
 from dpbayes_cli.ledger.ledger import Ledger
@@ -93,7 +93,7 @@ def _may_be_a_copy(target: Path, ledger: Ledger) -> bool:
 
 def _finish(target: Path) -> None:
     try:
-        remove_dead(target.absolute().parent)
+        remove_abandoned(target.absolute().parent)
         sync(target.absolute().parent)
     except OSError as error:
         raise LedgerError(f"cannot write {str(target)!r}: {error.strerror}") from None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from dpbayes_cli.base.atomic_file import remove_dead, sync
+from dpbayes_cli.base.atomic_file import remove_abandoned, sync
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.base.mounts import is_mount_point, network_of, read_table
+from dpbayes_cli.base.mounts import is_mount_point, network_file_system, read_mount_table
 
 _ATTEMPTS, _PAUSE = 10, 0.05
 """How often, and after how many seconds, a second name is looked at: another process may be removing what is left."""
@@ -49,7 +49,7 @@ def check_local(path: Path) -> None:
     Raises:
         LedgerError: it is on one.
     """
-    kind = network_of(path)
+    kind = network_file_system(path)
     if kind:
         raise LedgerError(
             f"the ledger {str(path)!r} would be on a network's file system ({kind}), whose locks a ledger in a file "
@@ -68,7 +68,7 @@ def check_one_name(path: Path) -> None:
     Raises:
         LedgerError: it has several names, or is mounted by itself.
     """
-    if is_mount_point(path, read_table()):
+    if is_mount_point(path, read_mount_table()):
         raise LedgerError(
             f"the ledger {str(path)!r} is mounted as a single file, beside which no journal is seen",
             hint="mount the directory that it is in",
@@ -76,7 +76,7 @@ def check_one_name(path: Path) -> None:
     for _ in range(_ATTEMPTS):
         if _links(path) == 1:
             return
-        remove_dead(path.parent)  # a crash while the ledger got its name may have left another one
+        remove_abandoned(path.parent)  # a crash while the ledger got its name may have left another one
         time.sleep(_PAUSE)
     if (links := _links(path)) > 1:
         raise LedgerError(

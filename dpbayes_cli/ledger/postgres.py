@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.postgres_address import PostgresAddress
-from dpbayes_cli.base.postgres_driver import connect, driver
+from dpbayes_cli.base.postgres_driver import connect, import_driver
 from dpbayes_cli.ledger.postgres_transaction import PostgresTransaction, index_entries
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
@@ -281,7 +281,7 @@ class PostgresStorage(Storage):
 
 
 def _driver() -> Any:
-    return driver("a ledger", LedgerError)
+    return import_driver("a ledger", LedgerError)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from dpbayes_cli.base.atomic_file import held_directory, new_file, rename_without_replacing, sync
+from dpbayes_cli.base.atomic_file import locked_directory, new_file, rename_without_replacing, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity
@@ -144,7 +144,7 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
                 return
             if not kept:
                 _roll_back(real)
-            partial = held.enter_context(held_directory(real)) / "file"
+            partial = held.enter_context(locked_directory(real)) / "file"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
             replacement = SqliteReplacement(real, partial, SqliteLeftover(), suffix, _locked(real))
             held.callback(_close, replacement)

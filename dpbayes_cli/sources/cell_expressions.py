@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import ibis
 
-from dpbayes_cli.base.cell_grammar import LONGEST_CELL
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.sources.contributions import OUT_OF_BOUNDS
 
@@ -36,7 +36,7 @@ def normal_text(text: Expression) -> Expression:
     """Return the normal form of a trimmed text; see ``cell_grammar.normal_cell``."""
     digits = text.re_replace("[.].*", "").re_replace("^[+-]?0*", "")
     whole = ibis.cases((text.startswith("-"), "-"), else_="") + ibis.cases((digits != "", digits), else_="0")
-    is_whole = (text.length() <= LONGEST_CELL) & (text + END).re_search(WHOLE)
+    is_whole = (text.length() <= MAX_CELL_BYTES) & (text + END).re_search(WHOLE)
     unusual = ibis.or_(text.contains("."), *(text.startswith(mark) for mark in ("+", "-", "0")))
     return ibis.cases((unusual & is_whole, whole), else_=text)
 

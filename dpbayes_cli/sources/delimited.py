@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
 
-from dpbayes_cli.base.cell_grammar import BLANKS, LONGEST_CELL
+from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import DpbayesError, SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column
@@ -96,7 +96,9 @@ class DelimitedSource(Source):
             texts = [_short(field_text("fields", place, self._dialect)) for place in places]
         else:
             cells = [cell_expression("line", place, self._width, self._dialect) for place in places]
-            texts = [f"CASE WHEN strlen(line) <= {LONGEST_CELL} THEN {cell} ELSE {_short(cell)} END" for cell in cells]
+            texts = [
+                f"CASE WHEN strlen(line) <= {MAX_CELL_BYTES} THEN {cell} ELSE {_short(cell)} END" for cell in cells
+            ]
         unit = None if self._place_of_unit is None else texts.pop()
         levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
@@ -144,7 +146,7 @@ class DelimitedSource(Source):
 
 def _short(text: str) -> str:
     """Return the expression of a cell's text, NULL where it is too long."""
-    return f"CASE WHEN strlen({text}) <= {LONGEST_CELL} THEN {text} END"
+    return f"CASE WHEN strlen({text}) <= {MAX_CELL_BYTES} THEN {text} END"
 
 
 class _Pipe:

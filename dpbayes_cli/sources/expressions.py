@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import ibis
 from ibis.config import Config
 
-from dpbayes_cli.base.cell_grammar import BLANKS, LONGEST_CELL, normal_cell
+from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES, normal_cell
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import TableCounts
@@ -200,7 +200,7 @@ class Statements:
                     whole = isinstance(column, NumericColumn) and column.integers
                     short = text.length() <= LONGEST_PLAIN
                     plain = short & (text + END).re_search(WHOLE if whole else PLAIN)
-                    any_number = (text.length() <= LONGEST_CELL) & (text + END).re_search(WHOLE if whole else NUMBER)
+                    any_number = (text.length() <= MAX_CELL_BYTES) & (text + END).re_search(WHOLE if whole else NUMBER)
                     found[f"shape_{i}"] = ibis.cases((plain, 1), (any_number, 2)).cast("int64")
             if self._bound is not None:
                 found["unit"] = ibis.coalesce(normal_text(rows.owner), "")

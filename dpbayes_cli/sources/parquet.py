@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.cell_grammar import LONGEST_CELL, normal_cell
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, normal_cell
 from dpbayes_cli.base.duck import cursor, fetch, one_thread
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column
@@ -159,7 +159,7 @@ class ParquetSource(Source):
             for name, column in long.items():
                 paged = repaged(file, column, groups)
                 files.callback(os.close, paged)
-                cell = f"CASE WHEN strlen(cell) <= {LONGEST_CELL} THEN cell END AS {_quoted(name)}"
+                cell = f"CASE WHEN strlen(cell) <= {MAX_CELL_BYTES} THEN cell END AS {_quoted(name)}"
                 parts.append(f"(SELECT {cell} FROM {_relation(paged)})")
             yield f"(SELECT * FROM {' POSITIONAL JOIN '.join(parts)})"
             first = end
@@ -214,7 +214,7 @@ def _quoted(name: str) -> str:
 def _text(name: str, kind: str) -> str:
     """Return the expression of a column's text; one that is too long is missing."""
     cell = f"CAST({name} AS VARCHAR)"
-    return f"CASE WHEN strlen({cell}) <= {LONGEST_CELL} THEN {cell} END" if kind.startswith(_LONG) else cell
+    return f"CASE WHEN strlen({cell}) <= {MAX_CELL_BYTES} THEN {cell} END" if kind.startswith(_LONG) else cell
 
 
 def _check_type(name: str, column: AnyColumn) -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.base.cell_grammar import LONGEST_CELL
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.postgres_address import PostgresAddress
-from dpbayes_cli.base.postgres_driver import connect, driver
+from dpbayes_cli.base.postgres_driver import connect, import_driver
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.source import unreadable
 from dpbayes_cli.sources.unit_bound import UnitBound
@@ -63,8 +63,8 @@ class PostgresSource(EngineSource):
     def _relation(self, named: Mapping[str, str]) -> str:
         cells = {new: f"CAST({_quoted(name)} AS text)" for new, name in named.items()}
         texts = (  # first in the bytes of the server's encoding, which it holds, then in those that all engines count
-            f"CASE WHEN octet_length({cell}) <= {LONGEST_CELL} THEN CASE WHEN "
-            f"octet_length(convert_to({cell}, 'UTF8')) <= {LONGEST_CELL} THEN {cell} COLLATE \"C\" END END AS {new}"
+            f"CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN "
+            f"octet_length(convert_to({cell}, 'UTF8')) <= {MAX_CELL_BYTES} THEN {cell} COLLATE \"C\" END END AS {new}"
             for new, cell in cells.items()
         )
         return f"SELECT {', '.join(texts)} FROM {self._table}"
@@ -111,7 +111,7 @@ def _discarding(failure: SourceError) -> Iterator[None]:
 
 
 def _driver() -> Any:
-    return driver("a table", SourceError)
+    return import_driver("a table", SourceError)
 
 
 def _quoted(name: str) -> str:

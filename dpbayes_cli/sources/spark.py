@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.cell_grammar import LONGEST_CELL
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
 from dpbayes_cli.sources.location import Location, RemoteLocation
@@ -109,8 +109,8 @@ class SparkSource(EngineSource):
             cell = f"CAST({_quoted(name)} AS STRING)"
             valid = f"make_valid_utf8(collate({cell}, 'UTF8_BINARY'))"
             texts.append(
-                f"CASE WHEN octet_length({cell}) <= {LONGEST_CELL} THEN CASE WHEN octet_length({valid}) <= "
-                f"{LONGEST_CELL} THEN {valid} END END AS {new}"
+                f"CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN octet_length({valid}) <= "
+                f"{MAX_CELL_BYTES} THEN {valid} END END AS {new}"
             )
         return f"SELECT {', '.join(texts)} FROM {_VIEW}"
 

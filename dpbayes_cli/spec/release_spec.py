@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.base.canonical import canonical_json, digest
-from dpbayes_cli.base.cell_grammar import STEERING
+from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import Model
@@ -281,7 +281,7 @@ def _check_texts(document: Any, where: str = "") -> None:
     elif isinstance(document, list | tuple):
         for item in document:
             _check_texts(item, where)
-    elif isinstance(document, str) and document != "\t" and STEERING.search(document):
+    elif isinstance(document, str) and document != "\t" and CONTROL_CHARACTERS.search(document):
         raise SpecError(
             f"{document[:100]!r} holds a control character", where=where, hint="state printable characters only"
         )

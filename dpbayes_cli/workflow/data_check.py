@@ -1,4 +1,4 @@
-"""How many records and cells of a file are valid. NOT PRIVATE: for the custodian alone."""
+"""Count the valid records and cells of a file. NOT PRIVATE: for the custodian only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
-    """Count what the model wants checked, the invalid records and all. NOT PRIVATE: for the custodian alone.
+    """Return the counts that the model's data check asks for, by name. NOT PRIVATE: for the custodian only.
 
     Raises:
         SourceError: the data cannot be read.
@@ -34,11 +34,11 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
 
 
 def _count_statistic(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
-    """Count the records that the model's statistic counts, and the others."""
+    """Count the records that the model's statistic counts, and all others as invalid."""
     dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
     statistic = require_type(model, BoundedStatistics).statistic(dropping)
     with closing(ReleaseData(spec, location, model)) as data:
-        evidence = data.opened().statistics(statistic, dropping)
+        evidence = data.open_source().statistics(statistic, dropping)
     counted = dict(zip(statistic.names, evidence.values, strict=True))
     weights = [e.weight for e in statistic.expressions if isinstance(e, ProductOf) and not e.roles]
     if weights:
@@ -48,7 +48,7 @@ def _count_statistic(spec: ReleaseSpec, location: Location, model: Model) -> dic
 
 
 def _count_levels(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
-    """Count the records of each level of each variable, and those with an invalid cell in it."""
+    """Count the records of each level of each variable, and the records with an invalid cell in it."""
     columns = [replace(column, impute=None) for column in model.columns if not isinstance(column, NumericColumn)]
     tables = tuple(TableCounts((column.role,), (len(column.levels),)) for column in columns)
     counting = Statistic((), tables, 0, Witness(None, None), 0)
@@ -57,15 +57,15 @@ def _count_levels(spec: ReleaseSpec, location: Location, model: Model) -> dict[s
         evidence = source.statistics(counting, RecordPolicy(Neighbors.ADD_REMOVE))
     counted, first = {}, 0
     for column in columns:
-        found = evidence.values[first : first + len(column.levels)]
-        counted.update({f"{column.role}={level}": n for level, n in zip(column.levels, found, strict=True)})
-        counted[f"{column.role} invalid"] = evidence.n_records - sum(found)
+        counts = evidence.values[first : first + len(column.levels)]
+        counted.update({f"{column.role}={level}": n for level, n in zip(column.levels, counts, strict=True)})
+        counted[f"{column.role} invalid"] = evidence.n_records - sum(counts)
         first += len(column.levels)
     return {**counted, "records": evidence.n_records}
 
 
 def _count_cells(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
-    """Count the invalid cells of each column, and the records that are valid."""
+    """Count the invalid cells of each column, and the valid records."""
     columns = [replace(column, impute=None) for column in model.columns]
     counted = dict.fromkeys((f"{column.role} invalid" for column in columns), 0)
     valid = [0]

@@ -1,4 +1,4 @@
-"""What a release would cost and tell, before any data are touched: prices, noise, simulated posteriors."""
+"""Plan a release without data: its privacy cost, its noise, and simulated posteriors."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ if TYPE_CHECKING:
     import numpy as np
 
 _SUMMARY_DRAWS = 2000
-_LEAST_TRIALS = 3
-_ESS = 200.0
+_MAX_SLOW_TRIALS = 3
+_MIN_EFFECTIVE_DRAWS = 200.0
 _METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What simulated releases of one question look like, data and parameters drawn from the model and its prior.
+    """A summary of simulated releases of one request, with parameters and data drawn from the model and its prior.
 
-    A posterior draw tells about the posterior, whose width it widens. A point estimate has no posterior, and the spread
-    of its law vanishes with much epsilon, however few the records: what is stated for it is its distance from the true
-    parameter, which then tends to the posterior's width.
+    A released posterior draw comes from a posterior that is wider than without privacy. A point estimate has no
+    posterior, and the spread of its law vanishes for large epsilon however few the records are. So its distance from
+    the true parameter is stated instead, which for large epsilon tends to the width of the posterior.
 
     Attributes:
         n_records: the number of records, all of them valid.
-        trials: how many releases were simulated.
-        noise_scale: the scale of the noise in counts, None where nothing is noised; the largest, where it depends on
-            bounds that are found privately.
-        posterior_sd: the root mean square of the posterior's standard deviation (of the law that is drawn from), of
-            the first parameter, or of the first parameters of all rows of a network's tables; for point estimates that
-            of the distance of one estimate from the true parameter.
+        trials: the number of simulated releases.
+        noise_scale: the scale of the noise in counts, None if no noise is added; the largest one if it depends on
+            private bounds.
+        posterior_sd: the root mean square standard deviation of the posterior (of the law that is drawn from) of the
+            first parameter, or of the first parameters of all rows of a network's tables; for point estimates the
+            root mean square distance of one estimate from the true parameter.
         nonprivate_sd: the same for the posterior without privacy.
-        inflation: their ratio.
-        coverage: by inference method, how often the 90 % interval holds the parameter; None where nothing is inferred.
-        sd_of: whether ``posterior_sd`` is of the posterior, or the error of an estimate.
+        inflation: ``posterior_sd / nonprivate_sd``.
+        coverage: by inference method, the share of 90 % intervals that hold the parameter; None if nothing is inferred.
+        sd_of: whether ``posterior_sd`` is the width of a posterior or the error of an estimate.
     """
 
     n_records: int
@@ -65,14 +65,14 @@ class Expectation:
 
 
 @dataclass(frozen=True)
-class Offer:
-    """One mechanism's plan for a question.
+class MechanismPlan:
+    """One mechanism's plan for a release request.
 
     Attributes:
         mechanism: its name.
-        plan: the plan, None where there is none.
-        expected: what it would tell.
-        refusal: why there is no plan, else an empty text.
+        plan: the plan, None if the mechanism refuses the request.
+        expected: a summary of simulated releases, None if nothing was simulated.
+        refusal: why there is no plan, or an empty text.
     """
 
     mechanism: str
@@ -81,54 +81,58 @@ class Offer:
     refusal: str = ""
 
 
-def offer(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> Offer:
-    """Plan one question and simulate it.
+def plan_mechanism(spec: ReleaseSpec, n_records: int, trials: int, seed: int) -> MechanismPlan:
+    """Return the plan of a release request, with simulated releases.
 
     Args:
-        spec: the question.
+        spec: the request.
         n_records: the number of records to plan for.
         trials: how many releases to simulate, 0 for none.
         seed: of the simulation.
 
     Raises:
-        SpecError: no guarantee can be given.
+        SpecError: the request cannot be given a guarantee.
     """
-    return _offered(price(spec, n_records), n_records, trials, seed)
+    return _simulate_priced(price(spec, n_records), n_records, trials, seed)
 
 
-def _offered(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Offer:
-    expected = simulated(planned, n_records, trials, seed) if trials else None
-    return Offer(planned.spec.mechanism, planned.plan, expected)
+def _simulate_priced(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> MechanismPlan:
+    expected = simulate_plan(planned, n_records, trials, seed) if trials else None
+    return MechanismPlan(planned.spec.mechanism, planned.plan, expected)
 
 
-def offers(document: dict[str, Any], n_records: int, trials: int, seed: int) -> list[Offer]:
-    """Plan a question with every mechanism that serves the model, the tightest posterior first, refusals last.
+def plan_every_mechanism(document: dict[str, Any], n_records: int, trials: int, seed: int) -> list[MechanismPlan]:
+    """Return the plans of every mechanism that serves the model, the narrowest posterior first, refusals last.
 
     Args:
-        document: the spec, with options of any of these mechanisms; each is asked what it reads.
+        document: the spec, with options of any of these mechanisms; each mechanism gets those that it reads.
         n_records: the number of records to plan for.
         trials: how many releases to simulate, 0 for none.
         seed: of the simulation.
 
     Raises:
-        SpecError: the document is no spec of any of them.
+        SpecError: the document is not a spec of any of them.
     """
-    found, model = [], None
+    plans: list[MechanismPlan] = []
+    model = None
     for name in serving(model_type(document["model"])):
         spec = build_spec(request_to(document, name))
         model = model or spec.build_model()
         try:
-            found.append(_offered(price(spec, n_records, model), n_records, trials, seed))
+            plans.append(_simulate_priced(price(spec, n_records, model), n_records, trials, seed))
         except SpecError as error:
-            found.append(Offer(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else "")))
-    return sorted(found, key=lambda o: (o.plan is None, o.expected.inflation if o.expected else 0.0))
+            plans.append(
+                MechanismPlan(name, None, None, f"{error.message}" + (f" ({error.hint})" if error.hint else ""))
+            )
+    return sorted(plans, key=lambda p: (p.plan is None, p.expected.inflation if p.expected else 0.0))
 
 
-def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Expectation | None:
-    """Simulate releases of a plan: parameters from the prior, records from the model, noise from its law.
+def simulate_plan(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Expectation | None:
+    """Return a summary of simulated releases: parameters from the prior, records from the model, noise from its law.
 
-    Plans of equal seed and model see the same parameters and records where the model draws them alike for all. None for
-    models that are not simulated, for chains, whose runs are long, and where the exact posterior is not known.
+    Plans with the same seed and model see the same parameters and records, if the model draws them alike for all of
+    them. The result is None for models that are not simulated, for chains, which take too long, and if the exact
+    posterior is not known.
     """
     import numpy as np
 
@@ -136,48 +140,49 @@ def simulated(planned: PlannedRelease, n_records: int, trials: int, seed: int) -
     if model.not_simulated or not step.law.can_be_simulated:
         return None
     simulating = require_type(model, NoisyStatistics)
-    truth, own = np.random.default_rng(seed).spawn(2)
+    data_rng, release_rng = np.random.default_rng(seed).spawn(2)
     trials = model.simulation_trials(trials)
     if step.law.adds_noise:
-        return _noisy(planned, n_records, trials, truth, own)
+        return _simulate_noise(planned, n_records, trials, data_rng, release_rng)
     if step.law.slow_moments:
-        return _of_own(step.sampler, planned, n_records, trials, truth)
-    data = [simulating.simulated(planned.policy, n_records, truth) for _ in range(trials)]
+        return _simulate_sampler(step.sampler, planned, n_records, trials, data_rng)
+    data = [simulating.simulated(planned.policy, n_records, data_rng) for _ in range(trials)]
     plain = [sd for _, values in data for _, sd in model.exact_moments(values, n_records)]
     if not plain:
-        return _of_own(step.sampler, planned, n_records, trials, truth)
+        return _simulate_sampler(step.sampler, planned, n_records, trials, data_rng)
     estimates = planned.mechanism.estimates
     spreads = []
     for theta, values in data:
-        found = zip(model.compared, step.sampler.moments_by_row(values), strict=True)
-        spreads += [math.hypot(sd, mean - theta[k]) if estimates else sd for k, (mean, sd) in found]
-    private, free = _root_mean_square(spreads), _root_mean_square(plain)
+        moments = zip(model.compared, step.sampler.moments_by_row(values), strict=True)
+        spreads += [math.hypot(sd, mean - theta[k]) if estimates else sd for k, (mean, sd) in moments]
+    private, nonprivate = _root_mean_square(spreads), _root_mean_square(plain)
     sd_of: Literal["posterior", "estimate"] = "estimate" if estimates else "posterior"
-    return Expectation(n_records, trials, None, private, free, private / free, None, sd_of)
+    return Expectation(n_records, trials, None, private, nonprivate, private / nonprivate, None, sd_of)
 
 
-def _of_own(
+def _simulate_sampler(
     law: Sampler, planned: PlannedRelease, n_records: int, trials: int, rng: np.random.Generator
 ) -> Expectation | None:
-    """Simulate draws of a law that itself tells the sd of the first parameter without privacy."""
-    trials = min(trials, _LEAST_TRIALS) if law.slow_moments else trials
+    """Simulate draws of a law that knows the standard deviation of the first parameter without privacy."""
+    trials = min(trials, _MAX_SLOW_TRIALS) if law.slow_moments else trials
     model = require_type(planned.model, NoisyStatistics)
     data = [model.simulated(planned.policy, n_records, rng)[1] for _ in range(trials)]
     private = _root_mean_square([law.moments(values)[1] for values in data])
     plain = [law.plain_sd(values) for values in data]
     if None in plain:
         return None
-    free = _root_mean_square([sd for sd in plain if sd is not None])
-    return Expectation(n_records, trials, None, private, free, private / free, None)
+    nonprivate = _root_mean_square([sd for sd in plain if sd is not None])
+    return Expectation(n_records, trials, None, private, nonprivate, private / nonprivate, None)
 
 
-def _noisy(
-    planned: PlannedRelease, n_records: int, trials: int, truth: np.random.Generator, own: np.random.Generator
+def _simulate_noise(
+    planned: PlannedRelease,
+    n_records: int,
+    trials: int,
+    data_rng: np.random.Generator,
+    release_rng: np.random.Generator,
 ) -> Expectation:
-    """Simulate noisy releases: posterior sds, without privacy too, and how often 90 % intervals hold the parameter.
-
-    Parameters and records come from ``truth``, noise and inference from ``own``.
-    """
+    """Simulate noisy releases; noise and inference use ``release_rng``."""
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
@@ -187,35 +192,35 @@ def _noisy(
     heads = model.compared
     private: list[float] = []
     plain: list[float] = []
-    held = {"noise-aware": 0, "naive": 0}
+    covered = {"noise-aware": 0, "naive": 0}
     for _ in range(trials):
         if law is not None:
-            theta, observation = simulated_between(planned, law, n_records, truth)
+            theta, observation = simulate_with_private_bounds(planned, law, n_records, data_rng)
         else:
-            theta, values = model.simulated_statistic(plan.final_step.statistic, policy, n_records, truth)
-            released = _noised(values, plan, own)
+            theta, values = model.simulated_statistic(plan.final_step.statistic, policy, n_records, data_rng)
+            released = _noised(values, plan, release_rng)
             observation = planned.mechanism.observation(model, policy, released, plan.final_step.noise, public)
         for method in _METHODS:
-            found = infer(observation, method, 1, own, Effort(_SUMMARY_DRAWS, _ESS)).marginals
-            marginals = [found[model.components[k]] for k in heads]
+            inferred = infer(observation, method, 1, release_rng, Effort(_SUMMARY_DRAWS, _MIN_EFFECTIVE_DRAWS))
+            marginals = [inferred.marginals[model.components[k]] for k in heads]
             pairs = zip(marginals, (theta[k] for k in heads), strict=True)
-            held[method] += sum(m.quantiles["q05"] <= true <= m.quantiles["q95"] for m, true in pairs)
+            covered[method] += sum(m.quantiles["q05"] <= true <= m.quantiles["q95"] for m, true in pairs)
             if method == "noise-aware":
                 private += [marginal.sd for marginal in marginals]
                 plain += [marginal.sd_data for marginal in marginals]
-    sd, free = _root_mean_square(private), _root_mean_square(plain)
-    coverage = {method: count / (trials * len(heads)) for method, count in held.items()}
-    return Expectation(n_records, trials, plan.final_step.noise.scale, sd, free, sd / free, coverage)
+    sd, nonprivate = _root_mean_square(private), _root_mean_square(plain)
+    coverage = {method: count / (trials * len(heads)) for method, count in covered.items()}
+    return Expectation(n_records, trials, plan.final_step.noise.scale, sd, nonprivate, sd / nonprivate, coverage)
 
 
-def simulated_between(
+def simulate_with_private_bounds(
     planned: PlannedRelease, law: PrivateBounds, n_records: int, rng: np.random.Generator
 ) -> tuple[tuple[float, ...], NoisyObservation]:
-    """Simulate one release between private bounds: return the reported parameters, and the inference observation."""
-    whole = law.grid.column("value", law.outside)
-    theta, histogram = planned.model.simulated_histogram(whole, n_records, rng)
+    """Simulate a release with private bounds; return the true parameters and the noisy observation."""
+    full_range = law.grid.column("value", law.outside)
+    theta, histogram = planned.model.simulated_histogram(full_range, n_records, rng)
     lower, upper = law.simulate(histogram, rng)
-    narrowed = planned.at((law.grid.value(lower), law.grid.value(upper)))
+    narrowed = planned.at_bounds((law.grid.value(lower), law.grid.value(upper)))
     policy, plan, bounded = planned.policy, narrowed.plan, require_type(narrowed.model, NoisyStatistics)
     column = require_type(bounded.columns[0], NumericColumn)
     values = evaluate_codes(plan.final_step.statistic, column, law.codes(histogram, lower, upper, column))
@@ -224,22 +229,21 @@ def simulated_between(
 
 
 def _noised(values: tuple[int, ...], plan: Plan, rng: np.random.Generator) -> list[int]:
-    """Return a statistic with simulated noise."""
     noise = plan.final_step.noise.simulate(rng, len(values))
     return [int(value + z) for value, z in zip(values, noise, strict=True)]
 
 
-def _root_mean_square(found: list[float]) -> float:
-    return math.sqrt(sum(x * x for x in found) / len(found))
+def _root_mean_square(values: list[float]) -> float:
+    return math.sqrt(sum(x * x for x in values) / len(values))
 
 
 def guarantee_in_full(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> dict[str, Any]:
-    """Return a guarantee in every notion: null where a notion has no number.
+    """Return a guarantee in every notion of privacy, as a JSON object; null if a notion does not apply.
 
     Args:
-        guarantee: the promise.
-        neighbors: the relation that it is about.
-        delta: the delta at which it is stated if it has no pure epsilon.
+        guarantee: the guarantee.
+        neighbors: its neighbor relation.
+        delta: the delta at which to state epsilon, if it is not pure epsilon.
     """
 
     def number(value: Decimal) -> float | None:

@@ -1,4 +1,4 @@
-"""A release, prepared: parsed, built, priced and addressed once, before any record is read."""
+"""Prepare a release: parse, build and price it once, and find its account, before any record is read."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from dpbayes_cli.workflow.release_data import ReleaseData
 
 @dataclass(frozen=True)
 class ReleaseOptions:
-    """How a release is to be named, paid and placed.
+    """How a release is named, paid for and where it is written.
 
     Attributes:
-        label: the user's own name for it, or None.
-        fresh: whether a new draw is wanted although the request was answered before.
-        same_data: whether another path is said to hold the same data.
-        open_account: whether an unknown account may be opened.
-        purpose: why, for the history.
-        out: the directory of the bundle; None: ``dpbayes-<id>`` here.
-        analyst: who asks, where the account has limits of analysts.
+        label: the user's name for it, or None.
+        fresh: whether to pay for a new draw, even if the request was released before.
+        same_data: whether the data at another path are stated to be the same.
+        open_account: whether to open the account if there is none.
+        purpose: the reason, for the history of the ledger.
+        out: the directory of the bundle; None: ``dpbayes-<id>`` in the working directory.
+        analyst: who asks, for accounts with limits per analyst.
     """
 
     label: str | None = None
@@ -47,7 +47,7 @@ class ReleaseOptions:
     analyst: str | None = None
 
     def charge(self, spec: ReleaseSpec, location: Location, account: str, guarantee: Guarantee) -> Charge:
-        """Return what the ledger is asked."""
+        """Return the charge to ask the ledger for."""
         return Charge(
             account=account,
             label=self.label,
@@ -70,12 +70,12 @@ class ReleaseOptions:
 class PreparedRelease(PlannedRelease):
     """Everything that a release needs; no later step parses, builds, plans or opens anything again.
 
-    It is a context: with its end the data are closed.
+    It is a context manager that closes the data.
 
     Attributes:
-        charge: what the ledger is asked: whose account, which request, at what price.
-        data: what is read, opened already where the plan rests on the number of records.
-        out: the directory of the bundle; None: ``dpbayes-<id>`` here.
+        charge: the account, the request and its privacy cost.
+        data: the data; open already if the plan needs the number of records.
+        out: the directory of the bundle; None: ``dpbayes-<id>`` in the working directory.
     """
 
     charge: Charge
@@ -92,34 +92,34 @@ class PreparedRelease(PlannedRelease):
 
 
 def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledger: Ledger) -> PreparedRelease:
-    """Plan a release and address its charge; sees public inputs only.
+    """Return a priced release and its charge; uses public inputs only.
 
-    A mechanism whose plan rests on the number of records finds it stated, in the draw that answered the same request
-    before, or by counting the records of a regular file, which is public under replace-one.
+    If the plan needs the number of records, it is the stated one, that of an earlier draw of the same request, or the
+    count of a regular file, which is public under replace-one.
 
     Raises:
-        SpecError: the spec is wrong, or no guarantee can be given for it.
-        SourceError: the records are to be counted, and the data cannot be used.
+        SpecError: the spec is wrong, or cannot be given a guarantee.
+        SourceError: the records must be counted, and the data cannot be used.
     """
     account = _account(spec, location)
     check_format(spec.inference.format)
     kind, model = mechanism_type(spec.mechanism), spec.build_model()
-    charge = options.charge(spec, location, account, PureDP())  # found by its request; the price follows
+    charge = options.charge(spec, location, account, PureDP())  # enough to look up an earlier draw; priced below
     data, n_records = ReleaseData(spec, location, model), None
     try:
         if kind.needs_n and _has_public_count(spec, model):
             sealed = ledger.sealed(charge)
-            known = None if sealed is None else parse_draw(sealed).n_records  # a draw that is made knows its own number
-            n_records = spec.records if known is None else known
+            sealed_count = None if sealed is None else parse_draw(sealed).n_records
+            n_records = spec.records if sealed_count is None else sealed_count
             if n_records is None:
-                n_records = data.opened().count()
+                n_records = data.open_source().count()
         planned = price(spec, n_records, model)
         spec.check_samples(model)
         if planned.plan.steps[0].rows is not None and not data.hands_over_records:
             raise SpecError(
-                f"{spec.mechanism} reads records one by one, and only statistics leave the engine that holds them",
+                f"{spec.mechanism} reads single records, but this engine gives out only statistics",
                 where="mechanism",
-                hint="embedded engine only: export the columns to Parquet files, or take a mechanism on statistics",
+                hint="export the columns to Parquet files for the embedded engine, or choose a mechanism on statistics",
             )
     except BaseException:
         data.close()
@@ -138,27 +138,23 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
 
 
 def _account(spec: ReleaseSpec, location: Location) -> str:
-    """Return the name of the account that pays.
-
-    Raises:
-        SpecError: none is stated, and the file's name implies none.
-    """
+    """Return the name of the account that pays."""
     account = spec.dataset or location.dataset
     if account is None:
         raise SpecError(
-            "the data set has no name: it is read from a stream or from several files",
+            "the data set has no name, because it is a stream or several files",
             where="dataset",
-            hint="state it with --dataset NAME: it names the account that pays",
+            hint="name the account that pays: --dataset NAME",
         )
     if spec.dataset is None:
         try:
             check_name(account)
         except ValueError as error:
-            raise SpecError(str(error), where="dataset", hint="name the account with --dataset NAME") from None
+            raise SpecError(str(error), where="dataset", hint="name the account that pays: --dataset NAME") from None
     return account
 
 
 def _has_public_count(spec: ReleaseSpec, model: Model) -> bool:
-    """Return whether the number of valid records is public; where it is not, a mechanism that needs it says why."""
+    """Return whether the number of valid records is public; if not, a mechanism that needs it refuses the request."""
     complete = model.counts_incomplete_records or all(has_stand_in(spec.policy, c) for c in model.columns)
     return spec.privacy.neighbors is Neighbors.REPLACE_ONE and complete

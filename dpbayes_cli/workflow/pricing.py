@@ -1,4 +1,4 @@
-"""What a release costs: model, mechanism and calibrated plan, from the spec alone."""
+"""Price a release: model, mechanism and calibrated plan, from the spec alone."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
-_MOST_DRAWN = 4_000_000
-"""Numbers that one release may draw. Written out they stay below what the ledger seals, whatever they are: nothing that
-depends on a draw may refuse it before it is sealed."""
+_MAX_DRAWN_NUMBERS = 4_000_000
+"""So many numbers fit the largest payload that the ledger seals, whatever their values: a refusal after the draw would
+depend on the draw."""
 
 
 @dataclass(frozen=True)
 class PlannedRelease:
-    """A priced release: what is asked and what answers it, each made once; no data, no account.
+    """A priced release request with its model and mechanism, without data or account.
 
     Attributes:
-        spec: what is asked.
-        model: the model that the spec states; before private bounds are found, over the whole range.
-        mechanism: what privatizes its statistic.
-        policy: neighbors, and what an invalid record counts as.
+        spec: the release request.
+        model: the model of the spec; over the whole range of values until private bounds are drawn.
+        mechanism: the mechanism that releases its statistic or its draws.
+        policy: the neighbor relation, and how invalid records count.
         plan: the calibrated and priced steps.
-        n_records: the public number of records that the plan rests on, or None.
+        n_records: the public number of records that the plan needs, or None.
     """
 
     spec: ReleaseSpec
@@ -45,32 +45,32 @@ class PlannedRelease:
 
     @property
     def known_records(self) -> int | None:
-        """The public number of records, as far as it is known: the one that the plan rests on, or the stated one."""
+        """The public number of records: the one that the plan uses, else the stated one; None if neither is known."""
         return self.spec.records if self.n_records is None else self.n_records
 
-    def at(self, bounds: tuple[float, float] | None) -> Self:
-        """Return the release as it stands once its bounds are found, at the same price; None: it asks for none.
+    def at_bounds(self, bounds: tuple[float, float] | None) -> Self:
+        """Return the release with the private bounds that were drawn, at the same privacy cost; itself if None.
 
-        Asked for the same bounds twice in a row, it gives the same object: what was drawn between them is described by
-        it.
+        Two calls in a row with the same bounds return the same object, so model and plan are made once.
 
         Raises:
-            SpecError: the bounds are none that the law can choose.
+            SpecError: the law cannot choose these bounds.
         """
         if bounds is None:
             return self
         if bounds not in self._last:
-            narrowed = self.narrowed(self.spec.build_model(bounds))
+            narrowed = self.with_bounded_model(self.spec.build_model(bounds))
             self._last.clear()
             self._last[bounds] = narrowed
         return self._last[bounds]
 
-    def narrowed(self, model: Model) -> Self:
-        """Return the release with its model between bounds that were found, at the same price.
+    def with_bounded_model(self, model: Model) -> Self:
+        """Return the release with a model between private bounds, at the same privacy cost.
 
-        Privacy: nothing is refused any more, for a refusal would tell about bounds that were drawn and not sealed, and
-            the next attempt would draw again. Where the noise between these bounds cannot be calibrated, that of the
-            whole range serves: it was planned before the charge, and no bounds inside have a larger sensitivity.
+        Privacy: nothing is refused here. A refusal would reveal something about bounds that were drawn but not sealed,
+            and the next attempt would draw again. If the noise between these bounds cannot be calibrated, the noise of
+            the whole range is used: it was planned before the charge, and bounds inside the range never have a larger
+            sensitivity.
         Source: mechanisms, integer statistics on a public grid.
         """
         choice, whole = self.plan.steps[0], self.plan
@@ -87,53 +87,53 @@ class PlannedRelease:
 
 
 def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None = None) -> PlannedRelease:
-    """Plan and price what a spec asks for, without any data.
+    """Return the calibrated and priced plan of a release request, without any data.
 
     Args:
-        spec: what is asked.
-        n_records: the public number of records, where the mechanism needs it and the spec does not state it.
-        model: the model of the spec, where it is built already; private bounds are still to be found.
+        spec: the release request.
+        n_records: the public number of records, if the mechanism needs it and the spec does not state it.
+        model: the model of the spec, if it is built already; before private bounds are drawn.
 
     Raises:
-        SpecError: the spec is wrong, or no guarantee can be given for it.
+        SpecError: the spec is wrong, or cannot be given a guarantee.
     """
     model = model or spec.build_model()
     if model.column_names and spec.column is not None:
-        raise SpecError("the domain names the columns", where="column", hint="leave it out: see domain.columns")
+        raise SpecError("the domain of this model names the columns", where="column", hint="leave out column")
     kind = mechanism_type(spec.mechanism)
     mechanism, policy, law = kind(), spec.policy, spec.private_bounds
     for column in model.columns:
         impute_code(column, policy)
     if law is not None and not kind.post_processing:
         raise SpecError(
-            f"{kind.name} draws from a posterior whose bounds must be known beforehand",
+            f"{kind.name} draws from a posterior whose bounds must be stated",
             where="bounds",
-            hint="state them in the domain, or have them found privately for a mechanism that adds noise: laplace",
+            hint="state them in the domain, or choose a mechanism that can use private bounds, such as laplace",
         )
     options, known = spec.options, spec.records if n_records is None else n_records
     plan = mechanism.plan(model, policy, options, known)
     limited = isinstance(plan.final_step.rows, Rows) and plan.final_step.rows.n_most is not None
     if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and limited:
         raise SpecError(
-            "which records are the first ones depends on all units' lots, where only so many are read",
+            "this mechanism reads a limited number of records, and a unit could change which records come first",
             where="privacy.unit",
-            hint="replace-one neighbors: then the number of units is public",
+            hint="--neighbors replace-one makes the number of units public",
         )
     drawn = len(model.parameters) + plan.final_step.law.n_states
-    if plan.final_step.draws * drawn > _MOST_DRAWN:
+    if plan.final_step.draws * drawn > _MAX_DRAWN_NUMBERS:
         raise SpecError(
-            f"{plan.final_step.draws} draws of {drawn} numbers are more than the ledger seals at once",
+            f"{plan.final_step.draws} draws of {drawn} numbers each are more than the ledger can seal at once",
             where="sampling.draws",
-            hint=f"at most {_MOST_DRAWN:,} numbers together",
+            hint=f"at most {_MAX_DRAWN_NUMBERS:,} numbers in all: ask for fewer draws",
         )
     if law is None:
         return PlannedRelease(spec, model, mechanism, policy, plan, n_records)
     last = law.grid.last
     lowest = {0} if law.lower is None else {0, last - 1}
-    for lower in lowest:  # with the widest, the narrowest at both ends, before a charge
+    for lower in lowest:  # price the narrowest bounds at both ends of the grid too, before any charge
         narrow = spec.build_model((law.grid.value(lower), law.grid.value(lower + 1)))
         if mechanism.plan(narrow, policy, options, known).guarantee != plan.guarantee:
-            raise DpbayesError("the price of the statistics depends on the bounds; nothing is released")
+            raise DpbayesError("the privacy cost of the statistics depends on the private bounds; nothing is released")
     (column,) = model.columns
     first = Step(law.statistic(column.role, policy), law, law.guarantee)
     total = compose([law.guarantee, plan.guarantee])

@@ -1,7 +1,7 @@
-"""The only way from data to disk: reserve, compute, seal, publish.
+"""Release a posterior, the only way from data to disk: reserve, draw, seal, publish.
 
-A charge is durable before a record is read, a draw is final before anything is computed from it, and what is written is
-a function of the draw. Killed anywhere, the same call finishes the same release.
+A charge is durable before a record is read, a draw is final before anything is computed from it, and all that is
+written is a function of the draw. If a run is killed at any point, the same call finishes the same release.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PublishedRelease:
     """A published release.
 
     Attributes:
         document: the release document.
-        bundle: where it is.
+        bundle: the directory of the bundle.
         remaining: what the account has left, by component.
-        replayed: whether it was answered from the ledger, without opening the data.
-        sequence, head: the end of the ledger's chain: the receipt.
+        replayed: whether the release was shown again from the ledger, without opening the data.
+        sequence, head: the last entry of the ledger: the receipt.
     """
 
     document: ReleaseDocument
@@ -62,13 +62,13 @@ class Outcome:
     head: str
 
 
-def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
-    """Release a posterior, or find it released already.
+def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRelease:
+    """Release a posterior, or show again what was released before; return the published release.
 
     Args:
-        prepared: what is asked, of which data, at what price; its context closes the data.
-        ledger: the account book.
-        say: where to tell the user what happens.
+        prepared: the priced request, its data and its charge; its context closes the data.
+        ledger: the ledger that charges and seals it.
+        say: called with messages for the user.
 
     Raises:
         BudgetError, LedgerError, SourceError, OutputError: see ``errors``; a charge that was made stays, and the same
@@ -81,31 +81,31 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
     check_address_space()
     charge = prepared.charge
     preview = ledger.preview(charge)
-    answered = preview.known is not None and preview.known.stage != "reserved"
-    check_place(prepared.out or _default_target(preview.release_id), sealed=answered)
-    if not answered:
-        prepared.data.opened()
+    is_drawn = preview.known is not None and preview.known.stage != "reserved"
+    check_place(prepared.out or _default_target(preview.release_id), sealed=is_drawn)
+    if not is_drawn:
+        prepared.data.open_source()
     reservation = ledger.reserve(charge)
     record = reservation.release
     if reservation.opened:
         say(
             f"opened account {charge.account!r} with the default total of epsilon 3 under "
-            f"{charge.neighbors} neighbors; to state another: dpbayes budget open or amend"
+            f"{charge.neighbors} neighbors; to change it: dpbayes budget amend"
         )
     sealed = reservation.payload
     replayed = sealed is not None
     if reservation.document is None:
         _check_price(prepared, record)
     if sealed is None:
-        source = prepared.data.opened()
+        source = prepared.data.open_source()
         say(f"charged {price_text(record.guarantee)} to account {charge.account!r}")
         drawn = _draw(prepared, source)
         sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
     else:
-        say(f"release {record.release_id} was drawn on {record.time}: shown again, the data were not opened")
-    document, analyse = _described(prepared, reservation, sealed)
+        say(f"release {record.release_id} was drawn on {record.time}: it is shown again, and the data were not opened")
+    document, analyze = _describe(prepared, reservation, sealed)
     target = prepared.out or _default_target(record.release_id)
-    digests = place_bundle(document, analyse, target, record.published, say)
+    digests = place_bundle(document, analyze, target, record.published, say)
     record, state = ledger.publish(record, charge.account, digests, document.payload())
     last = state.last
     if last is None:
@@ -115,78 +115,74 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
         for notice in notices(account, charge.analyst):
             say(notice)
     remaining = account.remaining
-    return Outcome(document, target, remaining, replayed, last.sequence, last.hash)
+    return PublishedRelease(document, target, remaining, replayed, last.sequence, last.hash)
 
 
 def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
-    """Refuse to draw at another price than the one that was charged, as for another number of records.
-
-    Raises:
-        BudgetError: the plan's guarantee is not that of the reservation.
-    """
+    """Refuse to draw at another cost than the one that was charged, for example for another number of records."""
     if prepared.plan.guarantee != record.guarantee:
         raise BudgetError(
-            f"release {record.release_id} was begun and charged at another price: "
-            f"{price_text(record.guarantee)}, and not {price_text(prepared.plan.guarantee)}; nothing is drawn",
-            hint="is the number of records another? give the original command, or pay for a new draw: --fresh, or "
-            "another --release-id",
+            f"release {record.release_id} was begun and charged at another cost: "
+            f"{price_text(record.guarantee)} instead of {price_text(prepared.plan.guarantee)}; nothing is drawn",
+            hint="the number of records may have changed: repeat the original command, or pay for a new draw with "
+            "--fresh or another --release-id",
         )
 
 
 def _draw(prepared: PreparedRelease, source: Source) -> bytes:
-    """Read the data and privatize; return what is to be sealed. Exact statistics do not outlive this call."""
-    stated, opened = prepared.spec.records, datetime.now(UTC)  # the clock is read before anything depends on the data
+    """Read the data and draw; return the payload to seal. Exact statistics do not outlive this call."""
+    stated, time = prepared.spec.records, datetime.now(UTC)  # read the clock before anything depends on the data
     with closing(source):
         evidence = read_evidence(prepared, source)
     n_records = evidence.n_records if prepared.policy.neighbors is Neighbors.REPLACE_ONE else None
-    if prepared.policy.contributions > 1:  # the number of their records is private; that of units is known where stated
+    if prepared.policy.contributions > 1:  # the number of records is private, that of units is the stated one
         n_records = stated
     elif stated is not None:
-        check_count(stated, n_records, "; the charge stands")
+        check_count(stated, n_records, ", and the charge stays")
     needed = prepared.n_records
     if needed is not None and evidence.n_records != needed:
-        raise SourceError("the number of records changed after it was counted; nothing is released, the charge stands")
-    return sealed_draw(opened, source.record_unit, n_records, privatized(prepared, evidence)).payload()
+        raise SourceError("the number of records changed after it was counted; nothing is released, the charge stays")
+    return sealed_draw(time, source.record_unit, n_records, privatize(prepared, evidence)).payload()
 
 
-def privatized(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws:
-    """Draw what a release lets out from exact evidence.
+def privatize(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws:
+    """Draw the payload of a release from exact evidence.
 
-    Privacy: the guarantee of the plan, once: an audit draws again and again, from data that it made up.
+    Privacy: the guarantee of the plan, for one call. An audit calls this again and again, on made-up data.
     Source: see the mechanism.
 
     Raises:
-        DpbayesError: the operating system gives no randomness.
+        DpbayesError: the operating system provides no randomness.
     """
     law = planned.plan.bounds
     try:
         if law is not None:
-            return _between_private_bounds(planned, law, evidence)
+            return _draw_with_private_bounds(planned, law, evidence)
         return planned.mechanism.release(planned.plan, evidence)
-    except OSError:  # a mechanism asks the operating system for nothing but randomness
+    except OSError:  # mechanisms use the operating system only for randomness
         raise no_randomness() from None
 
 
 def read_evidence(planned: PlannedRelease, source: Source) -> Statistics:
-    """Read what the plan's first step asks for: the exact statistic, the rows of a design, or the codes of records."""
+    """Return what the plan's first step needs: the exact statistic, the rows of a design, or the codes of records."""
     step, policy = planned.plan.steps[0], planned.policy
     if step.rows is None:
         return source.statistics(step.statistic, policy)
-    held = step.rows.hold(planned.n_records or 0)
-    source.read(CodeReader(step.rows.columns, policy, held.take))
-    return Statistics((), held.n_records, design=held)
+    rows = step.rows.hold(planned.n_records or 0)
+    source.read(CodeReader(step.rows.columns, policy, rows.take))
+    return Statistics((), rows.n_records, design=rows)
 
 
-def _between_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: Statistics) -> Payload:
-    """Draw the bounds from a histogram, then privatize the statistic between them, computed from the same histogram.
+def _draw_with_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: Statistics) -> Payload:
+    """Draw the bounds from a histogram, then the noisy statistic between them, computed from the same histogram.
 
-    Privacy: the guarantee of the plan, which is that of both steps together: the second knows the first, and has its
-        own guarantee whatever the first was.
+    Privacy: the guarantee of the plan, which composes both steps: the second step may depend on the result of the
+        first, and has its guarantee whatever that result was.
     Source: Smith 2011; mechanisms, composition of what is fixed in advance.
     """
     lower, upper = law.choose(evidence.histogram)
     bounds = law.grid.value(lower), law.grid.value(upper)
-    narrowed = planned.at(bounds)
+    narrowed = planned.at_bounds(bounds)
     column, step = require_type(narrowed.model.columns[0], NumericColumn), narrowed.plan.final_step
     codes = law.codes(evidence.histogram, lower, upper, column)
     exact = Statistics(evaluate_codes(step.statistic, column, codes), evidence.n_records)
@@ -194,21 +190,21 @@ def _between_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidenc
     return replace(require_type(narrowed.mechanism.release(second, exact), Payload), bounds=bounds)
 
 
-def _described(
+def _describe(
     prepared: PreparedRelease, reservation: Reservation, sealed: bytes
 ) -> tuple[ReleaseDocument, Callable[[], Analysis]]:
-    """Return the document of a sealed draw, and what gives its posterior: functions of the draw and of what is public.
+    """Return the document of a sealed draw and a function that returns its posterior; both use public inputs only.
 
-    A document that was published stands as it is, and is read like any other where its files are written again.
+    A published document is used as it is, and read like any other bundle if its files are written again.
     """
     if reservation.document is not None:
         document = parse_document(reservation.document)
         return document, lambda: analysis_of(bundle_of(document))
     draw, record = parse_draw(sealed), reservation.release
-    narrowed = prepared.at(bounds_of(draw))
+    narrowed = prepared.at_bounds(bounds_of(draw))
     names = narrowed.plan.final_step.statistic.names
     if draw.statistics and tuple(item.name for item in draw.statistics) != names:
-        raise DpbayesError("the sealed statistics are not those of the question; nothing is written")
+        raise DpbayesError("the sealed statistics are not those of the release request; nothing is written")
     analysis = analysis_of_draw(narrowed.spec, narrowed.model, narrowed.mechanism, record.release_id, draw)
     document = assemble(
         Parts(

@@ -1,4 +1,4 @@
-"""The data of a release: found by their names, opened at most once, and checked by what is public about them."""
+"""The data of a release: located by name, opened at most once, and checked against public facts."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 
 
-def located(layout: SourceSection, *texts: str) -> Location:
-    """Find the data that texts name together, for the engine that reads them.
+def locate_data(layout: SourceSection, *texts: str) -> Location:
+    """Return the location of one data set, named by one or more texts, for the engine that reads it.
 
     Raises:
-        SourceError: there are none, or they cannot be read.
+        SourceError: there is no such data set, or it cannot be read.
     """
     return locate_for_spark(*texts) if layout.engine == "spark" else locate(*texts)
 
 
 def source_of(layout: SourceSection, location: Location, unit: UnitSection | None = None) -> Source:
-    """Return the source that reads a location in a stated layout; nothing is opened yet.
+    """Return the source that reads a location; it is not opened yet.
 
     Args:
-        layout: how the files are laid out, and which engine reads them.
-        location: where they are.
-        unit: whose records are bounded; None: all records count.
+        layout: the format of the files, and the engine that reads them.
+        location: the files or the table.
+        unit: the privacy unit and its contribution bound; None: all records count.
     """
     dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
     bound = None if unit is None else UnitBound(unit.column, unit.max_contributions)
@@ -38,7 +38,7 @@ def source_of(layout: SourceSection, location: Location, unit: UnitSection | Non
 
 
 class ReleaseData:
-    """The data of one release, opened when they are first needed, and at most once; whoever makes it closes it."""
+    """The data of one release, opened at most once, when they are first needed; the creator must close it."""
 
     def __init__(self, spec: ReleaseSpec, location: Location, model: Model) -> None:
         self._spec, self._location, self._model = spec, location, model
@@ -47,27 +47,27 @@ class ReleaseData:
 
     @property
     def hands_over_records(self) -> bool:
-        """Whether records can be read one by one, and not only their statistics; nothing is opened."""
-        return self._found().hands_over_records
+        """Whether single records can be read, and not only statistics; nothing is opened."""
+        return self._unopened().hands_over_records
 
-    def opened(self) -> Source:
-        """Return the source, checked by what is public: existence, permissions, header, stated number of records.
+    def open_source(self) -> Source:
+        """Return the open source, after checking existence, permissions, header and the stated number of records.
 
         Raises:
             SourceError: it cannot be used.
         """
-        source = self._found()
+        source = self._unopened()
         if not self._is_checked:
             self._check(source)
             self._is_checked = True
         return source
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the source, if there is one."""
         if self._source is not None:
             self._source.close()
 
-    def _found(self) -> Source:
+    def _unopened(self) -> Source:
         if self._source is None:
             self._source = source_of(self._spec.source, self._location, self._spec.privacy.unit)
         return self._source
@@ -79,20 +79,20 @@ class ReleaseData:
             counted = source.count()
             if counted is None and spec.policy.contributions > 1:
                 raise SourceError(
-                    "the number of units in a stream cannot be checked; nothing is released",
-                    hint="leave records out, or name a file",
+                    "the number of privacy units in a stream cannot be checked; nothing is released",
+                    hint="leave out --records, or name a file",
                 )
             check_count(spec.records, counted)
 
 
 def check_count(stated: int, counted: int | None, charged: str = "") -> None:
-    """Refuse a number of records other than the stated one.
+    """Check that the data have the stated number of records; ``charged`` ends the message.
 
     Raises:
-        SourceError: they differ.
+        SourceError: the numbers differ.
     """
     if counted is not None and counted != stated:
         raise SourceError(
-            f"the data hold {counted} records, but {stated} were stated; nothing is released{charged}",
-            hint="state the public number of records, or leave it out",
+            f"the data have {counted} records, but {stated} were stated; nothing is released{charged}",
+            hint="state the public number with --records N, or leave it out",
         )

@@ -1,6 +1,6 @@
-"""What a report tells beside the bundle: the guarantee priced again, widths expected before the data, the budget.
+"""What a report shows besides the bundle: the guarantee priced again, expected widths without privacy, the account.
 
-Nothing here sees data. Seeds are digests of the question, so that the same bundle gives the same page.
+Nothing here reads data. Seeds are digests of the release request, so the same bundle gives the same page.
 """
 
 from __future__ import annotations
@@ -23,53 +23,56 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import in_full_as_earlier
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
-_TRIALS, _PARAMETERS, _RECORDS = 50, 4000, 2_000_000
-"""Data sets are simulated so often, or until so many parameters or records were drawn, but three times at least."""
-_LARGEST = 20_000
-"""Models of more parameters are not simulated: a page lists the first of them."""
-_MOST_RECORDS = 10**6
+_MIN_TRIALS, _MAX_TRIALS = 3, 50
+_MAX_TOTAL_PARAMETERS, _MAX_TOTAL_RECORDS = 4000, 2_000_000
+"""Over all simulated data sets; reduces the number of trials."""
+_MAX_PARAMETERS, _MAX_RECORDS = 20_000, 10**6
+"""Of one data set; larger ones are not simulated."""
 
 
-def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None) -> ReportContext:
-    """Return what a page tells beside what is in the bundle.
+def build_report_context(
+    bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None
+) -> ReportContext:
+    """Return what a page shows besides what is in the bundle.
 
     Args:
         bundle: the release.
-        budget: what a ledger says, or why none does; None: none was asked.
-        records: how many records to plan for, where their number is private.
+        budget: the account before and after the release, or why it is not known; None: leave it out.
+        records: the number of records to simulate, if their number is private.
     """
     document, spec = bundle.document, bundle.spec
     model = bundle.model if spec.bounds is None else None
     try:
         planned = price(spec, document.n_records, model)
     except DpbayesError:
-        return ReportContext(None, Expected(absent="The question has no price in this version of dpbayes."), budget)
+        return ReportContext(None, Expected(absent="This version of dpbayes cannot price the release request."), budget)
     stated = guarantee_part(planned.plan.guarantee, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
     guarantee = planned.plan.guarantee if stated == document.guarantee else None
     n_records = records if document.n_records is None else document.n_records
-    return ReportContext(guarantee, expected(planned, n_records), budget)
+    return ReportContext(guarantee, simulate_expected(planned, n_records), budget)
 
 
-def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
-    """Simulate what the posterior could be expected to be without privacy: from the prior and the model alone.
+def simulate_expected(planned: PlannedRelease, n_records: int | None) -> Expected:
+    """Return the posterior widths to expect without privacy, simulated from the prior and the model alone.
 
     Args:
-        planned: what is asked, between the bounds that it states.
-        n_records: the public number of records, or one to plan for; None: it is private.
+        planned: the release request, with the bounds that it states.
+        n_records: the public number of records, or the number to simulate; None: it is private.
     """
     spec, model, plan = planned.spec, planned.model, planned.plan
-    absent = _not_simulated(spec, model, plan, n_records)
+    absent = _why_not_simulated(spec, model, plan, n_records)
     if absent or n_records is None:
         return Expected(absent=absent)
     simulating = require_type(model, NoisyStatistics)
-    trials = max(3, min(_TRIALS, _PARAMETERS // len(model.parameters), _RECORDS // n_records))
+    affordable = min(_MAX_TOTAL_PARAMETERS // len(model.parameters), _MAX_TOTAL_RECORDS // n_records)
+    trials = max(_MIN_TRIALS, min(_MAX_TRIALS, affordable))
     widths = nonprivate_widths(spec, simulating, n_records, trials)
     drawn = None
     if plan.final_step.law.has_moments and not plan.final_step.law.slow_moments:
-        from dpbayes_cli.workflow.planning import simulated
+        from dpbayes_cli.workflow.planning import simulate_plan
 
         with suppress(SpecError):
-            drawn = simulated(planned, n_records, trials, _seed(spec, n_records, "draws"))
+            drawn = simulate_plan(planned, n_records, trials, _seed(spec, n_records, "draws"))
     if drawn is None or drawn.sd_of != "posterior":
         return Expected(widths, n_records, trials)
     return Expected(widths, n_records, trials, "", drawn.posterior_sd, drawn.nonprivate_sd)
@@ -78,13 +81,13 @@ def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
 def nonprivate_widths(
     spec: ReleaseSpec, model: NoisyStatistics, n_records: int, trials: int
 ) -> dict[str, ExpectedWidth]:
-    """Return how wide the posterior of each parameter is without noise, in the median of simulated data sets.
+    """Return the median width of each parameter's posterior without noise, over simulated data sets.
 
     Args:
-        spec: the question.
-        model: between the bounds that the question states, also where bounds were then found privately.
-        n_records: how many records are simulated, all of them valid.
-        trials: how many data sets.
+        spec: the release request.
+        model: the model with the bounds that the request states, even if private bounds were drawn.
+        n_records: the number of records in a data set, all of them valid.
+        trials: the number of data sets.
     """
     import numpy as np
 
@@ -94,50 +97,50 @@ def nonprivate_widths(
 
     rng = np.random.default_rng(_seed(spec, n_records, "widths"))
     public = n_records if spec.privacy.neighbors is Neighbors.REPLACE_ONE else None
-    found = np.empty((2, trials, len(model.parameters)))
+    widths = np.empty((2, trials, len(model.parameters)))
     for trial in range(trials):
         _, values = model.simulated(spec.policy, n_records, rng)
         exact = [int(value) for value in values]
         observation = model.observation(spec.policy, exact, DiscreteLaplace(1e-2), public)  # naive: no noise is assumed
         marginals = infer(observation, "naive", 1, rng).marginals
         kept = [marginals[component] for component in model.components]
-        found[0, trial] = [marginal.sd for marginal in kept]
-        found[1, trial] = [marginal.quantiles["q95"] - marginal.quantiles["q05"] for marginal in kept]
-    sd, middle = np.median(found, axis=1).tolist()
+        widths[0, trial] = [marginal.sd for marginal in kept]
+        widths[1, trial] = [marginal.quantiles["q95"] - marginal.quantiles["q05"] for marginal in kept]
+    sd, middle = np.median(widths, axis=1).tolist()
     return {
         name: ExpectedWidth(*each) for name, each in zip(model.parameters, zip(sd, middle, strict=True), strict=True)
     }
 
 
-def _not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int | None) -> str:
-    """Return why nothing can be expected before the data; an empty text where it can."""
+def _why_not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int | None) -> str:
+    """Return why nothing is simulated; an empty text if it can be."""
     if model.not_simulated:
         return model.not_simulated
     if not plan.final_step.law.can_be_simulated:
-        return "Posteriors of hidden states take long Markov chains, and are not simulated for a page."
+        return "Posteriors of hidden states need long Markov chains, so they are not simulated for a page."
     if spec.policy.contributions > 1:
-        return "Privacy units have several records, and how many records there are is private."
+        return "Privacy units have several records, and the number of records is private."
     if n_records is None:
-        return "The number of records is private; `dpbayes report --records N` takes one to plan for."
-    if len(model.parameters) > _LARGEST or n_records > _MOST_RECORDS:
-        return "The model is too large to be simulated for a page; see dpbayes plan."
+        return "The number of records is private; to simulate N records: `dpbayes report --records N`."
+    if len(model.parameters) > _MAX_PARAMETERS or n_records > _MAX_RECORDS:
+        return "The model or the data set is too large to simulate for a page; see `dpbayes plan`."
     return ""
 
 
 def _seed(spec: ReleaseSpec, n_records: int, what: str) -> int:
-    """Return the seed of a simulation: a digest of the question and of the public number of records."""
+    """Return the seed of a simulation: a digest of the release request and the number of records."""
     return int(digest("expected before the data", canonical_json([in_full_as_earlier(spec), n_records, what]))[:32], 16)
 
 
 def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | str:
-    """Return what an account held before and after the entry that charged a release; a text says why not.
+    """Return the account before and after the entry that charged a release, or a sentence that says why not.
 
     Args:
         document: the release.
-        ledger: where to look it up; it is verified first.
+        ledger: the ledger, which is verified first.
 
     Raises:
-        LedgerError: the ledger cannot be read, or not be trusted.
+        LedgerError: the ledger cannot be read or trusted.
     """
     from dpbayes_cli.ledger.budgets import texts
     from dpbayes_cli.ledger.charging import price_text
@@ -146,9 +149,9 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | s
     charge = {"kind": "reserved", "release_id": document.release_id}
     number = next((i for i, entry in enumerate(entries) if charge.items() <= entry.fields.items()), None)
     if number is None:
-        return "The ledger that was asked does not know this release."
+        return "The ledger does not know this release."
     if (entries[number].sequence, entries[number].hash) != (document.ledger.sequence, document.ledger.hash):
-        return "The ledger that was asked has charged this release by another entry than the bundle states."
+        return "The ledger charged this release in another entry than the bundle states."
     before = replay(entries[:number]).accounts[document.account]
     after = replay(entries[: number + 1]).accounts[document.account]
     record = after.releases[document.release_id]

@@ -1,7 +1,7 @@
-"""Is a bundle what it says? Everything in it is derived again from its question and its draw, and compared.
+"""Verify a bundle: derive everything in it again from its release request and its draw, and compare.
 
-What a draw was cannot be checked, for nobody may see the data twice; that it is a possible one can. Whether it was
-charged, the ledger says.
+The draw itself cannot be checked against the data, which nobody may read twice; only that it is possible. The ledger
+tells whether the release was charged.
 """
 
 from __future__ import annotations
@@ -38,33 +38,35 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import digest_of_request
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
-_UNLIKELY = 80.0
-"""Noise that is e^-80 as likely as none is not a draw: the chance over a million statistics is below 1e-27."""
-_COMPUTED = ("posterior", "width", "posterior_predictive", "inference", "states")
-"""What is computed in floats, where other versions of libraries may round otherwise."""
-_WORDED = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
-"""What is put in words, which another version of dpbayes may choose otherwise."""
+_IMPOSSIBLE_NATS = 80.0
+"""Noise e^-80 times as likely as zero noise counts as impossible: over a million statistics its probability is below
+1e-27."""
+_COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states")
+"""Computed in floating point; other versions of libraries may round differently."""
+_WORDED_FIELDS = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
+"""Texts; other versions of dpbayes may word them differently."""
 EARLIER_CHAIN = (
     "Inside the chain floating-point numbers of double precision stand in for real ones: the gradient's sum, the "
     "normal numbers (quantiles of 54 secret bits) and the iterates. The released draws are rounded to a public grid."
 )
-"""What bundles state whose chain was drawn before the noise of chains was exact."""
-_LARGEST_MESSAGE = 20
-_LONGEST = 200
+"""The text of bundles whose chain was drawn before the noise of chains was exact."""
+_MAX_STRANGE_FILES = 20
+_MAX_VERSIONS = 200
+"""Characters of the versions of software that are printed."""
 _CREATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _RELEASE_ID = re.compile(r"[0-9a-f]{16}")
 
 
 @dataclass
 class Verification:
-    """What a check of a bundle found.
+    """The result of checking a bundle.
 
     Attributes:
-        bundle: the release, with its question.
+        bundle: the release, with its request.
         checked: what was checked, one phrase each.
-        unchecked: what could not be, and why.
-        findings: what is wrong, one sentence each; none: the bundle is what it says.
-        uncertain: files that another version of the software writes otherwise.
+        unchecked: what could not be checked, and why.
+        findings: what is wrong, one sentence each; empty if the bundle verifies.
+        uncertain: files that another version of the software may write differently.
     """
 
     bundle: Bundle
@@ -80,25 +82,25 @@ class Verification:
 
 
 def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
-    """Check a bundle: its schema, its files, its promise, its statistics, and that the ledger charged it.
+    """Check the schema, files, guarantee and statistics of a bundle, and that the ledger charged it.
 
     Args:
-        directory: of the bundle.
-        ledger: where it was charged; None: whoever has the bundle has no ledger.
+        directory: the bundle.
+        ledger: where it was charged; None: check the bundle only.
 
     Raises:
         OutputError: there is no bundle.
-        VerificationError: its release document cannot be understood at all.
+        VerificationError: its release document cannot be read as a release.
         LedgerError: the ledger cannot be read.
     """
     bundle = read_bundle(directory)
     document, spec = bundle.document, bundle.spec
-    found = Verification(bundle, ["the release document is one of this schema, and holds its question in full"])
+    result = Verification(bundle, ["the release document fits its schema, and holds the whole release request"])
     plan = _planned(bundle).plan
     _check_draw(document, plan)
     analysis = analysis_of(bundle)
     _check_derived(
-        found,
+        result,
         Parts(
             release_id=document.release_id,
             account=document.account,
@@ -111,51 +113,42 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
             ledger=document.ledger,
         ),
     )
-    _check_values(found, plan)
-    files = _check_files(found, directory, analysis)
+    _check_values(result, plan)
+    files = _check_files(result, directory, analysis)
     if ledger is None:
-        found.unchecked.append("whether the ledger charged it, and published these files: no ledger was asked")
+        result.unchecked.append("whether the ledger charged it and published these files: no ledger was given")
     else:
-        _check_ledger(found, spec, plan, ledger, files)
-    return found
+        _check_ledger(result, spec, plan, ledger, files)
+    return result
 
 
 def _planned(bundle: Bundle) -> PlannedRelease:
-    """Price the question again, at the number of records that the bundle states.
-
-    Raises:
-        VerificationError: the question has no price.
-    """
+    """Price the release request again, at the number of records that the bundle states."""
     n_records = bundle.document.n_records
     try:
         if bundle.spec.bounds is None:
             return price(bundle.spec, n_records, bundle.model)
-        return price(bundle.spec, n_records).narrowed(bundle.model)
+        return price(bundle.spec, n_records).with_bounded_model(bundle.model)
     except DpbayesError as error:
         raise VerificationError(
-            "the question of the bundle cannot be priced, so that it has no guarantee", findings=[str(error)]
+            "the release request of the bundle cannot be priced, so it has no guarantee", findings=[str(error)]
         ) from None
 
 
 def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
-    """Refuse a draw of another law, or of another number, than the plan's, before anything is computed from it.
-
-    Raises:
-        VerificationError: it is.
-    """
-    answer = plan.final_step
-    if not answer.law.adds_noise:
-        if document.noise is not None or len(document.draws) != answer.draws:
-            raise VerificationError(f"draws: not the {answer.draws} that were paid for")
+    """Refuse a draw whose law or number of draws is not the plan's, before anything is computed from it."""
+    step = plan.final_step
+    if not step.law.adds_noise:
+        if document.noise is not None or len(document.draws) != step.draws:
+            raise VerificationError(f"draws: there must be {step.draws}, as many as were paid for")
         return
     stated = None if document.noise is None else msgspec.to_builtins(document.noise)
-    scales = answer.noise.scales(len(document.statistics))
-    if stated != answer.noise.serialize() or [each.noise_scale for each in document.statistics] != list(scales):
-        raise VerificationError("noise: not the law that the plan calibrates")
+    scales = step.noise.scales(len(document.statistics))
+    if stated != step.noise.serialize() or [each.noise_scale for each in document.statistics] != list(scales):
+        raise VerificationError("noise: it is not the law that the plan calibrates")
 
 
 def _draw_of(document: ReleaseDocument) -> SealedDraw:
-    """Return the draw that a document was made of."""
     return SealedDraw(
         created=document.created,
         record_unit=document.record_unit,
@@ -169,98 +162,95 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
     )
 
 
-def _check_derived(found: Verification, parts: Parts) -> None:
-    """Compare all that follows from question and draw with what the document says."""
-    document = found.document
-    derived = _as_stated(found, parts.plan, parse_document(assemble(parts).payload()))
+def _check_derived(result: Verification, parts: Parts) -> None:
+    """Compare the document with the one that follows from request and draw."""
+    document = result.document
+    derived = _as_stated(result, parts.plan, parse_document(assemble(parts).payload()))
     if document.software.keys() != derived.software.keys():
-        found.findings.append("software: other keys than a release states")
-    exempt = {
-        "schema_version",
-        "software",
-        "spec",
-    }  # spec was compared when read: an earlier version states it otherwise
+        result.findings.append("software: its keys are not those of a release")
+    exempt = {"schema_version", "software", "spec"}  # earlier versions write the spec differently; it was compared
     is_earlier = document.schema_version != derived.schema_version
     if document.software != derived.software or is_earlier:
-        made = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_LONGEST]
-        found.unchecked.append(f"posterior, width, states, inference and samples, in their digits: computed by {made}")
-        found.uncertain.add(document.inference.samples_file)
-        exempt |= {*_COMPUTED}
+        versions = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_MAX_VERSIONS]
+        result.unchecked.append(
+            f"the digits of posterior, width, states, inference and samples: they were computed by {versions}"
+        )
+        result.uncertain.add(document.inference.samples_file)
+        exempt |= {*_COMPUTED_FIELDS}
         for name in ("method", "exact", "samples", "samples_format"):
             if getattr(document.inference, name) != getattr(derived.inference, name):
-                found.findings.append(f"inference.{name}: not what follows from the question")
+                result.findings.append(f"inference.{name}: it does not follow from the request")
     if document.software.get("dpbayes") != derived.software["dpbayes"] or is_earlier:
-        found.unchecked.append("the words of assumptions, corrections and report, which are those of another version")
-        found.uncertain.add(REPORT)
-        exempt |= {*_WORDED}
+        result.unchecked.append("the words of assumptions, corrections and report, which another version wrote")
+        result.uncertain.add(REPORT)
+        exempt |= {*_WORDED_FIELDS}
     for name in document.__struct_fields__:
         if name not in exempt and getattr(document, name) != getattr(derived, name):
-            found.findings.append(f"{name}: not what follows from the question and the draw")
+            result.findings.append(f"{name}: it does not follow from the request and the draw")
     if not _CREATED.fullmatch(document.created):
-        found.findings.append("created: no moment")
+        result.findings.append("created: it is not a time of the form YYYY-MM-DDTHH:MM:SSZ")
     if not _RELEASE_ID.fullmatch(document.release_id) or document.ledger.sequence < 1:
-        found.findings.append("release_id, ledger: none that a ledger gives")
+        result.findings.append("release_id, ledger: no ledger gives such an ID or entry")
     units = {"parsed record"} if parts.spec.source.quoted_newlines else {"physical line", "row"}
     if document.record_unit not in units:
-        found.findings.append(f"record_unit: not one of {', '.join(sorted(units))}")
-    found.checked.append(
-        f"the guarantee, derived again from the question alone: {price_text(parts.plan.guarantee)} under "
+        result.findings.append(f"record_unit: it is not one of {', '.join(sorted(units))}")
+    result.checked.append(
+        f"the guarantee follows from the release request alone: {price_text(parts.plan.guarantee)} under "
         f"{parts.spec.privacy.neighbors} neighbors"
     )
-    followed = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
-    found.checked.append(f"what follows from the question and the draw: {', '.join(followed)}")
+    derivable = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
+    result.checked.append(f"these follow from the request and the draw: {', '.join(derivable)}")
 
 
-def _as_stated(found: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
-    """Return what follows, with the sentence about its numbers that a chain of an earlier version states."""
-    today = plan.final_step.law.assumptions
-    if not today or EARLIER_CHAIN not in found.document.assumptions:
+def _as_stated(result: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
+    """Return the derived document, with the assumption that bundles of earlier chains state."""
+    current = plan.final_step.law.assumptions
+    if not current or EARLIER_CHAIN not in result.document.assumptions:
         return derived
-    found.unchecked.append(
+    result.unchecked.append(
         "the far tail of the Gaussian curve: this chain was drawn with normal numbers that ended at 8.4 standard "
-        "deviations, and what it released may be impossible under neighboring data with a tiny probability"
+        "deviations, so with a tiny probability its draw is impossible under neighboring data"
     )
-    words = [EARLIER_CHAIN if each in today else each for each in derived.assumptions]
-    return msgspec.structs.replace(derived, assumptions=words)
+    assumptions = [EARLIER_CHAIN if each in current else each for each in derived.assumptions]
+    return msgspec.structs.replace(derived, assumptions=assumptions)
 
 
-def _check_values(found: Verification, plan: Plan) -> None:
-    """Check that what was released is a possible outcome."""
-    document = found.document
+def _check_values(result: Verification, plan: Plan) -> None:
+    document = result.document
     if document.draws:
-        possible = [_possible(plan.final_step.law, values) for values in document.draws]
+        possible = [_is_possible(plan.final_step.law, values) for values in document.draws]
         if False in possible:
-            found.findings.append("draws: not all are such as their law can give")
+            result.findings.append("draws: some are impossible under their law")
         elif None in possible:
-            found.unchecked.append("whether the draws are such as their law can give, but that they are finite")
+            result.unchecked.append("whether the draws are possible under their law; they are finite")
         else:
-            found.checked.append("the draws are such as their law can give")
+            result.checked.append("the draws are possible under their law")
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
-    limits = _limits(statistic, found.bundle.model, _most_records(found.bundle.spec, document.n_records))
+    limits = _limits(statistic, result.bundle.model, _max_records(result.bundle.spec, document.n_records))
     laws = [law.at(i) for i in range(len(document.statistics))]
-    radii = {each: each.radius(_UNLIKELY) for each in dict.fromkeys(laws)}
+    radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}
     for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):
         radius = radii[each]
         if not low - radius <= released.value <= high + radius:
-            found.findings.append(f"statistics: {released.name} is beyond what its noise can make of any data")
-    found.checked.append("the statistics are possible: within what any data and their noise can give")
+            result.findings.append(f"statistics: {released.name} is impossible for any data and its noise")
+    result.checked.append("the statistics are possible for some data and their noise")
 
 
-def _possible(law: StepLaw, values: list[float]) -> bool | None:
-    """Return whether a draw can be one of a law; None: it is finite, and more is not known."""
+def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
+    """Return None if the draw is finite and the law cannot tell."""
     return law.possible(values) if all(math.isfinite(value) for value in values) else False
 
 
-def _most_records(spec: ReleaseSpec, n_records: int | None) -> float:
-    """Return how many records there can be; infinite where nobody may know."""
+def _max_records(spec: ReleaseSpec, n_records: int | None) -> float:
+    """Return the largest possible number of records; infinite if their number is private."""
     if n_records is None:
         return math.inf
     return float(n_records * spec.policy.contributions)
 
 
 def _limits(statistic: Statistic, model: Model, n_records: float) -> Iterator[tuple[float, float]]:
-    """Yield for each component the least and the largest exact value that so many records can have."""
+    """Yield the smallest and the largest exact value of each component for this number of records."""
     if statistic.transform is not None:
         yield from [(-n_records, n_records)] * len(statistic.names)
         return
@@ -274,66 +264,73 @@ def _limits(statistic: Statistic, model: Model, n_records: float) -> Iterator[tu
             yield from [(0.0, n_records)] * size
 
 
-def _check_files(found: Verification, bundle: Path, analysis: Analysis) -> dict[str, str]:
-    """Compare the files with what the document makes of them; return the digests of those that are there."""
-    document = found.document
+def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict[str, str]:
+    """Compare the files with those rendered from the document; return the digests of the files that exist."""
+    document = result.document
     with tempfile.TemporaryDirectory() as directory:
-        made = render(document, analysis, Path(directory))
-        most = {name: (Path(directory) / name).stat().st_size for name in made}
-    most |= {name: max(most[name], largest_of(document, name)) for name in found.uncertain if name in made}
+        rendered = render(document, analysis, Path(directory))
+        max_bytes = {name: (Path(directory) / name).stat().st_size for name in rendered}
+    max_bytes |= {
+        name: max(max_bytes[name], largest_of(document, name)) for name in result.uncertain if name in rendered
+    }
     digests: dict[str, str | None] = {}
-    for name in made:
+    for name in rendered:
         try:
-            digests[name] = file_digest(bundle / name, most[name])
+            digests[name] = file_digest(bundle / name, max_bytes[name])
         except VerificationError as error:
-            found.findings.append(error.message)
+            result.findings.append(error.message)
     inference = document.inference
     if (
         digests.get(inference.samples_file)
-        and inference.samples_file in found.uncertain
+        and inference.samples_file in result.uncertain
         and not are_samples(
             bundle / inference.samples_file, inference.samples_format, analysis.parameters, inference.samples
         )
     ):
-        found.findings.append(f"{document.inference.samples_file}: no samples of these parameters, or not so many")
+        result.findings.append(f"{document.inference.samples_file}: its parameters or its number of samples are wrong")
     for name, digested in digests.items():
         if digested is None:
-            found.findings.append(f"{name} is missing, or no regular file")
-        elif digested != made[name] and name not in found.uncertain:
-            found.findings.append(f"{name}: not what follows from release.json")
-    strange = sorted(set(os.listdir(bundle)) - set(made))  # noqa: PTH208 - names alone
-    for name in strange[:_LARGEST_MESSAGE]:
-        found.findings.append(f"{name!r} does not belong to the bundle")
-    found.checked.append(f"the files follow from release.json: {', '.join(sorted(set(made) - found.uncertain))}")
+            result.findings.append(f"{name} is missing, or is not a regular file")
+        elif digested != rendered[name] and name not in result.uncertain:
+            result.findings.append(f"{name}: it does not follow from release.json")
+    strange = sorted(set(os.listdir(bundle)) - set(rendered))  # noqa: PTH208 - names alone
+    for name in strange[:_MAX_STRANGE_FILES]:
+        result.findings.append(f"{name!r} does not belong to the bundle")
+    result.checked.append(f"the files follow from release.json: {', '.join(sorted(set(rendered) - result.uncertain))}")
     return {name: digested for name, digested in digests.items() if digested is not None}
 
 
-def _check_ledger(found: Verification, spec: ReleaseSpec, plan: Plan, ledger: Ledger, files: Mapping[str, str]) -> None:
-    """Check that the ledger verifies, and charged and published just this."""
-    document = found.document
+def _check_ledger(
+    result: Verification, spec: ReleaseSpec, plan: Plan, ledger: Ledger, files: Mapping[str, str]
+) -> None:
+    document = result.document
     findings, state = ledger.findings()
-    found.findings += [f"the ledger: {finding}" for finding in findings]
+    result.findings += [f"the ledger: {finding}" for finding in findings]
     record = _record_of(state, document)
     if record is None:
-        found.findings.append(f"the ledger {ledger.location!r} knows no release {document.release_id} of this account")
+        result.findings.append(
+            f"the ledger {ledger.location!r} does not know release {document.release_id} of this account"
+        )
         return
     reference = document.ledger
     if (record.sequence, record.hash) != (reference.sequence, reference.hash):
-        found.findings.append("ledger: the entry that charged this release is another")
+        result.findings.append("ledger: another entry charged this release")
     if record.guarantee != plan.guarantee:
-        found.findings.append(
-            f"the ledger charged {price_text(record.guarantee)}, and the question costs {price_text(plan.guarantee)}"
+        result.findings.append(
+            f"the ledger charged {price_text(record.guarantee)}, but the request costs {price_text(plan.guarantee)}"
         )
-    if record.request_digest != digest_of_request(found.document.spec, spec):
-        found.findings.append("the ledger charged another question")
+    if record.request_digest != digest_of_request(result.document.spec, spec):
+        result.findings.append("the ledger charged another release request")
     if record.published is None:
-        found.findings.append("the ledger has not published this release: run the command that began it again")
+        result.findings.append("the ledger has not published this release: repeat the command that began it")
     else:
         if record.document != digest("payload", document.payload()):
-            found.findings.append("release.json is not the document that the ledger keeps")
+            result.findings.append("release.json is not the document in the ledger")
         differing = [name for name, expected in record.published.items() if files.get(name) != expected]
-        found.findings += [f"{name}: not the file that the ledger saw published" for name in differing]
-    found.checked.append(f"the ledger verifies, charged this in entry {record.sequence} and published these files")
+        result.findings += [f"{name}: it is not the file that the ledger recorded as published" for name in differing]
+    result.checked.append(
+        f"the ledger verifies, charged this release in entry {record.sequence} and published these files"
+    )
 
 
 def _record_of(state: State, document: ReleaseDocument) -> ReleaseRecord | None:

@@ -1,4 +1,4 @@
-"""Who is at work on a partial directory is told by its lock, whatever its process is called and wherever it runs."""
+"""The lock of a partial directory tells whether its writer lives, whatever its process ID and container."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dpbayes_cli.base import mounts
-from dpbayes_cli.base.atomic_file import held_directory, new_file, remove_dead
+from dpbayes_cli.base.atomic_file import locked_directory, new_file, remove_abandoned
 from dpbayes_cli.base.errors import Interrupted
 from tests.conftest import ROOT
 from tests.ledger.test_mounts import mounted
@@ -64,8 +64,8 @@ def names(place: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("here", "there"), [(False, False), (False, True), (True, False)])
-def test_a_living_writer_keeps_its_directory_and_a_killed_one_does_not(here: bool, there: bool, place: Path) -> None:
-    """The names of targets differ in the end: whatever is dead beside the next writer goes."""
+def test_only_partial_directories_of_killed_writers_are_removed(here: bool, there: bool, place: Path) -> None:
+    """The targets have different names: a writer removes all abandoned directories beside its target."""
     if (here or there) and not can_unshare():
         pytest.skip("no PID namespace can be made here")
     writers = {name: start(NAMESPACE * here, WRITER, name) for name in ("out", "killed")}
@@ -105,68 +105,66 @@ def before_locking(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) 
     monkeypatch.setattr(fcntl, "flock", late)
 
 
-def test_what_was_renamed_into_place_before_its_lock_was_taken_stays(
+def test_directory_renamed_into_place_before_it_was_locked_is_kept(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = dead(place)
     before_locking(monkeypatch, lambda: os.rename(left, place / "out"))  # noqa: PTH104 - returns nothing
-    remove_dead(place)
+    remove_abandoned(place)
     assert names(place) == ["out"]
     assert names(place / "out") == ["half"]
 
 
-def test_a_writer_whose_directory_went_before_it_was_locked_makes_another(
+def test_writer_makes_another_directory_if_its_first_was_removed_before_the_lock(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before_locking(monkeypatch, lambda: remove_dead(place))
+    before_locking(monkeypatch, lambda: remove_abandoned(place))
     with new_file(place / "out") as partial:
         partial.write_bytes(b"content")
     assert names(place) == ["out"]
     assert (place / "out").read_bytes() == b"content"
 
 
-def test_where_locks_do_not_hold_nobody_removes_anything(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mounts, "read_table", lambda: mounted(place, "nfs4"))
+def test_network_file_system_is_never_cleaned(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(place, "nfs4"))
     left = dead(place)
-    with held_directory(place / "out") as partial:
+    with locked_directory(place / "out") as partial:
         assert ".unheld-" in partial.name
         monkeypatch.undo()  # as its server sees it, whose locks are others
-        remove_dead(place)
+        remove_abandoned(place)
         assert not left.exists()
         assert partial.exists()
-    monkeypatch.setattr(mounts, "read_table", lambda: mounted(place, "nfs4"))
+    monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(place, "nfs4"))
     left = dead(place)
-    remove_dead(place)
+    remove_abandoned(place)
     assert left.exists()
 
 
-def test_a_file_system_without_locks_is_written_and_never_cleaned(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_locks_is_written_but_never_cleaned(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any) -> None:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", none)
     left = dead(place)
-    with held_directory(place / "out") as partial:
+    with locked_directory(place / "out") as partial:
         assert ".unheld-" in partial.name
     assert list(place.iterdir()) == [left]
 
 
-def test_what_an_earlier_version_left_stays(place: Path) -> None:
-    """It has no lock, and the number in its name is one of any container."""
+def test_partial_directories_of_earlier_versions_are_kept(place: Path) -> None:
+    """They have no lock, and the process ID in their name may belong to any container."""
     for left in (place / ".out.999999999-ab.partial", place / f".out.{os.getpid()}-cd.partial"):
         left.mkdir()
-    with held_directory(place / "out"):
+    with locked_directory(place / "out"):
         pass
     assert len(names(place)) == 2
 
 
-def test_a_signal_that_arrives_while_a_directory_is_removed_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``shutil.rmtree`` passes over every Exception, and a run that was told to end would go on."""
+def test_signal_while_a_directory_is_removed_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``shutil.rmtree`` ignores every Exception, so the run would not end."""
 
     def interrupted(*_arguments: object, **_named: object) -> int:
         raise Interrupted(signal.SIGTERM)
 
-    with pytest.raises(Interrupted), held_directory(tmp_path / "out"):
+    with pytest.raises(Interrupted), locked_directory(tmp_path / "out"):
         monkeypatch.setattr(os, "open", interrupted)

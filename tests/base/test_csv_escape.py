@@ -19,23 +19,23 @@ PLAIN = ["", "-", "+", "=", "-1.5", "+2", "-1e-300", "-inf", "nan", "a=b", "1-2"
 
 
 @pytest.mark.parametrize("text", FORMULAS)
-def test_a_formula_is_a_text(text: str) -> None:
+def test_csv_text_escapes_formulas(text: str) -> None:
     ((cell, last),) = csv.reader(io.StringIO(csv_text([[text, 1.5]]), newline=""))
     assert cell == f"'{text}"
     assert last == "1.5"
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_numbers_and_marks_alone_stay_as_they_are(text: str) -> None:
+def test_csv_text_does_not_change_numbers_and_single_marks(text: str) -> None:
     ((cell, _),) = csv.reader(io.StringIO(csv_text([[text, ""]]), newline=""))
     assert cell == text
 
 
-def test_every_text_can_be_read_back() -> None:
+def test_escaped_csv_texts_can_be_read_back() -> None:
     texts = [*FORMULAS, *PLAIN, "'=1", "''", "'quoted'"]
     rows = csv.reader(io.StringIO(csv_text([text, "."] for text in texts), newline=""))
-    found = [row[0][1:] if len(row[0]) > 1 and row[0].startswith("'") else row[0] for row in rows]
-    assert found == texts
+    read_back = [row[0][1:] if len(row[0]) > 1 and row[0].startswith("'") else row[0] for row in rows]
+    assert read_back == texts
 
 
 NETWORK = {
@@ -57,14 +57,14 @@ def test_no_file_of_a_bundle_runs_anything(dpbayes: Cli, place: Path) -> None:
     done = dpbayes("release", "net.csv", "--spec", "net.yaml", "--out", "out")
     assert done.code == 0, done.err
     assert dpbayes("predict", "out", "net.csv", "--target", "+y", "--out", "predicted.csv").code == 0
-    found = 0
+    n_escaped = 0
     for path in (*Path("out").glob("*.csv"), Path("predicted.csv")):
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.reader(file):
-                found += sum(cell.startswith("'") for cell in row)
+                n_escaped += sum(cell.startswith("'") for cell in row)
                 assert not any(cell[:1] in {"=", "@"} for cell in row)
                 assert all(cell == "-" or cell[:1] not in {"+", "-"} or float(cell) is not None for cell in row)
-    assert found >= 8
+    assert n_escaped >= 8
     assert dpbayes("report", "out", "--format", "html", "--out", "page.html").code == 0
     for shown in (Path("page.html").read_text(), Path("out/report.md").read_text().replace("\\<", "&lt;")):
         assert "<script" not in shown
@@ -76,7 +76,7 @@ STEERING = ["a\x1b[31mb", "a\x9b31mb", "a\u202eb", "a\u2066b", "a\x7fb", "a\u202
 
 
 @pytest.mark.parametrize("text", STEERING)
-def test_no_level_and_no_name_steers_a_terminal(text: str, dpbayes: Cli, coin: Path) -> None:
+def test_control_characters_in_levels_and_names_are_refused(text: str, dpbayes: Cli, coin: Path) -> None:
     with pytest.raises(ValueError, match="control character"):
         check_levels([text, "z"])
     assert text not in printable(text)
@@ -86,7 +86,7 @@ def test_no_level_and_no_name_steers_a_terminal(text: str, dpbayes: Cli, coin: P
         assert text not in done.err
 
 
-def test_paths_are_printed_harmlessly(dpbayes: Cli, coin: Path, place: Path) -> None:
+def test_control_characters_in_paths_are_printed_as_escapes(dpbayes: Cli, coin: Path, place: Path) -> None:
     evil = "\x1b[31m\u202eout"
     done = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", evil)
     assert done.code == 0
@@ -105,14 +105,14 @@ def test_paths_are_printed_harmlessly(dpbayes: Cli, coin: Path, place: Path) -> 
         assert "\u202e" not in done.out + done.err
 
 
-def test_lines_and_tabs_of_a_result_stay() -> None:
+def test_printable_lines_keeps_line_feeds_and_tabs() -> None:
     assert printable_lines("a\tb\nc\n") == "a\tb\nc\n"
     assert printable_lines("a\tb\n\x1bc\n") == "a\tb\n\\x1bc\n"
 
 
 @pytest.mark.parametrize("mark", ["=", "+", "-", "@", "\t", "'"])
-def test_no_account_and_no_release_is_named_like_a_formula(mark: str, dpbayes: Cli, coin: Path) -> None:
-    question = ["release", coin, "--model", "beta-bernoulli", "--eps", "1"]
-    assert dpbayes(*question, f"--dataset={mark}x").code == 3
-    assert dpbayes(*question, f"--release-id={mark}x").code == 2
+def test_account_and_release_names_like_formulas_are_refused(mark: str, dpbayes: Cli, coin: Path) -> None:
+    request = ["release", coin, "--model", "beta-bernoulli", "--eps", "1"]
+    assert dpbayes(*request, f"--dataset={mark}x").code == 3
+    assert dpbayes(*request, f"--release-id={mark}x").code == 2
     assert dpbayes("budget", "open", "--eps", "1", "--", f"{mark}x").code == 3

@@ -46,7 +46,7 @@ def test_decimals_are_parsed_exactly(text: str, value: str) -> None:
         "1 2",
     ],
 )
-def test_what_decimal_would_accept_but_no_budget_should_hold_is_refused(text: str) -> None:
+def test_parse_decimal_refuses_what_no_budget_should_hold(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the text differs by cause
         parse_decimal(text)
 
@@ -65,13 +65,13 @@ def test_a_million_tiny_charges_add_up() -> None:
     assert exact_difference(Decimal(3), total) == Decimal("1.999")
 
 
-def test_a_sum_that_would_round_is_refused() -> None:
+def test_exact_sum_refuses_to_round() -> None:
     with pytest.raises(Inexact):
         exact_sum([Decimal("1e600"), Decimal("1e-600")])
 
 
 @given(st.decimals(min_value=0, max_value=10**6, allow_nan=False, allow_infinity=False))
-def test_the_plain_text_of_a_decimal_is_the_decimal(value: Decimal) -> None:
+def test_decimal_text_reads_back_as_the_decimal(value: Decimal) -> None:
     text = decimal_text(value)
     assert Decimal(text) == value
     assert "E" not in text
@@ -99,7 +99,7 @@ def test_normalized_weights_add_up_to_one_even_where_exp_would_overflow() -> Non
 
 @pytest.mark.parametrize("x", [1e-3, 0.5, 3.0, 15.9, 16.0, 300.0, 1e6, 1e9])
 @pytest.mark.parametrize("shift", [-0.9, -1e-6, 1e-9, 0.5, 40.0, 1e4])
-def test_the_ratio_of_two_numbers_is_that_of_arrays(x: float, shift: float) -> None:
+def test_log_gamma_ratio_at_agrees_with_log_gamma_ratio(x: float, shift: float) -> None:
     shift = max(shift, -0.9 * x)
     with mpmath.workdps(50):
         exact = float(mpmath.loggamma(mpmath.mpf(x) + mpmath.mpf(shift)) - mpmath.loggamma(mpmath.mpf(x)))

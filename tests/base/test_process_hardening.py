@@ -1,4 +1,4 @@
-"""What is left of a process that has read the data: no core dump."""
+"""A process that has read the data leaves no core dump."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def test_a_release_cannot_be_dumped(dpbayes: Cli, coin: Path) -> None:
 
 
 @pytest.mark.usefixtures("dumpable")
-def test_what_reads_no_data_may_be(dpbayes: Cli) -> None:
+def test_command_that_reads_no_data_can_be_dumped(dpbayes: Cli) -> None:
     assert dpbayes("models").code == 0
     assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1

@@ -13,7 +13,7 @@ from dpbayes_cli.bundle.report.markup import identifier_of, prose, share_bar, ta
 from dpbayes_cli.bundle.report.page import SECTIONS, report_html
 from dpbayes_cli.bundle.report.plots import density
 from dpbayes_cli.bundle.report.svg_files import pictures_of
-from dpbayes_cli.workflow.reporting import beside
+from dpbayes_cli.workflow.reporting import build_report_context
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 EVIL = [
@@ -70,7 +70,7 @@ class Page(HTMLParser):
 
 def page_of(bundle: str = "out") -> tuple[str, Page]:
     kept = read_bundle(Path(bundle))
-    content = report_html(kept.document, analysis_of(kept), beside(kept)).decode("utf-8")
+    content = report_html(kept.document, analysis_of(kept), build_report_context(kept)).decode("utf-8")
     return content, Page(content)
 
 
@@ -171,7 +171,7 @@ def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: py
         assert f"Ranks of {name} by chain, among all draws" in labels
     assert len([label for label in labels if label.startswith("Trace")]) == 4
     kept = read_bundle(Path("out"))
-    pictures = pictures_of(kept.document, analysis_of(kept), beside(kept))
+    pictures = pictures_of(kept.document, analysis_of(kept), build_report_context(kept))
     assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in pictures]
     assert f"{read_document(Path('out')).inference.diagnostics['r_hat']:.4g}" in page.text()
 

@@ -1,4 +1,4 @@
-"""Small files of records from a known network, and the specs that ask about them."""
+"""Small files of records from a known network, and specs for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files of records with a class and a number that depend on two features, and the specs that ask about them."""
+"""Small files of records with a class and a number that depend on two features, and specs for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def patients(path: Path, n_records: int = 500, seed: int = 1) -> Path:
 
 
 def regression(model: str, **more: Any) -> dict[str, Any]:
-    """Return a spec of a model on them: two draws, at a price that leaves them useful."""
+    """Return a spec of a model on them: two draws, at an epsilon that keeps them useful."""
     target: dict[str, Any] = {"column": "ill", "values": ["no", "yes"], "impute": "no"}
     if model in REGRESSIONS:
         target = {"column": "days", "lower": LOWER, "upper": UPPER, "impute": "20"}

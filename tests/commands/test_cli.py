@@ -24,13 +24,13 @@ COIN = ["--model", "beta-bernoulli", "--eps", "1"]
 
 def all_commands() -> list[list[str]]:
     context = cli.make_context("dpbayes", ["models"], resilient_parsing=True)
-    found = []
+    names = []
     for name in COMMANDS:
         command = cli.get_command(context, name)
         assert command is not None
         children = getattr(command, "commands", {})
-        found += [[name, child] for child in children] or [[name]]
-    return found
+        names += [[name, child] for child in children] or [[name]]
+    return names
 
 
 @pytest.mark.parametrize("command", [[], *all_commands()], ids=" ".join)
@@ -49,7 +49,7 @@ def test_every_command_and_every_option_is_explained(command: list[str], dpbayes
         assert leaf.help
 
 
-def test_the_short_help_of_the_group_is_that_of_the_commands(dpbayes: Cli) -> None:
+def test_help_lists_all_commands_with_their_short_help(dpbayes: Cli) -> None:
     listed = dpbayes("--help").out
     for name, text in COMMANDS.items():
         assert name in listed
@@ -65,9 +65,9 @@ def test_models_and_mechanisms_are_lists_of_named_objects(dpbayes: Cli) -> None:
     assert [item["name"] for item in dpbayes("mechanisms", "--json").json] == mechanism_names()
     for name in (*model_names(), *mechanism_names()):
         assert name in dpbayes("models").out + dpbayes("mechanisms").out
-        card = dpbayes("explain", name, "--json").json
-        assert {"name", "kind", "releases", "guarantee", "assumptions", "source", "corrections"} <= set(card)
-        assert card["guarantee"].split(".")[0][:20] in " ".join(dpbayes("explain", name).out.split())
+        info = dpbayes("explain", name, "--json").json
+        assert {"name", "kind", "releases", "guarantee", "assumptions", "source", "corrections"} <= set(info)
+        assert info["guarantee"].split(".")[0][:20] in " ".join(dpbayes("explain", name).out.split())
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_json_alone_is_on_stdout(shell: Cli, coin: Path) -> None:
     assert shell("release", coin, *COIN, "--json", "-q").err == ""
 
 
-def test_the_stable_names_of_a_release(dpbayes: Cli, coin: Path) -> None:
+def test_keys_of_a_release_in_json_are_stable(dpbayes: Cli, coin: Path) -> None:
     printed = dpbayes("release", coin, *COIN, "--json").json
     number = {"type": "number"}
     summary = {
@@ -367,9 +367,9 @@ def test_a_refusal_shows_requested_remaining_and_missing(dpbayes: Cli, coin: Pat
         ("--epsilon 1 --delta 1e-6 --gaussian", "gibbs-posterior mu 0.236"),
     ],
 )
-def test_what_an_account_would_let_through_next_is_said(dpbayes: Cli, total: str, fits: str) -> None:
+def test_budget_show_prints_the_largest_next_release_that_fits(dpbayes: Cli, total: str, fits: str) -> None:
     assert dpbayes("budget", "open", "d", *total.split()).code == 0
-    assert f"d would let through next, at most one of: {fits}\n" in dpbayes("budget", "show", "d").err
+    assert f"d: largest next release that fits (any one of): {fits}\n" in dpbayes("budget", "show", "d").err
 
 
 def test_completion(dpbayes: Cli, shell: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,14 +398,14 @@ def test_a_purpose_cannot_fake_a_line_of_the_history(dpbayes: Cli, coin: Path) -
     assert dpbayes("budget", "amend", "d", "--epsilon", "3", "--reason", "x\x1b[2J").code == 2
 
 
-def test_the_name_of_a_file_that_is_no_name_of_an_account_must_be_stated(dpbayes: Cli, coin: Path) -> None:
+def test_account_must_be_named_if_the_file_name_cannot_name_one(dpbayes: Cli, coin: Path) -> None:
     named = coin.rename("my data.csv")
     refused = dpbayes("release", named, *COIN)
     assert (refused.code, "--dataset" in refused.err) == (3, True)
 
 
 @pytest.mark.parametrize("data", ["x" * 5000, "a\0b"])
-def test_a_path_that_cannot_be_is_a_source_error(data: str, dpbayes: Cli) -> None:
+def test_impossible_path_is_a_source_error(data: str, dpbayes: Cli) -> None:
     assert dpbayes("release", data, *COIN).code == 4
 
 

@@ -1,4 +1,4 @@
-"""Scores of predictions: against a computation by hand, and stamped as what they are."""
+"""Scores of predictions match reference formulas, and are stamped as not private."""
 
 from __future__ import annotations
 
@@ -31,20 +31,25 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def test_scores_are_those_computed_by_hand(dpbayes: Cli, bundle: Path) -> None:
+def test_scores_of_two_classes_match_reference_formulas(dpbayes: Cli, bundle: Path) -> None:
     done = dpbayes("evaluate", bundle, "new.csv", "--json")
-    found = strict(done.out)
+    evaluation = strict(done.out)
     predictions = dpbayes("predict", bundle, "new.csv", "--json").json["predictions"]
     p = np.array([each["probabilities"][1] for each in predictions])
     truth = np.array([line.startswith("yes") for line in Path("new.csv").read_text().splitlines()[1:]])
-    assert found["stamp"].startswith(STAMP)
-    assert (found["records"], found["scored"], found["without_label"], found["without_prediction"]) == (200, 200, 0, 0)
-    assert found["accuracy"] == pytest.approx(np.mean((p > 0.5) == truth))
-    assert found["majority_accuracy"] == pytest.approx(max(truth.mean(), 1 - truth.mean()))
-    assert found["log_score"] == pytest.approx(np.mean(np.log(np.where(truth, p, 1 - p))))
-    assert found["brier"] == pytest.approx(np.mean((p - truth) ** 2))
+    assert evaluation["stamp"].startswith(STAMP)
+    assert (
+        evaluation["records"],
+        evaluation["scored"],
+        evaluation["without_label"],
+        evaluation["without_prediction"],
+    ) == (200, 200, 0, 0)
+    assert evaluation["accuracy"] == pytest.approx(np.mean((p > 0.5) == truth))
+    assert evaluation["majority_accuracy"] == pytest.approx(max(truth.mean(), 1 - truth.mean()))
+    assert evaluation["log_score"] == pytest.approx(np.mean(np.log(np.where(truth, p, 1 - p))))
+    assert evaluation["brier"] == pytest.approx(np.mean((p - truth) ** 2))
     error = 0.0
-    for k, each in enumerate(found["calibration"]):
+    for k, each in enumerate(evaluation["calibration"]):
         inside = (p >= k / 10) & ((p < (k + 1) / 10) | (k == 9))
         assert each["count"] == inside.sum()
         if inside.any():
@@ -53,39 +58,39 @@ def test_scores_are_those_computed_by_hand(dpbayes: Cli, bundle: Path) -> None:
             error += inside.sum() * abs(p[inside].mean() - truth[inside].mean()) / 200
         else:
             assert (each["mean_predicted"], each["observed"]) == (None, None)
-    assert found["calibration_error"] == pytest.approx(error)
+    assert evaluation["calibration_error"] == pytest.approx(error)
     text = dpbayes("evaluate", bundle, "new.csv").out
     assert text.startswith(STAMP)
-    assert f"{found['accuracy']:.4f}" in text
-    assert f"{found['log_score']:.4f}" in text
+    assert f"{evaluation['accuracy']:.4f}" in text
+    assert f"{evaluation['log_score']:.4f}" in text
 
 
 def test_records_without_a_label_are_left_out(dpbayes: Cli, bundle: Path) -> None:
-    """Not even where the release counts a missing class as one."""
+    """Also if the release imputes a missing class."""
     whole = dpbayes("evaluate", bundle, "new.csv", "--json").json
     with Path("new.csv").open("a") as file:
         file.write(",u,1,30\nmaybe,w,0,20\n")
-    found = dpbayes("evaluate", bundle, "new.csv", "--json").json
-    assert (found["records"], found["scored"], found["without_label"]) == (202, 200, 2)
-    assert {k: v for k, v in found.items() if k not in {"records", "without_label"}} == {
+    evaluation = dpbayes("evaluate", bundle, "new.csv", "--json").json
+    assert (evaluation["records"], evaluation["scored"], evaluation["without_label"]) == (202, 200, 2)
+    assert {k: v for k, v in evaluation.items() if k not in {"records", "without_label"}} == {
         k: v for k, v in whole.items() if k not in {"records", "without_label"}
     }
     assert "without label" in dpbayes("evaluate", bundle, "new.csv").out
 
 
 @pytest.mark.parametrize("records", ["", "?,u,1,30\n"])
-def test_nothing_to_score_is_null(dpbayes: Cli, bundle: Path, records: str) -> None:
+def test_scores_without_records_are_null(dpbayes: Cli, bundle: Path, records: str) -> None:
     Path("none.csv").write_text("class,kind,flag,age\n" + records)
-    found = strict(dpbayes("evaluate", bundle, "none.csv", "--json").out)
+    evaluation = strict(dpbayes("evaluate", bundle, "none.csv", "--json").out)
     for name in ("accuracy", "majority_accuracy", "log_score", "brier", "calibration_error"):
-        assert found[name] is None
-    assert found["scored"] == 0
+        assert evaluation[name] is None
+    assert evaluation["scored"] == 0
     shown = dpbayes("evaluate", bundle, "none.csv")
     assert (shown.code, "nan" in shown.out) == (0, False)
     assert shown.out.startswith(STAMP)
 
 
-def test_labels_are_needed(dpbayes: Cli, bundle: Path) -> None:
+def test_data_without_labels_are_refused(dpbayes: Cli, bundle: Path) -> None:
     Path("unlabelled.csv").write_text("kind,flag,age\nu,1,30\n")
     for more in ([], ["--json"]):
         done = dpbayes("evaluate", bundle, "unlabelled.csv", *more)
@@ -94,13 +99,15 @@ def test_labels_are_needed(dpbayes: Cli, bundle: Path) -> None:
 
 
 def test_several_classes_are_scored(dpbayes: Cli, bundle: Path) -> None:
-    found = strict(dpbayes("evaluate", bundle, "new.csv", "--target", "kind", "--json").out)
+    evaluation = strict(dpbayes("evaluate", bundle, "new.csv", "--target", "kind", "--json").out)
     predictions = dpbayes("predict", bundle, "new.csv", "--target", "kind", "--json").json["predictions"]
     p = np.array([each["probabilities"] for each in predictions])
     truth = ["uvw".index(line.split(",")[1]) for line in Path("new.csv").read_text().splitlines()[1:]]
-    assert found["log_score"] == pytest.approx(np.mean([math.log(row[k]) for row, k in zip(p, truth, strict=True)]))
-    assert found["brier"] == pytest.approx(np.mean(((p - np.eye(3)[truth]) ** 2).sum(axis=1)))
-    assert found["calibrated_for"] == "the probability of the predicted class"
+    assert evaluation["log_score"] == pytest.approx(
+        np.mean([math.log(row[k]) for row, k in zip(p, truth, strict=True)])
+    )
+    assert evaluation["brier"] == pytest.approx(np.mean(((p - np.eye(3)[truth]) ** 2).sum(axis=1)))
+    assert evaluation["calibrated_for"] == "the probability of the predicted class"
 
 
 def area(scores: Any, truth: Any) -> float:
@@ -113,13 +120,13 @@ def truths(data: Path, column: int) -> list[str]:
 
 
 def test_networks_have_a_roc_curve_of_two_classes(dpbayes: Cli, bundle: Path) -> None:
-    found = strict(dpbayes("evaluate", bundle, "new.csv", "--json").out)
+    evaluation = strict(dpbayes("evaluate", bundle, "new.csv", "--json").out)
     predictions = dpbayes("predict", bundle, "new.csv", "--json").json["predictions"]
     p = np.array([each["probabilities"][1] for each in predictions])
     truth = np.array(truths(Path("new.csv"), 0)) == "yes"
-    assert found["auc"] == pytest.approx(area(p, truth))
-    assert f"AUC                {found['auc']:.4f}" in dpbayes("evaluate", bundle, "new.csv").out
-    first, *inner, last = found["roc"]
+    assert evaluation["auc"] == pytest.approx(area(p, truth))
+    assert f"AUC                {evaluation['auc']:.4f}" in dpbayes("evaluate", bundle, "new.csv").out
+    first, *inner, last = evaluation["roc"]
     assert first == {"threshold": None, "false_positive_rate": 0.0, "true_positive_rate": 0.0}
     assert (last["false_positive_rate"], last["true_positive_rate"]) == (1.0, 1.0)
     assert len(inner) < 100
@@ -130,81 +137,81 @@ def test_networks_have_a_roc_curve_of_two_classes(dpbayes: Cli, bundle: Path) ->
 
 
 @pytest.mark.parametrize("model", ["logistic-regression", "probit-regression"])
-def test_regressions_of_a_class_have_all_scores_of_one(dpbayes: Cli, place: Path, model: str) -> None:
+def test_scores_of_class_regressions_match_reference_formulas(dpbayes: Cli, place: Path, model: str) -> None:
     """The area is more than 0.7, or prediction is broken.
 
     Over 60 releases of these records it was 0.838 with a standard deviation of 0.0012, so that 0.7 is 100 of them away.
     """
     out = release_regression(dpbayes, patients(place / "patients.csv", 2000), model)
     new = patients(place / "new.csv", 1000, seed=2)
-    found = strict(dpbayes("evaluate", out, new, "--json").out)
+    evaluation = strict(dpbayes("evaluate", out, new, "--json").out)
     predictions = dpbayes("predict", out, new, "--json").json["predictions"]
     p = np.array([each["probabilities"][1] for each in predictions])
     truth = np.array(truths(new, 0)) == "yes"
-    assert (found["stamp"].startswith(STAMP), found["scored"], found["target"]) == (True, 1000, "ill")
-    assert found["accuracy"] == pytest.approx(np.mean((p > 0.5) == truth))
-    assert found["log_score"] == pytest.approx(np.mean(np.log(np.where(truth, p, 1 - p))))
-    assert found["brier"] == pytest.approx(np.mean((p - truth) ** 2))
-    assert found["auc"] == pytest.approx(area(p, truth))
-    assert found["auc"] > 0.7
-    assert sum(each["count"] for each in found["calibration"]) == 1000
+    assert (evaluation["stamp"].startswith(STAMP), evaluation["scored"], evaluation["target"]) == (True, 1000, "ill")
+    assert evaluation["accuracy"] == pytest.approx(np.mean((p > 0.5) == truth))
+    assert evaluation["log_score"] == pytest.approx(np.mean(np.log(np.where(truth, p, 1 - p))))
+    assert evaluation["brier"] == pytest.approx(np.mean((p - truth) ** 2))
+    assert evaluation["auc"] == pytest.approx(area(p, truth))
+    assert evaluation["auc"] > 0.7
+    assert sum(each["count"] for each in evaluation["calibration"]) == 1000
 
 
-def test_svm_has_accuracy_and_roc_and_no_score_of_probabilities(dpbayes: Cli, place: Path) -> None:
+def test_svm_has_accuracy_and_roc_only(dpbayes: Cli, place: Path) -> None:
     out = release_regression(dpbayes, patients(place / "patients.csv"), "svm")
     new = patients(place / "new.csv", 200, seed=2)
     with new.open("a") as file:
         file.write("maybe,50,u,1\nyes,50,?,1\n")
-    found = strict(dpbayes("evaluate", out, new, "--json").out)
+    evaluation = strict(dpbayes("evaluate", out, new, "--json").out)
     predictions = dpbayes("predict", out, new, "--json").json["predictions"][:200]
     scores, truth = np.array([each["score"] for each in predictions]), np.array(truths(new, 0)[:200]) == "yes"
-    assert [found[key] for key in ("records", "scored", "without_label", "without_prediction")] == [202, 200, 1, 1]
-    assert found["accuracy"] == pytest.approx(np.mean((scores > 0) == truth))
-    assert found["majority_accuracy"] == pytest.approx(max(truth.mean(), 1 - truth.mean()))
-    assert found["auc"] == pytest.approx(area(scores, truth))
-    assert not {"log_score", "brier", "calibration"} & set(found)
-    assert "no probabilities" in found["note"]
+    assert [evaluation[key] for key in ("records", "scored", "without_label", "without_prediction")] == [202, 200, 1, 1]
+    assert evaluation["accuracy"] == pytest.approx(np.mean((scores > 0) == truth))
+    assert evaluation["majority_accuracy"] == pytest.approx(max(truth.mean(), 1 - truth.mean()))
+    assert evaluation["auc"] == pytest.approx(area(scores, truth))
+    assert not {"log_score", "brier", "calibration"} & set(evaluation)
+    assert "no probabilities" in evaluation["note"]
     shown = dpbayes("evaluate", out, new).out
     assert all(text in shown for text in (STAMP, "no probabilities", "AUC", "without prediction 1"))
     assert "log score" not in shown
 
 
 @pytest.mark.parametrize("model", ["huber-regression", "quantile-regression"])
-def test_numbers_have_errors_and_are_compared_as_they_are_in_the_file(dpbayes: Cli, place: Path, model: str) -> None:
-    """Targets are not clamped to the bounds of the release, 0 to 40, and no public value stands for an invalid one."""
+def test_scores_of_numbers_use_unclamped_targets(dpbayes: Cli, place: Path, model: str) -> None:
+    """Targets are not clamped to the bounds of the release, 0 to 40, and invalid ones have no stand-in."""
     out = release_regression(dpbayes, patients(place / "patients.csv"), model)
     new = patients(place / "new.csv", 300, seed=2)
     with new.open("a") as file:
         file.write("no,50,u,75.5\nno,50,v,-12\nno,50,u,\nno,50,u,many\nno,50,?,3\n")
-    found = strict(dpbayes("evaluate", out, new, "--json").out)
+    evaluation = strict(dpbayes("evaluate", out, new, "--json").out)
     predictions = dpbayes("predict", out, new, "--json").json["predictions"][:302]
     p, y = np.array([each["prediction"] for each in predictions]), np.array(truths(new, 3)[:302], dtype=float)
     counts = ("records", "scored", "without_label", "without_prediction", "beyond_bounds")
-    assert [found[key] for key in counts] == [305, 302, 2, 1, 2]
-    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((p - y) ** 2)))
-    assert found["mae"] == pytest.approx(np.mean(np.abs(p - y)))
-    assert found["r_squared"] == pytest.approx(1 - np.sum((p - y) ** 2) / np.sum((y - y.mean()) ** 2))
-    assert "not clamped" in found["targets"]
+    assert [evaluation[key] for key in counts] == [305, 302, 2, 1, 2]
+    assert evaluation["rmse"] == pytest.approx(np.sqrt(np.mean((p - y) ** 2)))
+    assert evaluation["mae"] == pytest.approx(np.mean(np.abs(p - y)))
+    assert evaluation["r_squared"] == pytest.approx(1 - np.sum((p - y) ** 2) / np.sum((y - y.mean()) ** 2))
+    assert "not clamped" in evaluation["targets"]
     if model == "quantile-regression":
         loss = np.mean([max(LEVEL * (b - a), (LEVEL - 1) * (b - a)) for a, b in zip(p, y, strict=True)])
-        assert (found["level"], found["pinball_loss"]) == (LEVEL, pytest.approx(loss))
-        assert found["at_or_below"] == pytest.approx(np.mean(y <= p))
+        assert (evaluation["level"], evaluation["pinball_loss"]) == (LEVEL, pytest.approx(loss))
+        assert evaluation["at_or_below"] == pytest.approx(np.mean(y <= p))
     else:
-        assert not {"level", "pinball_loss", "at_or_below"} & set(found)
-    assert not {"coverage", "auc", "accuracy"} & set(found)
+        assert not {"level", "pinball_loss", "at_or_below"} & set(evaluation)
+    assert not {"coverage", "auc", "accuracy"} & set(evaluation)
     shown = dpbayes("evaluate", out, new).out
-    assert f"{'RMSE':18} {found['rmse']:.4f}" in shown
+    assert f"{'RMSE':18} {evaluation['rmse']:.4f}" in shown
     assert ("pinball loss" in shown) == (model == "quantile-regression")
 
 
 @pytest.mark.parametrize("model", ["svm", "huber-regression"])
-def test_nothing_to_score_of_a_regression_is_null(dpbayes: Cli, place: Path, model: str) -> None:
+def test_scores_of_a_regression_without_records_are_null(dpbayes: Cli, place: Path, model: str) -> None:
     out = release_regression(dpbayes, patients(place / "patients.csv"), model)
     for content in ("", "?,50,u,?\n"):
         Path("none.csv").write_text("ill,age,kind,days\n" + content)
-        found = strict(dpbayes("evaluate", out, "none.csv", "--json").out)
-        assert found["scored"] == 0
-        assert all(found[key] is None for key in ("accuracy", "auc", "rmse", "r_squared") if key in found)
+        evaluation = strict(dpbayes("evaluate", out, "none.csv", "--json").out)
+        assert evaluation["scored"] == 0
+        assert all(evaluation[key] is None for key in ("accuracy", "auc", "rmse", "r_squared") if key in evaluation)
         shown = dpbayes("evaluate", out, "none.csv")
         assert (shown.code, "nan" in shown.out, shown.out.startswith(STAMP)) == (0, False, True)
     Path("unlabelled.csv").write_text("age,kind\n50,u\n")

@@ -1,4 +1,4 @@
-"""Private chains from the shell: what was planned is what is charged, sealed, written and shown again."""
+"""Private chains from the shell: the plan is charged, and its draws are sealed, written and shown again."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def data(place: Path, dpbayes: Cli) -> dict[str, Path]:
 def test_the_ledger_holds_what_was_planned(
     dpbayes: Cli, data: dict[str, Path], ledger_path: Path, spec: dict[str, Any], kernel: str
 ) -> None:
-    """Plan, dry run, ledger and bundle state one price; asked again, the same draws are shown and nothing is paid."""
+    """Plan, dry run, ledger and bundle state one guarantee; a repeated release shows the same draws, free."""
     spec = {**spec, "sampling": {"sweeps": 20, "draws": 2, "kernel": kernel}}
     file, out = data[spec["model"]], "out"
     planned = dpbayes("plan", "--spec", spec_file(spec), "--records", str(N), "--json").json
@@ -108,11 +108,11 @@ def test_states_are_sealed_released_and_described(dpbayes: Cli, data: dict[str, 
     document = bundle.document
     states = np.array(document.drawn_states)
     assert states.shape == (4, SEQUENCES * STEPS)
-    found = analysis_of(bundle).states
-    assert found is not None
-    assert found.shape == (SEQUENCES, STEPS, 2)
-    np.testing.assert_allclose(found[..., 1].ravel(), (states == 1).mean(axis=0))
-    np.testing.assert_allclose(found.sum(axis=-1), 1.0)
+    probabilities = analysis_of(bundle).states
+    assert probabilities is not None
+    assert probabilities.shape == (SEQUENCES, STEPS, 2)
+    np.testing.assert_allclose(probabilities[..., 1].ravel(), (states == 1).mean(axis=0))
+    np.testing.assert_allclose(probabilities.sum(axis=-1), 1.0)
     content = json.loads(Path("out", "release.json").read_text())
     for wrong in (states[:, 1:].tolist(), states[1:].tolist(), (states + 2).tolist()):
         with pytest.raises(VerificationError, match="states"):
@@ -160,7 +160,7 @@ def test_metropolis_is_refused_with_the_reason(dpbayes: Cli, data: dict[str, Pat
 def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
     dpbayes: Cli, data: dict[str, Path], spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever stops a release after its chain ran, the next call shows the points that were sealed."""
+    """If a release is stopped after its chain ran, the next call shows the sealed draws."""
     runs = []
     run = Gibbs.release
 
@@ -174,7 +174,7 @@ def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
     monkeypatch.setattr(Gibbs, "release", counted)
     file, account = data[spec["model"]], data[spec["model"]].stem
     with monkeypatch.context() as broken:
-        broken.setattr("dpbayes_cli.workflow.release._described", killed)
+        broken.setattr("dpbayes_cli.workflow.release._describe", killed)
         assert release(dpbayes, file, spec).code == 130
     spent = dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"]
     assert release(dpbayes, file, spec).json["replayed"]
@@ -192,7 +192,7 @@ def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
         (["--delta", "1e-6"], "privacy.delta"),
     ],
 )
-def test_nothing_that_is_stated_is_ignored(dpbayes: Cli, data: dict[str, Path], more: list[str], where: str) -> None:
+def test_unread_options_of_gibbs_are_refused(dpbayes: Cli, data: dict[str, Path], more: list[str], where: str) -> None:
     done = dpbayes("release", data["hmm"], "--spec", spec_file(HMM), *more)
     assert done.code == 3
     assert where in done.err

@@ -77,7 +77,7 @@ def test_a_log_is_released_and_its_regimes_are_found(dpbayes: Cli, log: Path) ->
 
 
 @pytest.mark.slow
-def test_a_release_is_inferred_again_for_nothing(dpbayes: Cli, log: Path) -> None:
+def test_infer_of_an_hmm_costs_nothing(dpbayes: Cli, log: Path) -> None:
     assert dpbayes("release", log, "--spec", log.parent / "spec.yaml", "--out", "out", "-q").code == 0
     for more in (["--inference", "naive"], ["--state-sampler", "collapsed"], ["--prior", "stay=0"]):
         assert dpbayes("infer", "out", *more, "--json").code == 0
@@ -87,19 +87,19 @@ def test_a_release_is_inferred_again_for_nothing(dpbayes: Cli, log: Path) -> Non
 def test_held_out_records_are_scored_by_the_state_they_belong_to(dpbayes: Cli, log: Path) -> None:
     spec = log.parent / "spec.yaml"
     assert dpbayes("release", log, "--spec", spec, "--out", "out", "-q").code == 0
-    found = dpbayes("evaluate", "out", log, "--json").json
-    assert (found["records"], found["scored"]) == (N, N)
+    evaluation = dpbayes("evaluate", "out", log, "--json").json
+    assert (evaluation["records"], evaluation["scored"]) == (N, N)
     # in nats a record: better than without states, near what the truth would get
     late_kind, late_harm = np.array([0.0, 0.2, 0.8]), 0.2
     truth = (0.2 * math.log(0.2) + 0.8 * math.log(0.8)) * 1.0
     harms = 0.5 * sum(p * math.log(p) for p in (0.6, 0.4)) + 0.5 * sum(p * math.log(p) for p in (late_harm, 0.8))
     assert late_kind.sum() == pytest.approx(1.0)
-    assert found["log_likelihood"] == pytest.approx(truth + harms, abs=0.06)
-    assert found["log_likelihood"] > found["without_states"] + 0.2
+    assert evaluation["log_likelihood"] == pytest.approx(truth + harms, abs=0.06)
+    assert evaluation["log_likelihood"] > evaluation["without_states"] + 0.2
     wrong = log.parent / "wrong.csv"
     wrong.write_text("region,month,kind,harm\nN,m1,a,1\nX,m1,a,1\nN,m1,?,?\nN,m1,?,1\n")
-    found = dpbayes("evaluate", "out", wrong, "--json").json
-    assert (found["records"], found["scored"], found["without_place"]) == (4, 2, 2)
+    evaluation = dpbayes("evaluate", "out", wrong, "--json").json
+    assert (evaluation["records"], evaluation["scored"], evaluation["without_place"]) == (4, 2, 2)
     assert "NOT PRIVATE" in dpbayes("evaluate", "out", wrong).out
 
 
@@ -115,7 +115,7 @@ def test_held_out_records_are_scored_by_the_state_they_belong_to(dpbayes: Cli, l
         ({"features": {"kind": {"values": ["a"]}}}, "domain.features.kind"),
     ],
 )
-def test_what_is_wrong_in_a_spec_is_named(dpbayes: Cli, log: Path, change: dict[str, object], where: str) -> None:
+def test_errors_in_an_hmm_spec_name_the_key(dpbayes: Cli, log: Path, change: dict[str, object], where: str) -> None:
     spec = log.parent / "wrong.yaml"
     spec.write_text(yaml.safe_dump({**SPEC, "domain": {**SPEC["domain"], **change}}))  # type: ignore[dict-item]
     done = dpbayes("release", log, "--spec", spec)

@@ -1,4 +1,4 @@
-"""Releases of networks from the shell: every mechanism that serves them, their files, and what comes afterwards."""
+"""Releases of networks from the shell: every mechanism that serves them, their files, and infer, plan and report."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_every_mechanism_that_serves_networks_is_tried_here() -> None:
 
 
 TRIED = {("naive-bayes", mechanism) for mechanism in ("laplace", "fourier-laplace", "gibbs")}
-"""Often; all pairs in the slow tests."""
+"""The pairs of the fast tests; the slow tests take all."""
 
 
 @pytest.mark.parametrize(
@@ -86,14 +86,14 @@ def test_every_mechanism_releases_networks(dpbayes: Cli, data: Path, mechanism: 
         assert "cover" in release(dpbayes, data, spec).err
         del spec["domain"]["variables"]["age"]
     printed = release(dpbayes, data, spec)
-    found = document()
-    check_document(found)
-    assert list(printed.json["posterior"]) == list(found["posterior"])
+    released = document()
+    check_document(released)
+    assert list(printed.json["posterior"]) == list(released["posterior"])
     drawn = named(mechanism).startswith(DRAWN)
     assert ("tables.csv" in files()) != drawn
-    assert bool(found["draws"]) == drawn
-    assert found["n_records"] == N
-    for row in found["draws"]:
+    assert bool(released["draws"]) == drawn
+    assert released["n_records"] == N
+    for row in released["draws"]:
         assert math.fsum(row[:2]) == pytest.approx(1.0, abs=1e-9)
     before, charged = files(), spent(dpbayes)
     again = release(dpbayes, data, spec).json
@@ -105,7 +105,7 @@ def test_every_mechanism_releases_networks(dpbayes: Cli, data: Path, mechanism: 
     inferred = dpbayes("infer", "out", "--json")
     assert inferred.code == (3 if drawn else 0)
     if not drawn:
-        assert inferred.json["posterior"] == found["posterior"]
+        assert inferred.json["posterior"] == released["posterior"]
     assert dpbayes("report", "out", "--format", "html").code == 0
     predicted = dpbayes("predict", "out", data)
     assert len(predicted.out.splitlines()) == 1 + N
@@ -119,7 +119,7 @@ def test_another_draw_is_paid_for_and_differs(dpbayes: Cli, data: Path) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "fourier-laplace"])
-def test_tables_csv_holds_a_row_a_cell(dpbayes: Cli, data: Path, mechanism: str) -> None:
+def test_tables_csv_has_a_row_for_each_cell(dpbayes: Cli, data: Path, mechanism: str) -> None:
     """Truths lie within 8 posterior sds and a prior's pull: false-fail far below 1e-9."""
     assert release(dpbayes, data, naive_bayes(mechanism=mechanism, **MECHANISMS[mechanism])).code == 0
     rows, posterior = tables(), document()["posterior"]
@@ -142,12 +142,12 @@ def test_tables_csv_holds_a_row_a_cell(dpbayes: Cli, data: Path, mechanism: str)
 
 
 def class_margins(rows: list[dict[str, str]]) -> dict[str, dict[str, float]]:
-    """Return the counts of each class by the table that they are a margin of."""
-    found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    """Return the counts of each class, by the table whose margin they are."""
+    counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for row in rows:
         level = row["value"] if row["variable"] == "class" else row["given"].split("=")[1]
-        found[row["variable"]][level] += float(row["count"])
-    return found
+        counts[row["variable"]][level] += float(row["count"])
+    return counts
 
 
 @pytest.mark.slow
@@ -253,7 +253,7 @@ def test_a_report_has_a_section_about_its_network(dpbayes: Cli, data: Path) -> N
 
 
 def test_adjacent_tables_of_one_weight_are_noised_and_inferred_alike(dpbayes: Cli, data: Path) -> None:
-    """Each table's law is its own, wherever tables of equal scales lie: posterior sds tell which one was used."""
+    """Each table has its own noise law, also beside tables of equal scales; posterior sds show which one was used."""
     weights = {"class": 5, "kind": 5, "flag": 0.1, "age": 5}
     variables = {name: {**part, "weight": weights[name]} for name, part in VARIABLES.items()}
     assert release(dpbayes, data, naive_bayes(domain={"target": "class", "variables": variables})).code == 0
@@ -278,8 +278,8 @@ def test_weights_divide_the_noise(dpbayes: Cli, data: Path) -> None:
     assert (refused.code, "weights" in refused.err) == (3, True)
 
 
-def test_invalid_cells_count_as_what_their_variable_states(dpbayes: Cli, place: Path) -> None:
-    """At epsilon 1000 noise is zero but with probability 2 exp(-1000 / 8), whatever the seed."""
+def test_invalid_cells_are_imputed_as_their_variable_states(dpbayes: Cli, place: Path) -> None:
+    """At epsilon 1000 noise is zero except with probability 2 exp(-1000 / 8), whatever the seed."""
     data = place / "broken.csv"
     data.write_text("class,kind,flag,age\n" + "yes,w,1,70\n" * 30 + ",?,2,old\n" * 20)
     dpbayes("budget", "open", "broken", "--epsilon", "1000")
@@ -303,8 +303,8 @@ def test_invalid_cells_count_as_what_their_variable_states(dpbayes: Cli, place: 
     }  # fmt: skip
 
 
-def test_a_cut_has_its_lower_end(dpbayes: Cli, place: Path) -> None:
-    """At epsilon 1000 noise is zero but with probability 2 exp(-1000 / 4)."""
+def test_cut_belongs_to_the_interval_above_it(dpbayes: Cli, place: Path) -> None:
+    """At epsilon 1000 noise is zero except with probability 2 exp(-1000 / 4)."""
     data = place / "cut.csv"
     ages = ["19.99", "20", "2e1", "39.999", "40", "60", "-1", "1e9"]
     data.write_text("age,flag\n" + "".join(f"{age},1\n" for age in ages))
@@ -324,8 +324,8 @@ def test_the_number_of_records_may_be_private(dpbayes: Cli, place: Path, mechani
     assert release(dpbayes, data, spec).code == 0
     assert document()["n_records"] is None
     assert dpbayes("infer", "out", "--json").json["posterior"] == document()["posterior"]
-    found = document()["posterior"]["theta[class=yes]"]
-    assert abs(found["mean"] - 0.4) < 8 * found["sd"]
+    posterior = document()["posterior"]["theta[class=yes]"]
+    assert abs(posterior["mean"] - 0.4) < 8 * posterior["sd"]
     assert release(dpbayes, data, spec).json["replayed"]
     for drawn in ("ops", "map"):
         refused = release(dpbayes, data, {**spec, "mechanism": drawn}, out=drawn)

@@ -1,4 +1,4 @@
-"""Releases of numbers from the shell: every model of numbers, one after the other, and what is refused beforehand."""
+"""Releases of numbers from the shell: every model of numbers, and the requests that are refused before any charge."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def test_every_model_of_numbers_is_released_and_inferred_again(dpbayes: Cli, bod
 @pytest.mark.slow
 def test_the_posterior_of_body_height_is_near_the_truth(dpbayes: Cli, bodies: Path) -> None:
     """Mean 170 and variance 64: nine posterior standard deviations, a false-fail rate far below 1e-9."""
-    found = release(dpbayes, bodies, spec_of("normal")).json["posterior"]
+    posterior = release(dpbayes, bodies, spec_of("normal")).json["posterior"]
     for name, truth in (("mean", 170.0), ("variance", 64.0)):
-        assert abs(found[name]["mean"] - truth) < 9 * found[name]["sd"]
+        assert abs(posterior[name]["mean"] - truth) < 9 * posterior[name]["sd"]
 
 
 def test_a_chain_says_how_far_it_is_from_the_exact_posterior(dpbayes: Cli, bodies: Path) -> None:
@@ -170,25 +170,23 @@ def test_bounds_without_a_grid_between_them_are_refused_before_any_charge(
     assert dpbayes("budget", "show", "--json").json["accounts"] == []
 
 
-def test_the_order_of_columns_is_not_part_of_a_question(
-    dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One question has one digest: a release that ended after its seal is finished with the columns turned round."""
+def test_order_of_columns_is_not_part_of_a_request(dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two orders of the columns have one digest: a release killed after its seal is finished with the other order."""
     spec = spec_of("multivariate-normal", inference={"method": "naive"})
     turned = {**spec, "domain": {"columns": dict(reversed(BODIES["columns"].items()))}}
     with monkeypatch.context() as ended:
         ended.setattr(release_module, "analysis_of_draw", ending)
         assert release(dpbayes, bodies, turned).code != 0
-    found = release(dpbayes, bodies, spec).json
-    assert abs(found["posterior"]["mean[height]"]["mean"] - 170) < 30
-    assert next(iter(found["posterior"])) == "mean[height]"
+    released = release(dpbayes, bodies, spec).json
+    assert abs(released["posterior"]["mean[height]"]["mean"] - 170) < 30
+    assert next(iter(released["posterior"])) == "mean[height]"
     assert dpbayes("infer", "out", "--json").code == 0
 
 
-def test_statistics_of_another_question_are_not_described(
+def test_sealed_statistics_of_another_request_are_refused(
     dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A draw is sealed, and then the model states its statistics in another order: nothing may be made of it."""
+    """After the draw is sealed, the model states its statistics in another order: no bundle may be written."""
     spec = spec_of("multivariate-normal", inference={"method": "naive"})
     with monkeypatch.context() as ended:
         ended.setattr(release_module, "analysis_of_draw", ending)
@@ -196,7 +194,7 @@ def test_statistics_of_another_question_are_not_described(
     monkeypatch.setattr(MultivariateNormal, "columns", property(reversed_columns))
     refused = release(dpbayes, bodies, spec)
     assert refused.code != 0
-    assert "not those of the question" in refused.err
+    assert "not those of the release request" in refused.err
     assert not Path("out").exists()
 
 
@@ -208,7 +206,7 @@ def reversed_columns(model: MultivariateNormal) -> tuple[NumericColumn, ...]:
     return tuple(NumericColumn(name, low, high, 1 << 14) for name, low, high in reversed(model.bounds))
 
 
-def test_release_json_says_what_a_record_adds(dpbayes: Cli, bodies: Path) -> None:
+def test_release_json_states_what_a_record_adds(dpbayes: Cli, bodies: Path) -> None:
     release(dpbayes, bodies, spec_of("gamma-exponential"))
     document = json.loads(Path("out/release.json").read_text())
     scale = "value on the scale from -1048576 at 0 to 1048576 at 40"

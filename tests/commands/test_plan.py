@@ -1,4 +1,4 @@
-"""``dpbayes plan``: prices in every notion, without data, ledger or charge."""
+"""``dpbayes plan``: the privacy cost in every notion, without data, ledger or charge."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_comparison_ranks_what_fits_and_says_why_the_rest_does_not(dpbayes: Cli)
     assert "true posterior costs" in refused["rdp-direct"]
 
 
-def test_a_table_for_people(dpbayes: Cli) -> None:
+def test_plan_prints_tables_as_text(dpbayes: Cli) -> None:
     shown = dpbayes("plan", "--model", "beta-bernoulli", "--records", "50", "--eps", "1", "--compare", "--trials", "5")
     assert shown.code == 0
     assert "inflation" in shown.out

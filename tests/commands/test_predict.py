@@ -1,4 +1,4 @@
-"""Predictions from released networks: what is printed, what is refused, and that they average over the posterior."""
+"""Predictions from bundles: what is printed, what is refused, and averages over the posterior."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ N = 400
 
 @pytest.fixture
 def bundle(dpbayes: Cli, place: Path) -> Path:
-    """A bundle of naive Bayes, whose data nothing needs any more."""
+    """A bundle of naive Bayes; the tests do not need its data."""
     assert release(dpbayes, people(place / "people.csv", N), naive_bayes()).code == 0
     people(place / "new.csv", 50, seed=2)
     return Path("out")
@@ -37,23 +37,23 @@ def rows_of(text: str) -> list[list[str]]:
     return list(csv.reader(text.splitlines()))
 
 
-ABOUT = "predictions are about the records in DATA, and as confidential as they are\n"
+ABOUT = "predictions are about the records in DATA, and as confidential as these records\n"
 
 
 def probabilities(text: str) -> Any:
     return np.array([[float(cell) for cell in row[2:]] for row in rows_of(text)[1:]])
 
 
-def test_a_line_a_record_with_label_and_probabilities(dpbayes: Cli, bundle: Path) -> None:
+def test_predict_prints_a_line_for_each_record_with_label_and_probabilities(dpbayes: Cli, bundle: Path) -> None:
     done = dpbayes("predict", bundle, "new.csv")
     assert (done.code, done.err) == (0, ABOUT)
     assert dpbayes("predict", bundle, "new.csv", "-q").err == ""
     rows = rows_of(done.out)
     assert rows[0] == ["record", "class", "p[class=no]", "p[class=yes]"]
     assert [row[0] for row in rows[1:]] == [str(i) for i in range(1, 51)]
-    found = probabilities(done.out)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=2e-5)  # six digits are printed
-    assert [row[1] for row in rows[1:]] == [CLASSES[k] for k in found.argmax(axis=1)]
+    predicted = probabilities(done.out)
+    np.testing.assert_allclose(predicted.sum(axis=1), 1.0, atol=2e-5)  # six digits are printed
+    assert [row[1] for row in rows[1:]] == [CLASSES[k] for k in predicted.argmax(axis=1)]
     assert dpbayes("predict", bundle, "new.csv").out == done.out
 
 
@@ -68,9 +68,9 @@ def test_the_file_and_the_json_hold_the_same(dpbayes: Cli, bundle: Path) -> None
     document = dpbayes("predict", bundle, "new.csv", "--json").json
     assert (document["target"], document["classes"], document["out"]) == ("class", CLASSES, None)
     assert document["release_id"] == json.loads((bundle / "release.json").read_text())["release_id"]
-    found = np.array([each["probabilities"] for each in document["predictions"]])
-    np.testing.assert_allclose(found, probabilities(printed), rtol=1e-5)
-    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    predicted = np.array([each["probabilities"] for each in document["predictions"]])
+    np.testing.assert_allclose(predicted, probabilities(printed), rtol=1e-5)
+    np.testing.assert_allclose(predicted.sum(axis=1), 1.0, rtol=1e-12)
 
 
 def test_the_target_need_not_be_in_the_file_and_is_not_read(dpbayes: Cli, bundle: Path) -> None:
@@ -110,15 +110,15 @@ def test_an_invalid_cell_counts_as_in_the_release(dpbayes: Cli, bundle: Path) ->
     assert rows[3] != rows[0]
 
 
-def test_an_invalid_cell_is_left_open_where_nothing_stands_for_it(dpbayes: Cli, place: Path) -> None:
+def test_invalid_cell_without_a_stand_in_is_unknown_to_a_network(dpbayes: Cli, place: Path) -> None:
     variables = {name: {k: v for k, v in part.items() if k != "impute"} for name, part in VARIABLES.items()}
     spec = naive_bayes(domain={"target": "class", "variables": variables})
     assert release(dpbayes, people(place / "people.csv", N), spec).code == 0
     Path("cells.csv").write_text("kind,flag,age\n,,\n?,2,old\nw,1,70\n")
-    found = probabilities(dpbayes("predict", "out", "cells.csv").out)
+    predicted = probabilities(dpbayes("predict", "out", "cells.csv").out)
     prior = json.loads(Path("out/release.json").read_text())["posterior"]["theta[class=yes]"]
-    assert found[0, 1] == pytest.approx(found[1, 1])
-    assert abs(found[0, 1] - prior["mean"]) < 8 * prior["sd"] / np.sqrt(300)
+    assert predicted[0, 1] == pytest.approx(predicted[1, 1])
+    assert abs(predicted[0, 1] - prior["mean"]) < 8 * prior["sd"] / np.sqrt(300)
 
 
 def test_another_variable_may_be_predicted(dpbayes: Cli, bundle: Path) -> None:
@@ -131,7 +131,7 @@ def test_another_variable_may_be_predicted(dpbayes: Cli, bundle: Path) -> None:
     assert (refused.code, refused.out, "'kind'" in refused.err or "kind" in refused.err) == (3, "", True)
 
 
-def test_what_predicts_nothing_is_refused_with_a_hint(dpbayes: Cli, place: Path, coin: Path) -> None:
+def test_models_that_do_not_predict_are_refused_with_a_hint(dpbayes: Cli, place: Path, coin: Path) -> None:
     assert dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "scalar").code == 0
     refused = dpbayes("predict", "scalar", coin)
     assert (refused.code, "posterior_predictive" in refused.err) == (3, True)
@@ -143,22 +143,22 @@ def test_what_predicts_nothing_is_refused_with_a_hint(dpbayes: Cli, place: Path,
     assert dpbayes("predict", "out", "people.csv", "--target", "class").code == 0
 
 
-def test_draws_that_were_paid_for_predict(dpbayes: Cli, place: Path) -> None:
+def test_predictions_of_released_draws_match_brute_force(dpbayes: Cli, place: Path) -> None:
     spec = naive_bayes(mechanism="ops", sampling={"draws": 3})
     assert release(dpbayes, people(place / "people.csv", N), spec).code == 0
     document = dpbayes("predict", "out", "people.csv", "--json").json
     assert document["draws"] == 3
     draws = np.array(json.loads(Path("out/release.json").read_text())["draws"])
-    found = np.array([each["probabilities"] for each in document["predictions"]])
-    np.testing.assert_allclose(found, brute_force(draws, Path("people.csv")), rtol=1e-9)
+    predicted = np.array([each["probabilities"] for each in document["predictions"]])
+    np.testing.assert_allclose(predicted, brute_force(draws, Path("people.csv")), rtol=1e-9)
 
 
 def codes(data: Path) -> list[tuple[int, int, int]]:
-    found = []
+    codes = []
     for line in data.read_text().splitlines()[1:]:
         _, kind, flag, age = line.split(",")
-        found.append(("uvw".index(kind), int(flag), int(np.searchsorted([20, 40, 60], float(age), side="right"))))
-    return found
+        codes.append(("uvw".index(kind), int(flag), int(np.searchsorted([20, 40, 60], float(age), side="right"))))
+    return codes
 
 
 def brute_force(draws: Any, data: Path) -> Any:
@@ -178,7 +178,7 @@ def brute_force(draws: Any, data: Path) -> Any:
 def test_probabilities_are_averages_over_the_released_draws(
     dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of 40 records at epsilon 0.2 little is known: what is predicted is less extreme than at the posterior's mean."""
+    """40 records at epsilon 0.2 leave much uncertainty: predictions are less extreme than at the posterior mean."""
     data = people(place / "people.csv", 40)
     assert release(dpbayes, data, naive_bayes(privacy={"epsilon": 0.2})).code == 0
     draws = predictor(read_bundle(Path("out")), None).draws
@@ -200,29 +200,29 @@ def test_probabilities_are_averages_over_the_released_draws(
     assert np.max(np.abs(plugged - exact)) > 0.005  # the planted bug is seen
 
 
-def test_averages_know_how_uncertain_the_tables_are() -> None:
-    """Two draws that disagree: the average of their predictions is even, and so is neither."""
+def test_predictions_average_over_released_tables() -> None:
+    """The average over two draws that disagree is near one half, unlike the prediction of each."""
     draws = np.array([[0.5, 0.5, 0.9, 0.1, 0.1, 0.9], [0.5, 0.5, 0.2, 0.8, 0.8, 0.2]])
     from dpbayes_cli.privacy.dag import Network
 
     network = Network(("c", "x"), (("0", "1"), ("0", "1")), ((), (0,)))
-    found = classify.class_probabilities(network, 0, draws, np.array([[-1, 0]]))
-    np.testing.assert_allclose(found, [[(0.9 + 0.2) / 2, (0.1 + 0.8) / 2]])
+    predicted = classify.class_probabilities(network, 0, draws, np.array([[-1, 0]]))
+    np.testing.assert_allclose(predicted, [[(0.9 + 0.2) / 2, (0.1 + 0.8) / 2]])
 
 
-def test_parquet_is_read_too(dpbayes: Cli, bundle: Path) -> None:
+def test_predict_reads_parquet(dpbayes: Cli, bundle: Path) -> None:
     duckdb.sql("COPY (SELECT kind, flag, age FROM read_csv('new.csv')) TO 'new.parquet' (FORMAT parquet)")
     assert dpbayes("predict", bundle, "new.parquet").out == dpbayes("predict", bundle, "new.csv").out
 
 
-def test_another_layout_may_be_stated(dpbayes: Cli, bundle: Path) -> None:
+def test_predict_reads_another_layout(dpbayes: Cli, bundle: Path) -> None:
     text = Path("new.csv").read_text()
     Path("new.txt").write_text(text.replace(",", ";"))
     assert dpbayes("predict", bundle, "new.txt", "--delimiter", ";").out == dpbayes("predict", bundle, "new.csv").out
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_ends_it(dpbayes: Cli, bundle: Path, place: Path) -> None:
+def test_predict_ends_if_its_reader_is_gone(dpbayes: Cli, bundle: Path, place: Path) -> None:
     people(place / "many.csv", 200_000, seed=3)
     command = f"{sys.executable} -m dpbayes_cli predict {bundle} many.csv | head -2; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60)
@@ -241,37 +241,37 @@ def table(done: Any) -> Any:
 
 @pytest.mark.parametrize("model", ["logistic-regression", "probit-regression"])
 def test_regressions_of_a_class_average_the_probabilities_of_their_draws(dpbayes: Cli, place: Path, model: str) -> None:
-    """Of draws so far apart the mean of the predictions is not the prediction of the mean.
+    """The draws are so far apart that the mean of the predictions is not the prediction at the mean.
 
     Median difference 0.02, and it grows as the square of the distance in four directions: below 1e-7 in 1e-10 of runs.
     """
-    found = release_regression(dpbayes, patients(place / "patients.csv"), model, privacy={"mu": 0.5})
+    bundle = release_regression(dpbayes, patients(place / "patients.csv"), model, privacy={"mu": 0.5})
     new = patients(place / "new.csv", 60, seed=2)
-    done = dpbayes("predict", found, new)
+    done = dpbayes("predict", bundle, new)
     header, *rows = table(done)
     assert (done.err, header) == (ABOUT, ["ill", "p[ill=no]", "p[ill=yes]"])
-    t = linear_predictors(found, new)
+    t = linear_predictors(bundle, new)
     mean = special.expit if model.startswith("logistic") else special.ndtr
     exact = mean(t).mean(axis=1)
     p = np.array([[float(cell) for cell in row[1:]] for row in rows])
     np.testing.assert_allclose(p, np.column_stack([1.0 - exact, exact]), atol=2e-6)
     assert [row[0] for row in rows] == [CLASSES[k] for k in p.argmax(axis=1)]
     assert np.max(np.abs(mean(t.mean(axis=1)) - exact)) > 1e-7
-    document = dpbayes("predict", found, new, "--json").json
+    document = dpbayes("predict", bundle, new, "--json").json
     assert (document["classes"], document["draws"], "note" in document) == (CLASSES, 2, False)
     np.testing.assert_allclose([each["probabilities"][1] for each in document["predictions"]], exact, rtol=1e-9)
 
 
-def test_svm_gives_scores_and_says_that_they_are_no_probabilities(dpbayes: Cli, place: Path) -> None:
-    found = release_regression(dpbayes, patients(place / "patients.csv"), "svm")
+def test_svm_predicts_scores_with_a_note_that_they_are_not_probabilities(dpbayes: Cli, place: Path) -> None:
+    bundle = release_regression(dpbayes, patients(place / "patients.csv"), "svm")
     new = patients(place / "new.csv", 60, seed=2)
-    done = dpbayes("predict", found, new)
+    done = dpbayes("predict", bundle, new)
     header, *rows = table(done)
     assert (done.err, header) == (ABOUT + SCORES, ["ill", "score[ill=yes]"])
-    scores = linear_predictors(found, new).mean(axis=1)
+    scores = linear_predictors(bundle, new).mean(axis=1)
     np.testing.assert_allclose([float(row[1]) for row in rows], scores, rtol=1e-5)
     assert [row[0] for row in rows] == [CLASSES[int(score > 0)] for score in scores]
-    document = dpbayes("predict", found, new, "--json", "-q")
+    document = dpbayes("predict", bundle, new, "--json", "-q")
     assert (document.json["note"] + "\n", document.json["classes"], document.err) == (SCORES, CLASSES, "")
     np.testing.assert_allclose([each["score"] for each in document.json["predictions"]], scores, rtol=1e-9)
     assert [each["label"] for each in document.json["predictions"]] == [row[0] for row in rows]
@@ -279,63 +279,63 @@ def test_svm_gives_scores_and_says_that_they_are_no_probabilities(dpbayes: Cli, 
 
 @pytest.mark.parametrize("model", ["huber-regression", "quantile-regression"])
 def test_regressions_of_a_number_predict_it_in_its_own_units(dpbayes: Cli, place: Path, model: str) -> None:
-    found = release_regression(dpbayes, patients(place / "patients.csv"), model)
+    bundle = release_regression(dpbayes, patients(place / "patients.csv"), model)
     new = patients(place / "new.csv", 60, seed=2)
-    done = dpbayes("predict", found, new)
+    done = dpbayes("predict", bundle, new)
     header, *rows = table(done)
     assert header == ["days"]
     assert "no predictive law" in done.err
     assert (f"the {LEVEL:g} quantile" in done.err) == (model == "quantile-regression")
-    exact = 20.0 + 20.0 * linear_predictors(found, new).mean(axis=1)
+    exact = 20.0 + 20.0 * linear_predictors(bundle, new).mean(axis=1)
     np.testing.assert_allclose([float(row[0]) for row in rows], exact, rtol=1e-8)
-    document = dpbayes("predict", found, new, "--json").json
+    document = dpbayes("predict", bundle, new, "--json").json
     assert "classes" not in document
     assert [float(f"{each['prediction']:.10g}") for each in document["predictions"]] == [float(row[0]) for row in rows]
 
 
-def test_a_record_without_a_feature_gets_no_prediction_unless_a_value_stands_for_it(dpbayes: Cli, place: Path) -> None:
+def test_record_without_a_feature_is_predicted_only_with_a_stand_in(dpbayes: Cli, place: Path) -> None:
     data = patients(place / "patients.csv")
-    found = release_regression(dpbayes, data, "logistic-regression")
+    bundle = release_regression(dpbayes, data, "logistic-regression")
     cells = ["50,u", ",u", "old,u", "50,?", "900,w", "100,w"]
     Path("cells.csv").write_text("age,kind\n" + "\n".join(cells) + "\n")
-    _, *rows = table(dpbayes("predict", found, "cells.csv"))
+    _, *rows = table(dpbayes("predict", bundle, "cells.csv"))
     assert rows[0] == rows[1] == rows[2]  # 50 stands for an age
     assert rows[3] == ["", "", ""]  # nothing for a kind
     assert rows[4] == rows[5]  # clamped
-    document = dpbayes("predict", found, "cells.csv", "--json").json["predictions"]
+    document = dpbayes("predict", bundle, "cells.csv", "--json").json["predictions"]
     assert document[3] == {"label": None, "probabilities": [None, None]}
     with Path("cells.csv").open("w") as file:
         file.write("kind,age\n?,1\n?,2\n")
-    assert table(dpbayes("predict", found, "cells.csv"))[1:] == [["", "", ""]] * 2
+    assert table(dpbayes("predict", bundle, "cells.csv"))[1:] == [["", "", ""]] * 2
 
 
 def test_the_target_of_a_regression_is_not_read_and_there_is_no_other(dpbayes: Cli, place: Path) -> None:
-    found = release_regression(dpbayes, patients(place / "patients.csv"), "logistic-regression")
+    bundle = release_regression(dpbayes, patients(place / "patients.csv"), "logistic-regression")
     new = patients(place / "new.csv", 30, seed=2)
-    known = dpbayes("predict", found, new).out
+    known = dpbayes("predict", bundle, new).out
     lines = [line.split(",", 1)[1] for line in new.read_text().splitlines()]
-    assert dpbayes("predict", found, "-", stdin="\n".join(lines).encode()).out == known
+    assert dpbayes("predict", bundle, "-", stdin="\n".join(lines).encode()).out == known
     for target in ("ill", "age", "nothing"):
-        refused = dpbayes("predict", found, new, "--target", target)
+        refused = dpbayes("predict", bundle, new, "--target", target)
         assert (refused.code, refused.out) == (3, "")
         assert "logistic-regression predicts 'ill'" in refused.err
-        assert dpbayes("evaluate", found, new, "--target", target).code == 3
+        assert dpbayes("evaluate", bundle, new, "--target", target).code == 3
 
 
-def test_wrong_input_to_a_regression_is_told_apart(dpbayes: Cli, place: Path) -> None:
-    found = release_regression(dpbayes, patients(place / "patients.csv"), "huber-regression")
+def test_wrong_inputs_to_a_regression_have_different_errors(dpbayes: Cli, place: Path) -> None:
+    bundle = release_regression(dpbayes, patients(place / "patients.csv"), "huber-regression")
     Path("short.csv").write_text("age,S3NTINEL\n30,u\n")
     for more in ([], ["--json"], ["--out", "predicted.csv"]):
-        done = dpbayes("predict", found, "short.csv", *more, "-vv")
+        done = dpbayes("predict", bundle, "short.csv", *more, "-vv")
         assert (done.code, done.out, "'kind'" in done.err, "S3NTINEL" in done.err) == (4, "", True, False)
     assert not Path("predicted.csv").exists()
     Path("nothing.csv").write_text("")
-    assert dpbayes("predict", found, "nothing.csv").code == 4
-    assert dpbayes("predict", found, "missing.csv").code == 4
+    assert dpbayes("predict", bundle, "nothing.csv").code == 4
+    assert dpbayes("predict", bundle, "missing.csv").code == 4
     Path("header.csv").write_text("age,kind\n")
-    assert dpbayes("predict", found, "header.csv").out == "record,days\n"
-    assert dpbayes("predict", found, "header.csv", "--json").json["predictions"] == []
+    assert dpbayes("predict", bundle, "header.csv").out == "record,days\n"
+    assert dpbayes("predict", bundle, "header.csv", "--json").json["predictions"] == []
     unknown = dpbayes("predict", "nowhere", "header.csv")
     assert (unknown.code, unknown.out) == (8, "")
-    assert dpbayes("predict", found, "header.csv", "--out", "predicted.csv").code == 0
+    assert dpbayes("predict", bundle, "header.csv", "--out", "predicted.csv").code == 0
     assert Path("predicted.csv").read_text() == "record,days\n"

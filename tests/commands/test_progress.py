@@ -1,4 +1,4 @@
-"""A long reading shows how far it is on a terminal, nowhere else, and ends when it is interrupted."""
+"""Reading a large file shows its progress on a terminal only, and ends when it is interrupted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO])
-def test_a_terminal_sees_how_much_of_the_file_was_read(
+def test_progress_is_shown_on_a_terminal_only(
     stream: type[io.StringIO], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "data.csv").write_bytes(bytes(4 << 20))
-    monkeypatch.setattr(progress, "_PATIENCE", 0.01)
-    monkeypatch.setattr(progress, "_PAUSE", 0.01)
+    monkeypatch.setattr(progress, "_FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "_UPDATE_SECONDS", 0.01)
     shown = stream()
     monkeypatch.setattr(sys, "stderr", shown)
     with progress.reading_shown(), opened(place / "data.csv") as file:
@@ -64,4 +64,4 @@ def test_a_billion_empty_lines_are_interrupted_at_a_terminal(place: Path) -> Non
     os.close(terminal)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     assert b"Error: interrupted" in printed
-    assert b"to finish a release that had begun" in printed
+    assert b"run the same command again to finish it" in printed

@@ -17,7 +17,7 @@ FIGURES = ["density-0.svg", "privacy-curve.svg", "renyi-curve.svg"]
 
 @pytest.fixture
 def bundle(dpbayes: Cli, coin: Path) -> Path:
-    """A bundle whose data and ledger nothing needs any more."""
+    """A bundle whose data file is deleted."""
     assert dpbayes("release", coin, *COIN, "--out", "out").code == 0
     coin.unlink()
     return Path("out")
@@ -43,7 +43,7 @@ def test_a_file_is_written_whole_and_for_its_owner(dpbayes: Cli, bundle: Path, p
     assert sorted(path.name for path in place.iterdir()) == ["out", "page.html", "page.txt"]
 
 
-def test_the_result_as_json(dpbayes: Cli, bundle: Path) -> None:
+def test_report_as_json(dpbayes: Cli, bundle: Path) -> None:
     shown = dpbayes("report", bundle, "--json").json
     assert shown["report"] == (bundle / "report.md").read_text()
     assert (shown["format"], shown["out"]) == ("markdown", None)
@@ -62,9 +62,7 @@ def test_nothing_is_replaced_and_no_bundle_is_changed(dpbayes: Cli, bundle: Path
     assert sorted(bundle.iterdir()) == names
 
 
-def test_a_file_system_without_renameat2_is_as_careful(
-    dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_report_replaces_nothing_without_renameat2(dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.base.atomic_file.sys.platform", "other")
     assert dpbayes("report", bundle, "--out", "page.html").code == 0
     before = Path("page.html").read_bytes()
@@ -73,7 +71,7 @@ def test_a_file_system_without_renameat2_is_as_careful(
     assert Path("page.html").read_bytes() == before
 
 
-def test_the_plots_as_files(dpbayes: Cli, bundle: Path) -> None:
+def test_plots_are_written_as_svg_files(dpbayes: Cli, bundle: Path) -> None:
     done = dpbayes("report", bundle, "--format", "svg", "--out", "figures")
     assert (done.code, done.out, done.err) == (0, "", "wrote 3 figures to figures\n")
     assert sorted(path.name for path in Path("figures").iterdir()) == FIGURES
@@ -95,9 +93,9 @@ def test_the_plots_as_files(dpbayes: Cli, bundle: Path) -> None:
     assert sorted(path.name for path in Path("figures").iterdir()) == FIGURES
 
 
-def test_a_release_of_one_estimate_has_the_plots_of_its_guarantee_alone(dpbayes: Cli, coin: Path) -> None:
-    question = ["--model", "beta-bernoulli", "--eps", "1", "--mechanism", "map", "--on-invalid", "impute:0"]
-    assert dpbayes("release", coin, *question, "--out", "estimate").code == 0
+def test_release_of_one_estimate_has_only_plots_of_its_guarantee(dpbayes: Cli, coin: Path) -> None:
+    request_flags = ["--model", "beta-bernoulli", "--eps", "1", "--mechanism", "map", "--on-invalid", "impute:0"]
+    assert dpbayes("release", coin, *request_flags, "--out", "estimate").code == 0
     assert dpbayes("report", "estimate", "--format", "svg", "--out", "figures").code == 0
     assert sorted(path.name for path in Path("figures").iterdir()) == ["privacy-curve.svg", "renyi-curve.svg"]
 
@@ -115,7 +113,7 @@ DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
 }
 
 
-def test_the_page_tells_the_budget_before_and_after(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
+def test_page_shows_the_budget_before_and_after(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
     for name in ("first", "second", "third"):
         assert dpbayes("release", coin, *COIN[:3], "0.75", "--release-id", name, "--out", name).code == 0
     assert dpbayes("budget", "amend", "coin", "--epsilon", "5", "--reason", "more").code == 0
@@ -134,13 +132,13 @@ def test_the_page_tells_the_budget_before_and_after(dpbayes: Cli, coin: Path, le
         assert b"spent before" not in path.read_bytes()
 
 
-def test_a_ledger_that_does_not_know_the_release_says_nothing_of_it(
+def test_page_says_why_the_budget_is_not_known(
     dpbayes: Cli, coin: Path, bundle: Path, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = json.loads((bundle / "release.json").read_text())
     other = str(ledger_path.with_name("other.sqlite"))
     monkeypatch.setenv("DPBAYES_LEDGER", other)
-    assert "There is no ledger here." in dpbayes("report", bundle, "--format", "html").out
+    assert "No ledger was found." in dpbayes("report", bundle, "--format", "html").out
     assert dpbayes("report", bundle, "--format", "html", "--ledger", other).code == 6
     assert not Path(other).exists()
     assert dpbayes("budget", "open", "x", "--epsilon", "1").code == 0
@@ -148,13 +146,13 @@ def test_a_ledger_that_does_not_know_the_release_says_nothing_of_it(
     monkeypatch.setenv("DPBAYES_LEDGER", str(ledger_path))
     entry["ledger"]["sequence"] += 1
     (bundle / "release.json").write_text(json.dumps(entry))
-    assert "by another entry than the bundle states" in dpbayes("report", bundle, "--format", "html").out
+    assert "in another entry than the bundle states" in dpbayes("report", bundle, "--format", "html").out
     ledger_path.write_bytes(b"no ledger" * 1000)
-    assert "could not be read, or not be trusted" in dpbayes("report", bundle, "--format", "html").out
+    assert "could not be read or trusted" in dpbayes("report", bundle, "--format", "html").out
     assert dpbayes("report", bundle, "--format", "html", "--ledger", ledger_path).code == 6
 
 
-def test_options_that_do_not_belong_together(dpbayes: Cli, bundle: Path) -> None:
+def test_report_options_that_exclude_each_other_are_refused(dpbayes: Cli, bundle: Path) -> None:
     for options in (
         ["--no-ledger", "--ledger", "x"],
         ["--state", "basic.name=x"],

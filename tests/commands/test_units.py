@@ -17,7 +17,7 @@ ASK = ["--model", "beta-bernoulli", "--column", "x", "--unit", "who"]
 
 @pytest.fixture
 def visits(place: Path) -> Path:
-    """80 persons with one to ten visits each."""
+    """80 people with one to ten visits each."""
     rows = [f"P{i},{j % 2},{20 + i}" for i in range(N) for j in range(1 + i % 10)]
     path = place / "visits.csv"
     path.write_text("\n".join(["who,x,age", *rows]) + "\n", encoding="ascii")
@@ -27,8 +27,8 @@ def visits(place: Path) -> Path:
 def released(dpbayes: Cli, visits: Path, *more: str, ask: list[str] = ASK) -> dict[str, object]:
     done = dpbayes("release", visits, *ask, *more, "--out", "out", "-q")
     assert done.code == 0, done.err
-    found: dict[str, object] = json.loads(Path("out/release.json").read_text())
-    return found
+    document: dict[str, object] = json.loads(Path("out/release.json").read_text())
+    return document
 
 
 def test_noise_grows_with_the_contributions(dpbayes: Cli, visits: Path) -> None:
@@ -53,7 +53,7 @@ def test_the_number_of_records_is_private_where_invalid_values_are_imputed_too(d
     assert document["n_records"] is None
 
 
-def test_one_record_a_unit_is_a_public_number_of_them(dpbayes: Cli, visits: Path) -> None:
+def test_number_of_records_is_public_with_one_record_per_unit(dpbayes: Cli, visits: Path) -> None:
     document = released(dpbayes, visits, "--eps", "1")
     assert document["n_records"] == N
     assert "80 privacy units" in Path("out/report.md").read_text()
@@ -70,7 +70,7 @@ def test_the_number_of_units_may_be_stated(dpbayes: Cli, visits: Path) -> None:
     assert dpbayes("budget", "show", "--json").json["accounts"][0]["spent"] == {"epsilon": "1"}
 
 
-def test_an_account_protects_one_unit(dpbayes: Cli, visits: Path) -> None:
+def test_account_is_for_one_privacy_unit(dpbayes: Cli, visits: Path) -> None:
     released(dpbayes, visits, "--eps", "0.5")
     assert dpbayes("budget", "show", "--json").json["accounts"][0]["unit"] == "who"
     for more in (["--column", "x"], ["--column", "x", "--unit", "age"]):
@@ -87,7 +87,7 @@ def test_an_account_protects_one_unit(dpbayes: Cli, visits: Path) -> None:
     assert dpbayes("budget", "verify").code == 0
 
 
-def test_private_bounds_know_about_units(dpbayes: Cli, visits: Path) -> None:
+def test_private_bounds_account_for_contributions(dpbayes: Cli, visits: Path) -> None:
     ask = ["--model", "normal", "--column", "age", "--unit", "who", "--max-contributions", "5"]
     bounds = ["--bounds-epsilon", "0.5", "--bounds-low", "0", "--bounds-high", "200"]
     document = released(dpbayes, visits, *bounds, "--eps", "1", ask=ask)
@@ -107,14 +107,14 @@ def test_private_bounds_know_about_units(dpbayes: Cli, visits: Path) -> None:
         (["--max-contributions", "two"], "max_contributions"),
     ],
 )
-def test_what_cannot_be_promised_is_refused(dpbayes: Cli, visits: Path, more: list[str], where: str) -> None:
+def test_requests_without_a_unit_guarantee_are_refused(dpbayes: Cli, visits: Path, more: list[str], where: str) -> None:
     refused = dpbayes("release", visits, *ASK, "--eps", "1", *more)
     assert refused.code == 3
     assert where in refused.err
     assert dpbayes("budget", "show", "--json").json["accounts"] == []
 
 
-def test_convex_losses_take_one_record_a_unit(dpbayes: Cli, visits: Path) -> None:
+def test_convex_losses_take_one_record_per_unit(dpbayes: Cli, visits: Path) -> None:
     spec = {
         "model": "logistic-regression",
         "mechanism": "gibbs-posterior",
@@ -128,7 +128,7 @@ def test_convex_losses_take_one_record_a_unit(dpbayes: Cli, visits: Path) -> Non
     assert (refused.code, "max_contributions" in refused.err) == (3, True), refused.err
 
 
-def test_no_unit_and_no_cell_is_named(dpbayes: Cli, visits: Path) -> None:
+def test_bundle_names_no_unit_and_no_cell(dpbayes: Cli, visits: Path) -> None:
     done = dpbayes("release", visits, *ASK, "--eps", "1", "--max-contributions", "2", "--out", "out", "-vv")
     whole = done.out + done.err + "".join(p.read_text() for p in Path("out").glob("*.[jmc]*"))
     assert not re.search(r"\bP[0-9]+\b", whole)
@@ -152,7 +152,7 @@ def test_several_files_are_one_data_set(dpbayes: Cli, visits: Path) -> None:
 
 
 def test_new_records_are_all_predicted_in_their_order(dpbayes: Cli, visits: Path) -> None:
-    """Whose they are is no matter, and no lot is drawn among them."""
+    """Units do not matter for predictions, so no records are sampled."""
     spec = {
         "model": "linear-regression",
         "domain": {"target": {"column": "age", "lower": 0, "upper": 120},

@@ -8,7 +8,7 @@ import pytest
 
 from dpbayes_cli.base import mounts
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.base.mounts import file_system, read_table
+from dpbayes_cli.base.mounts import file_system, read_mount_table
 from tests.conftest import Cli
 from tests.ledger.kept_books import charge, open_book
 
@@ -29,7 +29,7 @@ def test_a_ledger_on_a_network_is_refused_with_a_way_out(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share = tmp_path / "a share"
-    monkeypatch.setattr(mounts, "read_table", lambda: mounted(share, kind))
+    monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(share, kind))
     with pytest.raises(LedgerError, match=r"network's file system \(" + kind) as refused:
         open_book(share / "deep" / "ledger.sqlite").reserve(charge("a"))
     assert "postgresql://" in refused.value.hint
@@ -41,14 +41,14 @@ def test_an_existing_ledger_is_not_read_there_either(
     dpbayes: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
-    monkeypatch.setattr(mounts, "read_table", lambda: mounted(tmp_path, "nfs4"))
+    monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(tmp_path, "nfs4"))
     for command in (["show"], ["verify"], ["open", "e", "--eps", "1"], ["migrate"], ["recover"]):
         assert dpbayes("budget", *command).code == 6
 
 
 def test_an_anchor_may_be_on_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "share").mkdir()
-    monkeypatch.setattr(mounts, "read_table", lambda: mounted(tmp_path / "share", "nfs4"))
+    monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(tmp_path / "share", "nfs4"))
     open_book(tmp_path / "ledger.sqlite").anchor(tmp_path / "share" / "anchor", "")
 
 
@@ -56,7 +56,7 @@ def test_an_anchor_may_be_on_a_network(tmp_path: Path, monkeypatch: pytest.Monke
     "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuseblk", "fuse.gocryptfs"]
 )
 def test_a_disk_is_not(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mounts, "read_table", lambda: mounted(tmp_path, kind))
+    monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(tmp_path, kind))
     open_book(tmp_path / "ledger.sqlite").reserve(charge("a"))
 
 
@@ -76,4 +76,4 @@ def test_a_link_does_not_hide_a_network(tmp_path: Path) -> None:
 
 
 def test_the_table_of_this_host_is_understood() -> None:
-    assert file_system(Path("/proc/self/status"), read_table()) == "proc"
+    assert file_system(Path("/proc/self/status"), read_mount_table()) == "proc"

@@ -81,7 +81,7 @@ def test_a_link_to_the_ledger_is_the_same_name(path: Path) -> None:
 
 def test_a_file_that_is_mounted_by_itself_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = f"7 1 8:1 /x {str(path).replace(' ', chr(92) + '040')} rw - ext4 /dev/sda1 rw\n"
-    monkeypatch.setattr(ledger_file, "read_table", lambda: mounts.read_table() + row)
+    monkeypatch.setattr(ledger_file, "read_mount_table", lambda: mounts.read_mount_table() + row)
     with pytest.raises(LedgerError, match="mounted as a single file") as refused:
         opened(path).state()
     assert refused.value.hint == "mount the directory that it is in"

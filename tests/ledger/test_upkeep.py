@@ -139,15 +139,15 @@ def test_restoring_a_backup_needs_a_human_where_there_is_an_anchor(
     dpbayes: Cli, ledger_path: Path, tmp_path: Path
 ) -> None:
     assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
-    assert "own file system" in dpbayes("budget", "anchor", tmp_path / "anchor").err
+    assert "on the file system of the ledger" in dpbayes("budget", "anchor", tmp_path / "anchor").err
     assert dpbayes("budget", "backup", tmp_path / "backup", "--json").json["head"]["sequence"] == 2
     assert dpbayes("budget", "amend", "d", "--eps", "2", "--reason", "more").code == 0
     assert dpbayes("budget", "backup", tmp_path / "backup").code == 6
     put_back(tmp_path / "backup", ledger_path)
     for command in (["show"], ["open", "e", "--eps", "1"], ["backup", "again"]):
         assert dpbayes("budget", *command).code == 6
-    assert "NOT TO BE TRUSTED" in dpbayes("budget", "history").err
-    assert "NOT TO BE TRUSTED" in dpbayes("budget", "export").err
+    assert "DO NOT TRUST THIS LEDGER" in dpbayes("budget", "history").err
+    assert "DO NOT TRUST THIS LEDGER" in dpbayes("budget", "export").err
     assert dpbayes("budget", "adopt").code == 2
     assert dpbayes("budget", "adopt", "--reason", "a\x1b[2J").code == 2
     adopted = dpbayes("budget", "adopt", "--reason", "disk died", "--json").json
@@ -174,7 +174,7 @@ def test_adopting_names_the_releases_that_may_have_been_drawn_already(
     put_back(old, ledger_path)
     done = dpbayes("budget", "adopt", "--reason", "restored")
     assert done.code == 0
-    assert f"release {release.release_id} of account clinic would be drawn at the price" in done.err
+    assert f"release {release.release_id} of account clinic is charged but not drawn" in done.err
 
 
 def test_an_anchor_is_stated_on_the_command_line(dpbayes: Cli, tmp_path: Path, ledger_path: Path) -> None:

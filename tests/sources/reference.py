@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpbayes_cli.base.cell_grammar import LONGEST_CELL, normal_cell, parse_number
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, normal_cell, parse_number
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.sources.lines import LONGEST_RECORD
 from dpbayes_cli.sources.records import Dialect, split_record
@@ -29,7 +29,7 @@ def cells_of(line: bytes, dialect: Dialect, width: int) -> list[str | None] | No
     fields = split_record(text, dialect)
     if fields is None or len(fields) != width:
         return None
-    return [None if len(field.encode()) > LONGEST_CELL else field for field in fields]
+    return [None if len(field.encode()) > MAX_CELL_BYTES else field for field in fields]
 
 
 def level_of(line: bytes, dialect: Dialect, index: int, width: int, levels: Sequence[str]) -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpbayes_cli.base.cell_grammar import LONGEST_CELL
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ProductOf, Statistic, Statistics, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -122,7 +122,7 @@ def random_rows(seed: int, n_rows: int) -> list[list[str | None]]:
 
 def long_rows() -> list[list[str | None]]:
     """Rows of cells and owners of as many bytes as a cell may have, and of one byte more, which are missing."""
-    most = LONGEST_CELL
+    most = MAX_CELL_BYTES
     cells = ["1", "0" * (most - 1) + "1", "0" * most + "1", "\u00e9" * (most // 2), "\u00e9" * (most // 2) + "x"]
     rows: list[list[str | None]] = [[cell, *["1"] * (len(COLUMNS) - 1), "P1"] for cell in cells]
     return rows + [[*["1"] * len(COLUMNS), cell] for cell in cells]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dpbayes_cli.base.cell_grammar import LONGEST_CELL, check_levels
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, check_levels
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.statistic import Statistics
@@ -267,15 +267,15 @@ def test_order_and_partition_change_nothing(place: Path) -> None:
 def test_a_cell_of_more_bytes_than_4_kib_is_missing(others: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in every other engine and format; the reader's two ways to find a cell are both asked."""
     monkeypatch.setattr(delimited, "_MOST_ALONE", 0 if others == 4 else 3)
-    cells = ["0" * (LONGEST_CELL + more) + "1" for more in (-1, 0)]
-    cells += ["\u00e9" * (LONGEST_CELL // 2 + more) for more in (0, 1)]
+    cells = ["0" * (MAX_CELL_BYTES + more) + "1" for more in (-1, 0)]
+    cells += ["\u00e9" * (MAX_CELL_BYTES // 2 + more) for more in (0, 1)]
     rows = [*cells, *(f' "{cell}" ' for cell in cells), "1"]
     names = ["x", *(f"c{i}" for i in range(others))]
-    filler = "," + "y" * LONGEST_CELL if others else ""
+    filler = "," + "y" * MAX_CELL_BYTES if others else ""
     body = ",".join(names) + "\n" + "".join(row + filler + ",0" * (others - 1) + "\n" for row in rows)
-    levels = ("1", "\u00e9" * (LONGEST_CELL // 2))
+    levels = ("1", "\u00e9" * (MAX_CELL_BYTES // 2))
     got = read(write(place / "f.csv", body), levels, "x")
     assert (got.values, got.n_records) == ((3, 2), 9)
     assert count(body.encode(), Dialect(), 0, len(names), levels) == ([3, 2], 9)
     with pytest.raises(ValueError, match="longer than 4096 bytes"):
-        check_levels(["\u00e9" * (LONGEST_CELL // 2 + 1)])
+        check_levels(["\u00e9" * (MAX_CELL_BYTES // 2 + 1)])
