@@ -16,9 +16,9 @@ from dpbayes_cli.audit import attack, repeats
 from dpbayes_cli.audit.attack import Audit, audit
 from dpbayes_cli.audit.checks import Check
 from dpbayes_cli.audit.datasets import DataSets
-from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pearson, scores_of
-from dpbayes_cli.audit.laws import RENYI_ORDERS, AddedNoise, Choices, lost
-from dpbayes_cli.audit.repeats import ProcessDraws, compared, planned_release
+from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound_loss, clopper_pearson, event_scores
+from dpbayes_cli.audit.laws import RENYI_ORDERS, AddedNoise, Choices, privacy_loss
+from dpbayes_cli.audit.repeats import ProcessDraws, compare_draws, planned_release
 from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.plan import Plan
@@ -124,9 +124,9 @@ def test_an_event_finds_what_laplace_noise_loses_and_never_more(epsilon: float) 
     """Integer noise, 100 times: none proves more (false-fail rate 1e-4); on average most of it is found."""
     rng, found, law = np.random.default_rng(5), [], DiscreteLaplace(1.0 / epsilon)
     for _ in range(100):
-        one, other = scores_of(*(shift + law.simulate(rng, (8000, 1)).astype(np.float64) for shift in (0.0, 1.0)))
+        one, other = event_scores(*(shift + law.simulate(rng, (8000, 1)).astype(np.float64) for shift in (0.0, 1.0)))
         event = best_event(one[:4000], other[:4000])
-        found.append(bound(event, one[4000:], other[4000:], 0.0, 1).epsilon)
+        found.append(bound_loss(event, one[4000:], other[4000:], 0.0, 1).epsilon)
     assert max(found) <= epsilon
     assert np.mean(found) > 0.55 * epsilon
 
@@ -135,23 +135,23 @@ def test_noise_in_floats_is_found_out() -> None:
     """The digits of a rounded sum tell what was added to what (Mironov 2012): why noise is drawn on integers."""
     rng, found = np.random.default_rng(5), 0.0
     for _ in range(20):
-        one, other = scores_of(*(rng.laplace(shift, 2.0, (8000, 1)) for shift in (0.0, 1.0)))
+        one, other = event_scores(*(rng.laplace(shift, 2.0, (8000, 1)) for shift in (0.0, 1.0)))
         event = best_event(one[:4000], other[:4000])
-        found = max(found, bound(event, one[4000:], other[4000:], 0.0, 20).epsilon)
+        found = max(found, bound_loss(event, one[4000:], other[4000:], 0.0, 20).epsilon)
     assert found > 0.5, "what real Laplace noise of scale 2 would lose"
 
 
 def test_equal_laws_are_not_told_apart() -> None:
     rng = np.random.default_rng(6)
-    one, other = scores_of(*(rng.normal(size=(4000, 3)) for _ in range(2)))
-    assert bound(best_event(one[:2000], other[:2000]), one[2000:], other[2000:], 0.0, 1).epsilon < 0.02
+    one, other = event_scores(*(rng.normal(size=(4000, 3)) for _ in range(2)))
+    assert bound_loss(best_event(one[:2000], other[:2000]), one[2000:], other[2000:], 0.0, 1).epsilon < 0.02
 
 
 def samples(law: DiscreteLaplace | DiscreteGaussian, *seeds: int) -> list[Check]:
     """The checks of noise on two components, 2000 times in each of some processes."""
     stream = AddedNoise(DiscreteLaplace(2.0), (5, 7)).stream()
     drawn = [law.simulate(np.random.default_rng(seed), (2000, 2)).astype(float) for seed in seeds]
-    return list(compared([stream], [ProcessDraws((rows,), ()) for rows in drawn]))
+    return list(compare_draws([stream], [ProcessDraws((rows,), ()) for rows in drawn]))
 
 
 def test_draws_follow_their_law_and_do_not_come_again() -> None:
@@ -168,7 +168,7 @@ def test_noise_that_comes_again_shows_in_one_process(law: DiscreteLaplace | Disc
     stream = AddedNoise(law, (0, 0)).stream()
     drawn = np.array([stream.again() for _ in range(1000)])
     for rows in (drawn, np.repeat(drawn[:1], 1000, axis=0), np.repeat(drawn[::2], 2, axis=0), drawn[:, [0, 0]]):
-        (check,) = compared([stream], [ProcessDraws((rows,), ())])
+        (check,) = compare_draws([stream], [ProcessDraws((rows,), ())])
         assert check.ok == (rows is drawn)
 
 
@@ -182,11 +182,11 @@ def test_a_loss_is_that_of_both_directions() -> None:
     at_two = [np.log((p**2 / q).sum()), np.log((q**2 / p).sum())]
     two = RENYI_ORDERS.index(2.0)
     assert loss.renyi[:, two] == pytest.approx(at_two)
-    there_and_back = lost([one, other], [other, one])
+    there_and_back = privacy_loss([one, other], [other, one])
     assert there_and_back is not None
     assert there_and_back.renyi[:, two] == pytest.approx([sum(at_two)] * 2)
     assert replace(one, times=2).loss(replace(other, times=2)).spread == pytest.approx(2.0 * np.log(9.0))
-    assert lost([one], [one, one]) is None
+    assert privacy_loss([one], [one, one]) is None
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(3.0), DiscreteGaussian(3.0), DiscreteGaussian(5000.0)])

@@ -37,8 +37,8 @@ MUTANTS = {
     ),
     "an event that is counted where it was chosen": (
         "audit/attack.py",
-        "proved = bound(event, one[half:], other[half:], delta, n_bounds)",
-        "proved = bound(event, one[half:], one[half:], delta, n_bounds)",
+        "proved = bound_loss(event, one[half:], other[half:], delta, n_bounds)",
+        "proved = bound_loss(event, one[half:], one[half:], delta, n_bounds)",
         "tests/test_audit.py::test_halved_noise_is_seen_from_inside_and_from_outside",
     ),
     "a bound without its confidence": (
@@ -1288,7 +1288,7 @@ MUTANTS = {
     ),
     "a restore that was cut off is gone on with": (
         "ledger/sqlite_replacement.py",
-        "return restoring_mark(ledger).stat().st_size > 0",
+        "return restore_marker(ledger).stat().st_size > 0",
         "return False",
         "tests/ledger/test_restore.py::test_a_restore_that_is_killed_anywhere_is_finished_by_the_same_command",
     ),

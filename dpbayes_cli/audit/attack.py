@@ -12,13 +12,13 @@ from multiprocessing import TimeoutError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.audit.checks import Check, Exact
+from dpbayes_cli.audit.checks import Check, ExactComparison
 from dpbayes_cli.audit.datasets import DataSets, Pair
-from dpbayes_cli.audit.draws import answers, drawn_at_once
-from dpbayes_cli.audit.events import Bound, best_event, bound, scores_of
+from dpbayes_cli.audit.draws import draw_releases, first_batch_size
+from dpbayes_cli.audit.events import Bound, best_event, bound_loss, event_scores
 from dpbayes_cli.audit.forced import can_be_dictated
-from dpbayes_cli.audit.langevin_checks import Coupled
-from dpbayes_cli.audit.repeats import compared, draw_again, fresh_processes, planned_release, streams
+from dpbayes_cli.audit.langevin_checks import CoupledChains
+from dpbayes_cli.audit.repeats import compare_draws, draw_repeatedly, draw_streams, fresh_processes, planned_release
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.statistic import Statistics
@@ -206,9 +206,9 @@ class _Attack:
         with fresh as waiting:
             exact, done = self._exact(sets)
             checks = [*_all_read(sets), *exact.checks(), *self._repeated(evidence, seconds, waiting)]
-        pairs = exact.to_attack(_MOST_PAIRS)
+        pairs = exact.pairs_to_attack(_MOST_PAIRS)
         claims = list(self._attacked(pairs, draws))
-        if isinstance(exact, Exact):
+        if isinstance(exact, ExactComparison):
             self.missed += sorted(exact.missed)
         return Audit(
             guarantee,
@@ -223,15 +223,15 @@ class _Attack:
             tuple(self.missed),
         )
 
-    def _exact(self, sets: DataSets) -> tuple[Exact | Coupled, int]:
+    def _exact(self, sets: DataSets) -> tuple[ExactComparison | CoupledChains, int]:
         """Compare the laws of all neighbors, or of as many as there is time for."""
         planned, done = self.planned, 0
         known = can_be_dictated(planned)
         bounds = planned.plan.bounds is not None
         paths = 4 if self.thorough else 1 if bounds else 2
-        exact = Exact(planned, paths) if known else Coupled(planned)
-        if isinstance(exact, Exact):
-            exact.look_at_statistics(sets.alone)
+        exact = ExactComparison(planned, paths) if known else CoupledChains(planned)
+        if isinstance(exact, ExactComparison):
+            exact.compare_statistics(sets.alone)
         for base in sets.bases():
             for _ in exact.look(sets.star(base)):
                 if not self.clock.before(_EXACT, "comparing the laws of neighbors") and exact.n_pairs:
@@ -251,8 +251,8 @@ class _Attack:
 
     def _repeated(self, evidence: Statistics, seconds: float, waiting: list[Any]) -> Iterator[Check]:
         self.clock.before(1.0, "drawing again and again")
-        known = streams(self.planned, evidence)
-        samples = [draw_again(self.planned, evidence, seconds / (1 + self.processes))]
+        known = draw_streams(self.planned, evidence)
+        samples = [draw_repeatedly(self.planned, evidence, seconds / (1 + self.processes))]
         try:
             samples += [each.get(_PATIENCE * seconds) for each in waiting]
         except TimeoutError:
@@ -261,7 +261,7 @@ class _Attack:
             self.missed.append("draws against their law, which is not known")
         if not waiting:
             self.missed.append("draws of fresh processes")
-        yield from compared(known, samples)
+        yield from compare_draws(known, samples)
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[AuditedClaim]:
         answer = self.planned.plan.final_step
@@ -280,19 +280,19 @@ class _Attack:
         import numpy as np
 
         found: tuple[list[Floats], list[Floats]] = ([], [])
-        n, size = 0, drawn_at_once(self.planned)
+        n, size = 0, first_batch_size(self.planned)
         while n < most and (self.clock.before(share, "releasing neighbors from outside") or not n):
             size = min(size, most - n)
             start = time.monotonic()
             for rows, evidence in zip(found, (pair.one, pair.other), strict=True):
-                rows.append(answers(self.planned, evidence, size))
+                rows.append(draw_releases(self.planned, evidence, size))
             n += size
             if time.monotonic() - start < 1.0:
                 size *= 2
         return np.concatenate(found[0]), np.concatenate(found[1])
 
     def _claims(self, pair: Pair, one: Floats, other: Floats, n_pairs: int) -> Iterator[AuditedClaim]:
-        one, other = scores_of(one, other)
+        one, other = event_scores(one, other)
         guarantee, half = self.planned.plan.guarantee, len(one) // 2
         stated = [(delta, guarantee.statement(max(Decimal(delta), guarantee.delta))) for delta in _DELTAS]
         known = [statement for _, statement in stated if statement.epsilon.is_finite()]
@@ -301,7 +301,7 @@ class _Attack:
             delta = float(statement.delta)
             epsilon, n_bounds = float(statement.epsilon), 2 * len(claims) * n_pairs
             event = best_event(one[:half], other[:half], delta=delta)
-            proved = bound(event, one[half:], other[half:], delta, n_bounds)
+            proved = bound_loss(event, one[half:], other[half:], delta, n_bounds)
             event = best_event(one[:half], other[:half], epsilon=epsilon)
-            least = bound(event, one[half:], other[half:], delta, n_bounds).delta_at(epsilon, n_bounds)
+            least = bound_loss(event, one[half:], other[half:], delta, n_bounds).delta_at(epsilon, n_bounds)
             yield AuditedClaim(epsilon, proved, least, pair.described)

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.audit.datasets import identity
-from dpbayes_cli.audit.forced import Run, UnknownDrawError, run
-from dpbayes_cli.audit.laws import RENYI_ORDERS, PrivacyLoss, lost
+from dpbayes_cli.audit.forced import DictatedRun, UnknownDrawError, run_dictated
+from dpbayes_cli.audit.laws import RENYI_ORDERS, PrivacyLoss, privacy_loss
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.kinds import BoundedRange
 
@@ -42,7 +42,7 @@ class Check:
     allowed: str
 
 
-def at_most(name: str, measured: float, allowed: float, where: str = "") -> Check:
+def check_at_most(name: str, measured: float, allowed: float, where: str = "") -> Check:
     """Return the check of a number that must not exceed another."""
     return Check(name, measured <= allowed, f"{measured:.6g}{where}", f"at most {allowed:.6g}")
 
@@ -70,11 +70,11 @@ class WorstLoss:
         """Yield the check, where something was found."""
         if self.pair is not None:
             found = self.measured > self.allowed
-            yield at_most(name, self.measured, self.allowed, f" ({self.pair.described})" if found else "")
+            yield check_at_most(name, self.measured, self.allowed, f" ({self.pair.described})" if found else "")
 
 
 @dataclass
-class Exact:
+class ExactComparison:
     """The laws of all draws of every two neighbors, compared with the guarantee; see ``forced``.
 
     Attributes:
@@ -89,7 +89,7 @@ class Exact:
     paths: int = 1
     n_pairs: int = 0
     missed: set[str] = field(default_factory=set)
-    _runs: dict[Any, tuple[Run, ...]] = field(default_factory=dict)
+    _runs: dict[Any, tuple[DictatedRun, ...]] = field(default_factory=dict)
     _memory: dict[Any, Any] = field(default_factory=dict)
     _worst: dict[str, WorstLoss] = field(default_factory=dict)
     _moving: dict[int, tuple[int, Pair]] = field(default_factory=dict)
@@ -121,18 +121,21 @@ class Exact:
                     self._compare(one, other, pair)
             yield
 
-    def look_at_statistics(self, star: Star) -> None:
+    def compare_statistics(self, star: Star) -> None:
         """Compare the statistics alone of a star's data sets with their sensitivities."""
         for last in range(len(star.sets)):
             for pair in star.pairs(last):
                 self._sensitivity(self.planned.plan.steps[0].statistic, pair)
 
-    def _run(self, evidence: Statistics) -> tuple[Run, ...]:
+    def _run(self, evidence: Statistics) -> tuple[DictatedRun, ...]:
         key = identity(evidence)
         if key not in self._runs:
             try:
-                found = tuple(run(self.planned, evidence, path, self._memory) for path in range(self.paths))
-                if not self._runs and run(self.planned, evidence, 0, self._memory).released != found[0].released:
+                found = tuple(run_dictated(self.planned, evidence, path, self._memory) for path in range(self.paths))
+                if (
+                    not self._runs
+                    and run_dictated(self.planned, evidence, 0, self._memory).released != found[0].released
+                ):
                     raise UnknownDrawError("what is released differs from run to run")
             except UnknownDrawError as unknown:
                 self.missed.add(f"the exact law of a release: {unknown}")
@@ -140,8 +143,8 @@ class Exact:
             self._runs[key] = found
         return self._runs[key]
 
-    def _compare(self, one: Run, other: Run, pair: Pair) -> None:
-        loss = lost(one.elements, other.elements)
+    def _compare(self, one: DictatedRun, other: DictatedRun, pair: Pair) -> None:
+        loss = privacy_loss(one.elements, other.elements)
         if loss is None:
             self._differs("order and number of the draws", "differ between neighbors", pair)
             return
@@ -200,7 +203,7 @@ class Exact:
             same = "what is released where all outcomes are dictated"
             yield Check(same, True, "the same", "the same for all data sets")
 
-    def to_attack(self, most: int) -> list[Pair]:
+    def pairs_to_attack(self, most: int) -> list[Pair]:
         """Return the pair that loses the most, then pairs that move what those before do not."""
         found = [pair for pair in (self._first if self._most is None else self._most[1],) if pair is not None]
         moved: set[int] = set().union(*(_moved(pair) for pair in found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.audit.forced import numbers
+from dpbayes_cli.audit.forced import released_numbers
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.workflow.pricing import PlannedRelease
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 25_000
 
 
-def drawn_at_once(planned: PlannedRelease) -> int:
+def first_batch_size(planned: PlannedRelease) -> int:
     """Return how many releases are asked for first: of samplers many, for one call computes their law once."""
     return 2000 if _batched(planned) else 16
 
@@ -26,7 +26,7 @@ def _batched(planned: PlannedRelease) -> bool:
     return planned.plan.final_step.law.draws_at_once
 
 
-def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:
+def draw_releases(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:
     """Return what so many releases of the same evidence let out, shape (n_draws, n_numbers).
 
     A release of k draws is one row of all of them. Draws of a sampler, and chains that are independent of each other,
@@ -43,7 +43,7 @@ def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floa
             drawn = np.asarray(_numbers(privatized(replace(planned, plan=many), evidence)), dtype=np.float64)
             found += drawn.reshape(size // answer.draws, -1).tolist()
         return np.asarray(found)
-    return np.asarray([numbers(privatized(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
+    return np.asarray([released_numbers(privatized(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
 
 
 def _numbers(released: Payload | Draws) -> list[tuple[float, ...]]:

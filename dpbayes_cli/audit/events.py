@@ -62,7 +62,7 @@ class Bound:
         return max(0.0, low - math.exp(min(epsilon, _LARGEST)) * high)
 
 
-def scores_of(one: Floats, other: Floats) -> tuple[Floats, Floats]:
+def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     """Return scores of the draws of two data sets, shape (n_draws, n_scores): what events are made of.
 
     Each number that was drawn, its logarithm's order being its own; the direction in which the means of the first
@@ -119,7 +119,7 @@ def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float
     return found
 
 
-def bound(event: Event, one: Floats, other: Floats, delta: float, n_bounds: int) -> Bound:
+def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds: int) -> Bound:
     """Return what an event proves on draws that it was not chosen on.
 
     Privacy: none is needed; no person is in the data. Both probabilities lie within their Clopper-Pearson bounds with

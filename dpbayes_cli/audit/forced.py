@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalized
+from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalize_logs
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
@@ -44,7 +44,7 @@ class UnknownDrawError(Exception):
 
 
 @dataclass(frozen=True)
-class Run:
+class DictatedRun:
     """A release with dictated outcomes.
 
     Attributes:
@@ -56,7 +56,7 @@ class Run:
     released: tuple[float, ...]
 
 
-class Dictated:
+class DictatedOutcomes:
     """Outcomes that are fixed beforehand, and a memory of what they were fixed for.
 
     Args:
@@ -90,7 +90,7 @@ class Dictated:
         def again() -> list[int]:
             return [_index(cover)[point] for point in lattice.draw(1)]
 
-        logs = normalized(logs[None, :])
+        logs = normalize_logs(logs[None, :])
         self.elements.append(Choices("choice of shares", logs, again if whole else None, size, whole=whole))
         corners = []
         for _ in range(size):
@@ -103,7 +103,7 @@ class Dictated:
         """Stand in for ``choices``."""
         import numpy as np
 
-        logs = normalized(np.log(choice_weights(utilities, bits).astype(np.float64)))
+        logs = normalize_logs(np.log(choice_weights(utilities, bits).astype(np.float64)))
         self.elements.append(Choices("choice of states", logs, lambda: choices(utilities, bits).tolist()))
         places, outcomes = utilities.shape
         return np.asarray(
@@ -112,7 +112,7 @@ class Dictated:
 
     def step(self, weights: Sequence[Any]) -> int:
         """Stand in for ``chosen``, where it chooses between two points."""
-        logs = normalized(_logs(weights)[None, :])
+        logs = normalize_logs(_logs(weights)[None, :])
         self.elements.append(Choices("step of a walk", logs, lambda: [chosen(weights)]))
         return len(weights) - 1 if self._path == 0 else int(self._rng.integers(len(weights)))
 
@@ -134,27 +134,27 @@ class Dictated:
         return [self._path] * len(values)
 
 
-def run(planned: PlannedRelease, evidence: Statistics, path: int, memory: dict[Any, Any]) -> Run:
+def run_dictated(planned: PlannedRelease, evidence: Statistics, path: int, memory: dict[Any, Any]) -> DictatedRun:
     """Release once with dictated outcomes.
 
     Args:
         planned: what is run.
         evidence: of made-up data.
-        path: which outcomes; see ``Dictated``.
+        path: which outcomes; see ``DictatedOutcomes``.
         memory: weights that were computed before, for any data.
 
     Raises:
         UnknownDrawError: the release draws in a way that is not known here.
     """
-    with dictated(path, memory) as found:
+    with dictate_draws(path, memory) as found:
         released = privatized(planned, evidence)
-    return Run(tuple(found.elements), tuple(numbers(released)))
+    return DictatedRun(tuple(found.elements), tuple(released_numbers(released)))
 
 
 @contextmanager
-def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
+def dictate_draws(path: int, memory: dict[Any, Any]) -> Iterator[DictatedOutcomes]:
     """Dictate every draw of this process while the context lasts."""
-    found = Dictated(path)
+    found = DictatedOutcomes(path)
 
     def refused(*_: object) -> Any:
         raise UnknownDrawError("randomness that no known law draws on")
@@ -193,7 +193,7 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments: function(*arguments)  # noqa: PLW0108 - a bound method is handed none
 
 
-def numbers(released: Payload | Draws) -> list[float]:
+def released_numbers(released: Payload | Draws) -> list[float]:
     """Return all numbers that one release lets out."""
     if isinstance(released, Payload):
         return [*map(float, released.values), *(released.bounds or ())]
@@ -207,7 +207,7 @@ def can_be_dictated(planned: PlannedRelease) -> bool:
     return planned.plan.final_step.law.can_be_dictated
 
 
-def on_smaller_covers(planned: PlannedRelease) -> PlannedRelease:
+def with_small_covers(planned: PlannedRelease) -> PlannedRelease:
     """Return the release whose draws are from covers of few points, at the same price and likelihood power."""
     answer = planned.plan.final_step
     coarser = answer.law.coarser()
@@ -222,7 +222,7 @@ def _log_masses(weights: CellWeights) -> Floats:
 
     whole = np.full(weights.n_cells, float(FLOOR))
     whole[weights.first : weights.first + len(weights.extra)] += np.array([float(extra) for extra in weights.extra])
-    return normalized(np.log(whole)[None, :])
+    return normalize_logs(np.log(whole)[None, :])
 
 
 def _logs(table: Sequence[Any]) -> Floats:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.audit.checks import Check, at_most
+from dpbayes_cli.audit.checks import Check, check_at_most
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.langevin import Gradient, Langevin
@@ -31,7 +31,7 @@ _THRESHOLDS = 25
 
 
 @dataclass
-class Coupled:
+class CoupledChains:
     """What neighbors' gradients and chains differ by at most, over all pairs so far.
 
     Attributes:
@@ -88,23 +88,23 @@ class Coupled:
         """Yield what was found."""
         stated, law, answer = self.planned.plan.parameters, self.law, self.planned.plan.final_step
         claimed, smoothness = float(stated["sensitivity"]), float(stated["smoothness"])
-        yield at_most("difference of neighbors' gradients", self._gradient, claimed * _ROUNDING)
-        yield at_most("largest curvature", self._curvature, smoothness * _ROUNDING)
+        yield check_at_most("difference of neighbors' gradients", self._gradient, claimed * _ROUNDING)
+        yield check_at_most("largest curvature", self._curvature, smoothness * _ROUNDING)
         gap = contraction_gap(law.step_size, law.tau, smoothness)
         reached = -math.expm1(law.n_steps * math.log1p(-gap)) if gap < 1.0 else 1.0
         rounded = 2.0 * law.grid * math.sqrt(law.width)
         allowed = law.step_size * claimed * reached / gap * _ROUNDING + rounded
-        yield at_most("distance of neighbors' chains with the same noise", self._apart, allowed)
+        yield check_at_most("distance of neighbors' chains with the same noise", self._apart, allowed)
         mu = descent_mu(self._gradient, law.step_size, law.n_steps, law.tau, smoothness) * math.sqrt(answer.draws)
         guarantee = self.planned.plan.guarantee
         for epsilon in _EPSILONS:
             delta = gaussian_delta(mu, float(epsilon))
             allowed = float(guarantee.delta_at(Decimal(epsilon)))
             if delta > allowed * _ROUNDING + 1e-15:
-                yield at_most(f"delta at epsilon {epsilon} of the chain at that difference", delta, allowed)
-        yield at_most("mu of the chain at that difference", mu, float(stated["mu"]) * _ROUNDING)
+                yield check_at_most(f"delta at epsilon {epsilon} of the chain at that difference", delta, allowed)
+        yield check_at_most("mu of the chain at that difference", mu, float(stated["mu"]) * _ROUNDING)
 
-    def to_attack(self, most: int) -> list[Pair]:
+    def pairs_to_attack(self, most: int) -> list[Pair]:
         """Return the pair whose gradients differ most."""
         return [] if self._most is None else [self._most]
 

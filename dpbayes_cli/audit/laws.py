@@ -157,7 +157,7 @@ class AddedNoise:
 Element = Choices | AddedNoise
 
 
-def lost(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLoss | None:
+def privacy_loss(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLoss | None:
     """Return what draws lose between two data sets; None: they are not the same draws in the same order."""
     if [element.shape for element in one] != [element.shape for element in other]:
         return None
@@ -165,7 +165,7 @@ def lost(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLoss | None
     return sum((mine.loss(theirs) for mine, theirs in pairs), PrivacyLoss())  # type: ignore[arg-type]
 
 
-def normalized(logs: Floats) -> Floats:
+def normalize_logs(logs: Floats) -> Floats:
     """Return log weights as log probabilities, row by row."""
     import numpy as np
 

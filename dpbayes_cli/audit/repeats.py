@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.audit.checks import Check
 from dpbayes_cli.audit.events import clopper_pearson
-from dpbayes_cli.audit.forced import UnknownDrawError, can_be_dictated, numbers, on_smaller_covers, run
+from dpbayes_cli.audit.forced import (
+    UnknownDrawError,
+    can_be_dictated,
+    released_numbers,
+    run_dictated,
+    with_small_covers,
+)
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.langevin import Langevin
@@ -50,15 +56,15 @@ def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
     Raises:
         SpecError: it has no price.
     """
-    return on_smaller_covers(price(spec, n_records))
+    return with_small_covers(price(spec, n_records))
 
 
-def streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
+def draw_streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
     """Return what a release draws, one stream for every kind of draw."""
     if not can_be_dictated(planned):
         return noise_streams(require_type(planned.plan.final_step.law, Langevin), evidence)
     try:
-        elements = run(planned, evidence, 0, {}).elements
+        elements = run_dictated(planned, evidence, 0, {}).elements
     except UnknownDrawError:
         return []
     kinds = {element.shape: element for element in reversed(elements)}
@@ -66,14 +72,14 @@ def streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
     return [stream for stream in found if stream is not None][:_MOST_STREAMS]
 
 
-def draw_again(planned: PlannedRelease, evidence: Statistics, seconds: float) -> ProcessDraws:
+def draw_repeatedly(planned: PlannedRelease, evidence: Statistics, seconds: float) -> ProcessDraws:
     """Draw from every stream one row after the other, and release as a whole, in about so many seconds."""
     import numpy as np
 
-    known = streams(planned, evidence)
+    known = draw_streams(planned, evidence)
     each = seconds / (len(known) + 1)
     rows = tuple(np.array(_repeated(stream.again, _MOST_ROWS, each), dtype=np.float64) for stream in known)
-    releases = _repeated(lambda: tuple(numbers(privatized(planned, evidence))), _MOST_ROWS // 10, each)
+    releases = _repeated(lambda: tuple(released_numbers(privatized(planned, evidence))), _MOST_ROWS // 10, each)
     return ProcessDraws(rows, tuple(releases))
 
 
@@ -106,10 +112,10 @@ def _begin() -> None:
 
 def _in_fresh_process(document: dict[str, Any], n_records: int, evidence: Statistics, seconds: float) -> ProcessDraws:
     filled = {key: value for key, value in document.items() if value is not None}
-    return draw_again(planned_release(build_spec(filled), n_records), evidence, seconds)
+    return draw_repeatedly(planned_release(build_spec(filled), n_records), evidence, seconds)
 
 
-def compared(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> Iterator[Check]:
+def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> Iterator[Check]:
     """Compare what processes drew with its law, and with each other's draws.
 
     Args:

@@ -32,12 +32,12 @@ def amend(
     **totals: Decimal | None,
 ) -> None:
     """Change the total of ACCOUNT, never below what is spent; or say that its population is one of its own."""
-    from dpbayes_cli.ledger.limits import amendment
+    from dpbayes_cli.ledger.limits import amendment_entry
 
     changes, why = _stated(totals, needed=not separate_population), checked_reason(reason, needed=True)
     ledger = open_ledger(ledger_place)
     known, changed = ledger.change(
-        account, lambda each: amendment(each, changes, why, separate_population=separate_population)
+        account, lambda each: amendment_entry(each, changes, why, separate_population=separate_population)
     )
     print_account(known, ledger, changed=changed, as_json=as_json)
 
@@ -58,7 +58,7 @@ def limit(
     limit and the account's total. Limits may add up to more than the total. The name is what the command says it is.
     """
     from dpbayes_cli.base.errors import SpecError
-    from dpbayes_cli.ledger.limits import limitation
+    from dpbayes_cli.ledger.limits import limit_entry
     from dpbayes_cli.spec.release_spec import check_name
 
     try:
@@ -67,7 +67,7 @@ def limit(
         raise SpecError(str(error)) from None
     changes, why = _stated(totals), checked_reason(reason, needed=False)
     ledger = open_ledger(ledger_place)
-    known, changed = ledger.change(account, lambda each: limitation(each, analyst, changes, why))
+    known, changed = ledger.change(account, lambda each: limit_entry(each, analyst, changes, why))
     print_account(known, ledger, changed=changed, as_json=as_json)
 
 
@@ -82,7 +82,7 @@ def notify(
     account: str, share: Decimal | None, never: bool, reason: str, ledger_place: str | None, as_json: bool
 ) -> None:
     """Say on stderr how much of ACCOUNT is spent, with every charge from a share of it on."""
-    from dpbayes_cli.ledger.limits import notification
+    from dpbayes_cli.ledger.limits import notice_entry
 
     if (share is None) != never:
         raise click.UsageError("state the share, --at 0.8, or --never")
@@ -90,7 +90,7 @@ def notify(
         raise click.UsageError("--at takes a share above 0, at most 1")
     why = checked_reason(reason, needed=False)
     ledger = open_ledger(ledger_place)
-    known, changed = ledger.change(account, lambda each: notification(each, share, why))
+    known, changed = ledger.change(account, lambda each: notice_entry(each, share, why))
     print_account(known, ledger, changed=changed, as_json=as_json)
 
 

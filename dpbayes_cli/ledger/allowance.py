@@ -55,7 +55,7 @@ def _rounded(exponent: float) -> Decimal:
     return max(SMALLEST_EPSILON, value)
 
 
-def routes_of(account: Account) -> list[tuple[str, Decimal]]:
+def remaining_by_route(account: Account) -> list[tuple[str, Decimal]]:
     """Return what is left by each route of an account that has several; empty elsewhere."""
     from dpbayes_cli.ledger.union_budget import UnionBudget
 

@@ -8,7 +8,7 @@ from dpbayes_cli.ledger.budgets import Budget, Lanes
 
 
 @dataclass(frozen=True)
-class Limit:
+class AnalystLimit:
     """What one analyst may spend of an account, in the account's notion of privacy.
 
     Privacy: another filter beside the account's: what the analyst is charged together keeps the limit's promise, and

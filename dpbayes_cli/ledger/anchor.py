@@ -80,7 +80,7 @@ def read_last(path: Path) -> Mark | None:
 
 
 @contextmanager
-def locked(path: Path, taken: set[tuple[int, int]], begin: Mark | None = None) -> Iterator[Anchor | None]:
+def lock_anchor(path: Path, taken: set[tuple[int, int]], begin: Mark | None = None) -> Iterator[Anchor | None]:
     """Open an anchor and hold its lock; None where the same file, by whatever name, is held already.
 
     Args:

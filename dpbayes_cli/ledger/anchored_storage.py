@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchor import Anchor, locked, read_last
+from dpbayes_cli.ledger.anchor import Anchor, lock_anchor, read_last
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.state import State
@@ -83,7 +83,7 @@ class AnchoredStorage:
                 return
         with self._storage.reading() as transaction:  # which may be younger than what the anchor has seen
             state = self._states.seen_by(transaction)
-            _refuse(unsettled(state, disputes))
+            _refuse(unresolved(state, disputes))
             yield transaction, state
 
     @contextmanager
@@ -187,7 +187,7 @@ class AnchoredStorage:
             if _begins(state, path, new):
                 continue
             try:
-                anchor = locks.enter_context(locked(path, taken))
+                anchor = locks.enter_context(lock_anchor(path, taken))
             except FileNotFoundError:
                 disputes.append(_missing(path))
                 continue
@@ -203,7 +203,7 @@ class AnchoredStorage:
         anchors = []
         for path in paths:
             try:
-                anchor = locks.enter_context(locked(path, taken, begin=before))
+                anchor = locks.enter_context(lock_anchor(path, taken, begin=before))
             except FileNotFoundError:
                 raise LedgerError(
                     f"the directory of the anchor {str(path)!r} is missing",
@@ -237,7 +237,7 @@ def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
     return {"seen": [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in seen]}
 
 
-def unsettled(state: State, disputes: list[Dispute]) -> list[Dispute]:
+def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
     """Return the disputes that a younger reading of the ledger does not settle."""
     return [
         dispute

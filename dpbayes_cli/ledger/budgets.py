@@ -135,7 +135,7 @@ class PureBudget(Budget):
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
-        return {"kind": self.kind, **texts(self.total)}
+        return {"kind": self.kind, **component_texts(self.total)}
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class ApproximateBudget(Budget):
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
-        return {"kind": self.kind, **texts(self.total)}
+        return {"kind": self.kind, **component_texts(self.total)}
 
 
 @dataclass(frozen=True)
@@ -254,10 +254,10 @@ class ConcentratedBudget(Budget):
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
-        return {"kind": self.kind, **texts(self.total)}
+        return {"kind": self.kind, **component_texts(self.total)}
 
 
-def texts(components: Mapping[str, Decimal]) -> dict[str, str]:
+def component_texts(components: Mapping[str, Decimal]) -> dict[str, str]:
     """Return components as decimal strings, ``inf`` for what is infinite."""
     return {name: decimal_text(value) if value.is_finite() else "inf" for name, value in components.items()}
 

@@ -49,10 +49,10 @@ def next_entry(last: Entry | None, fields: Mapping[str, Any], key: LedgerKey | N
     if key is not None:
         numbered["mac"] = key.sign(previous, numbered)
     body = canonical_json(numbered)
-    return Entry(sequence, body.decode("ascii"), link(previous, body))
+    return Entry(sequence, body.decode("ascii"), entry_hash(previous, body))
 
 
-def link(previous: str, body: bytes) -> str:
+def entry_hash(previous: str, body: bytes) -> str:
     """Return the hash of an entry."""
     return digest("ledger entry", previous.encode("utf-8", "surrogatepass"), body)
 
@@ -65,7 +65,7 @@ def broken_links(entries: Iterable[Entry], after: Mark | None = None) -> list[st
         if entry.sequence != expected:
             findings.append(f"entry {expected} is missing: entry {entry.sequence} follows entry {expected - 1}")
             expected = entry.sequence
-        if link(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
+        if entry_hash(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
             findings.append(f"entry {entry.sequence} does not follow from the one before it: it was edited or moved")
         previous, expected = entry.hash, expected + 1
     return findings

@@ -12,7 +12,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
+from dpbayes_cli.ledger.budgets import Budget, PureBudget, component_texts
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.populations import check_population
@@ -218,9 +218,9 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
         return
     raise BudgetError(
         f"the budget of account {account.name!r} does not allow this release; nothing was charged",
-        requested=texts(account.budget.requested(account.charged, charge.guarantee)),
-        remaining=texts(account.remaining),
-        missing=texts(missing),
+        requested=component_texts(account.budget.requested(account.charged, charge.guarantee)),
+        remaining=component_texts(account.remaining),
+        missing=component_texts(missing),
         spent_by=[
             (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
             for release in state.charged(account, last=_LISTED)

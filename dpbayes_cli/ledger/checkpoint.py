@@ -14,7 +14,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
+from dpbayes_cli.ledger.budgets import Budget, Lanes, component_texts
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.state import Account, Lookup, State
 from dpbayes_cli.ledger.union_budget import parse_budget
@@ -102,8 +102,8 @@ def _stored(account: Account) -> dict[str, Any]:
         "opened": account.opened,
         "by_default": account.by_default,
         "unit": account.unit,
-        "charged": texts(account.charged),
-        "charged_by": {analyst: texts(lanes) for analyst, lanes in account.charged_by.items()},
+        "charged": component_texts(account.charged),
+        "charged_by": {analyst: component_texts(lanes) for analyst, lanes in account.charged_by.items()},
         "limits": {analyst: budget.serialize() for analyst, budget in account.limit_budgets.items()},
         "notice": None if account.notice is None else decimal_text(account.notice),
         "separate_population": account.separate_population,

@@ -36,12 +36,12 @@ def is_same_source(recorded: str, source: str) -> bool:
     if recorded == source:
         return True
     names = data_names(source)
-    return bool(names) and set(map(file_behind, names)) == set(map(file_behind, data_names(recorded)))
+    return bool(names) and set(map(resolve_file, names)) == set(map(resolve_file, data_names(recorded)))
 
 
 def file_numbers(source: str) -> dict[str, int]:
     """Return the number that the file system gives to each file of a source that is there now."""
-    identities = {name: file_behind(name) for name in sorted(data_names(source))}
+    identities = {name: resolve_file(name) for name in sorted(data_names(source))}
     return {name: identity[1] for name, identity in identities.items() if isinstance(identity, tuple)}
 
 
@@ -57,7 +57,7 @@ def data_term(name: str) -> str:
     return f"data:{digest('data name', name.encode('utf-8', 'surrogatepass'))}"
 
 
-def file_behind(name: str) -> str | tuple[int, int]:
+def resolve_file(name: str) -> str | tuple[int, int]:
     """Return what is behind a name: the file that it leads to now, else the name itself."""
     if name.startswith("/"):
         try:

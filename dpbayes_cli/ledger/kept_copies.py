@@ -10,7 +10,7 @@ from dpbayes_cli.base.atomic_file import remove_dead, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry, broken_links
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import change_said
+from dpbayes_cli.ledger.limits import describe_change
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.state import State
@@ -19,7 +19,7 @@ _APPLICATION = slice(68, 72)
 """Where SQLite keeps the number of the application, by which a file is known without being opened as a database."""
 
 
-def backed_up_already(ledger: Ledger, target: Path) -> State | None:
+def existing_backup(ledger: Ledger, target: Path) -> State | None:
     """Return the state of a backup that is there already and holds all of the ledger; None if there is none.
 
     Raises:
@@ -44,7 +44,7 @@ def backed_up_already(ledger: Ledger, target: Path) -> State | None:
     return copied
 
 
-def salvaged_already(
+def existing_salvage(
     ledger: Ledger, target: Path, entries: list[Entry], kept: int, payloads: Iterable[tuple[str, bytes]]
 ) -> State | None:
     """Return the state of a file that holds what was salvaged, but for when and by whom; None if there is none.
@@ -77,7 +77,7 @@ def salvaged_already(
 
 
 def _said(entries: list[Entry]) -> list[tuple[str, str]]:
-    return [change_said(entry.fields) for entry in entries]
+    return [describe_change(entry.fields) for entry in entries]
 
 
 def _may_be_a_copy(target: Path, ledger: Ledger) -> bool:

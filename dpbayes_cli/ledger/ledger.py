@@ -21,7 +21,7 @@ from dpbayes_cli.ledger.charging import (
     release_id_of,
 )
 from dpbayes_cli.ledger.data_names import file_numbers
-from dpbayes_cli.ledger.limits import change_said, opening
+from dpbayes_cli.ledger.limits import describe_change, opening_entry
 from dpbayes_cli.ledger.payloads import (
     document_key,
     sealed_payload,
@@ -77,7 +77,7 @@ class Ledger(VerifiedChain):
         with self.writing() as (transaction, state):
             known = state.accounts.get(name)
             if known is None:
-                self.append(transaction, state, opening(asked, separate))
+                self.append(transaction, state, opening_entry(asked, separate))
             elif known.terms != asked.terms:
                 change = "--epsilon TOTAL" if known.separate_population or separate is None else "--separate-population"
                 raise BudgetError(
@@ -102,7 +102,7 @@ class Ledger(VerifiedChain):
         with self.writing() as (transaction, state):
             account = _account(state, name)
             fields = entry(account)
-            what, said = change_said(fields)
+            what, said = describe_change(fields)
             new = account.changes.get(what) != said
             if new:
                 self.append(transaction, state, fields)
@@ -155,7 +155,7 @@ class Ledger(VerifiedChain):
                 return Reservation(known, sealed, document, delta, False)
             check_fits(state, account, charge)
             if opened:
-                self.append(transaction, state, opening(account))
+                self.append(transaction, state, opening_entry(account))
             release_id = release_id_of(account.name, label)
             fields = {
                 "kind": "reserved",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, texts
+from dpbayes_cli.ledger.budgets import Budget, component_texts
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.records import ReleaseRecord
@@ -25,7 +25,7 @@ _TOTALS = {
 _CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
 
 
-def opening(account: Account, separate: str | None = None) -> dict[str, Any]:
+def opening_entry(account: Account, separate: str | None = None) -> dict[str, Any]:
     """Return the entry that opens an account, and says why its population is one of its own, if it is."""
     fields = {
         "kind": "open",
@@ -41,7 +41,7 @@ def opening(account: Account, separate: str | None = None) -> dict[str, Any]:
     return fields
 
 
-def amendment(
+def amendment_entry(
     account: Account, changes: Mapping[str, Decimal], reason: str, *, separate_population: bool = False
 ) -> dict[str, Any]:
     """Return the entry that changes the totals of an account, or says that its population is one of its own.
@@ -60,14 +60,14 @@ def amendment(
     if budget.excess(account.charged):
         raise BudgetError(
             f"the account {account.name!r} has spent more than that",
-            requested=texts(budget.total),
-            remaining=texts(account.remaining),
+            requested=component_texts(budget.total),
+            remaining=component_texts(account.remaining),
         )
     fields = {"kind": "amend", "account": account.name, "budget": budget.serialize(), "reason": reason}
     return {**fields, "separate_population": True} if separate_population else fields
 
 
-def limitation(account: Account, analyst: str, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
+def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
     """Return the entry that gives an analyst a limit, or another one; what is not stated is the account's.
 
     Raises:
@@ -80,14 +80,14 @@ def limitation(account: Account, analyst: str, changes: Mapping[str, Decimal], r
     if budget.excess(charged):
         raise BudgetError(
             f"the analyst {analyst!r} has spent more than that",
-            requested=texts(budget.total),
-            remaining=texts((account.budget if known is None else known.budget).remaining(charged)),
+            requested=component_texts(budget.total),
+            remaining=component_texts((account.budget if known is None else known.budget).remaining(charged)),
         )
     found = {"kind": "limit", "account": account.name, "analyst": analyst, "budget": budget.serialize()}
     return {**found, "reason": reason}
 
 
-def notification(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
+def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
     """Return the entry that sets the share of the budget from which on a release says so; None: none."""
     return {
         "kind": "notice",
@@ -97,7 +97,7 @@ def notification(account: Account, share: Decimal | None, reason: str) -> dict[s
     }
 
 
-def change_said(fields: Mapping[str, Any]) -> tuple[str, str]:
+def describe_change(fields: Mapping[str, Any]) -> tuple[str, str]:
     """Return what of an account an entry changes, and what it says of it, whoever says so and whenever."""
     said = {name: value for name, value in fields.items() if name not in _CIRCUMSTANCES}
     return f"{fields['kind']} {fields.get('analyst', '')}", canonical_json(said).decode("ascii")
@@ -135,9 +135,9 @@ def check_limit(
         raise BudgetError(
             f"the limit of analyst {analyst!r} in account {account.name!r} does not allow this release; nothing was "
             "charged",
-            requested=texts(limit.budget.requested(limit.charged, guarantee)),
-            remaining=texts(limit.remaining),
-            missing=texts(missing),
+            requested=component_texts(limit.budget.requested(limit.charged, guarantee)),
+            remaining=component_texts(limit.remaining),
+            missing=component_texts(missing),
             spent_by=[
                 (release.release_id, f"asked on {release.time}") for release in youngest() if release.analyst == analyst
             ],
@@ -146,7 +146,7 @@ def check_limit(
         )
 
 
-def notices(account: Account, analyst: str | None) -> list[str]:
+def due_notices(account: Account, analyst: str | None) -> list[str]:
     """Return what is to be said of an account after a charge: how much of it, and of an analyst's limit, is spent."""
     if account.notice is None:
         return []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.data_names import data_names, data_term, file_behind
+from dpbayes_cli.ledger.data_names import data_names, data_term, resolve_file
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ def _payers(state: State, name: str, account: str | None = None) -> list[str]:
     prefix = f"paid by {account} for " if account else ""
     if charges := state.find(prefix + data_term(name), last=1):
         return [charges[0].fields["account"]]
-    here = file_behind(name)
+    here = resolve_file(name)
     if not isinstance(here, tuple):
         return []
     for charge in reversed(state.find(f"{prefix}inode:{here[1]}", last=_LOOKED_AT)):
         fields = charge.fields
-        if any(number == here[1] and file_behind(known) == here for known, number in fields["inodes"].items()):
+        if any(number == here[1] and resolve_file(known) == here for known, number in fields["inodes"].items()):
             return [fields["account"]]
     return []
 

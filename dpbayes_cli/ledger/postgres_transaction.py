@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
-from dpbayes_cli.ledger.storage import Transaction, packed, unpacked
+from dpbayes_cli.ledger.storage import Transaction, compress_payload, decompress_payload
 
 if TYPE_CHECKING:
     from typing import LiteralString
@@ -66,13 +66,13 @@ class PostgresTransaction(Transaction):
 
     def put_payload(self, key: str, payload: bytes) -> None:
         """See ``Transaction.put_payload``."""
-        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [key, packed(payload)])
+        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [key, compress_payload(payload)])
 
     def payload(self, key: str) -> bytes | None:
         """See ``Transaction.payload``."""
         query = "SELECT payload FROM payloads WHERE release_id = %s"
         row = self._connection.execute(query, [key], binary=True).fetchone()
-        return None if row is None else unpacked(row[0], key)
+        return None if row is None else decompress_payload(row[0], key)
 
     def payload_ids(self) -> list[str]:
         """See ``Transaction.payload_ids``."""

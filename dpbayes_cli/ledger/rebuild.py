@@ -13,15 +13,15 @@ from typing import Any
 
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError, SpecError
-from dpbayes_cli.ledger.budgets import Budget, texts
-from dpbayes_cli.ledger.chain import Entry, link, next_entry
+from dpbayes_cli.ledger.budgets import Budget, component_texts
+from dpbayes_cli.ledger.chain import Entry, entry_hash, next_entry
 from dpbayes_cli.ledger.charging import price_text, release_id_of
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.records import ReleaseRecord
-from dpbayes_cli.ledger.replay import refused
+from dpbayes_cli.ledger.replay import try_entry
 from dpbayes_cli.ledger.state import Account, State
-from dpbayes_cli.ledger.union_budget import parse_budget, tighter
+from dpbayes_cli.ledger.union_budget import parse_budget, tighter_budget
 
 
 @dataclass
@@ -52,8 +52,8 @@ class RebuiltChain:
         """Take an entry as it is if it follows from those before it; return whether it does."""
         body = entry.body.encode("utf-8", "surrogatepass")
         mark = self.state.mark
-        follows = entry.sequence == mark.sequence + 1 and link(mark.hash, body) == entry.hash
-        if not follows or refused(self.state, entry):
+        follows = entry.sequence == mark.sequence + 1 and entry_hash(mark.hash, body) == entry.hash
+        if not follows or try_entry(self.state, entry):
             return False
         self.entries.append(entry)
         return True
@@ -72,7 +72,7 @@ class RebuiltChain:
                 hint="DPBAYES_LEDGER_KEY names the file of the key",
             )
         entry = next_entry(self.state.last, {**fields, **self.stamp}, key)
-        if refused(self.state, entry):
+        if try_entry(self.state, entry):
             return False
         self.entries.append(entry)
         return True
@@ -141,7 +141,7 @@ class RebuiltChain:
         account = self.state.accounts[fields["account"]]
         stated, analyst = parse_budget(fields["budget"]), fields.get("analyst")
         now = account.budget if fields["kind"] == "amend" else account.limit_budgets.get(analyst or "")
-        lowered = stated if now is None else tighter(now, stated)
+        lowered = stated if now is None else tighter_budget(now, stated)
         if lowered == now:
             return
         reason = "the tightest that can still be read"
@@ -165,4 +165,4 @@ def unfinished(state: State) -> list[tuple[Account, ReleaseRecord]]:
 
 
 def _amount(budget: Budget) -> str:
-    return ", ".join(f"{name} {value}" for name, value in texts(budget.total).items())
+    return ", ".join(f"{name} {value}" for name, value in component_texts(budget.total).items())

@@ -60,11 +60,11 @@ def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
     """Return the release that its own entries tell of, in order; None if there are none."""
     record = None
     for entry in entries:
-        record = advanced(record, entry.fields, entry)
+        record = advance_release(record, entry.fields, entry)
     return record
 
 
-def advanced(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entry) -> ReleaseRecord:
+def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entry) -> ReleaseRecord:
     """Return a release after its next entry.
 
     Raises:
@@ -104,11 +104,11 @@ def terms_of(fields: Mapping[str, Any]) -> list[str]:
         terms.append(f"release:{fields['release_id']}")
     if fields["kind"] == "reserved":
         terms.append(f"charged:{fields['account']}")
-        terms.append(asked_term(fields["account"], fields["question_digest"]))
+        terms.append(request_term(fields["account"], fields["question_digest"]))
         terms += data_terms(fields["account"], fields["source"], fields.get("inodes", {}))
     return terms
 
 
-def asked_term(account: str, question_digest: str) -> str:
+def request_term(account: str, question_digest: str) -> str:
     """Return the word of the charges of one account that have paid for one question."""
     return f"asked:{question_digest} {account}"

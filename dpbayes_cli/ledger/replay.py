@@ -10,8 +10,8 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.checkpoint import state_digest
-from dpbayes_cli.ledger.limits import change_said
-from dpbayes_cli.ledger.records import advanced
+from dpbayes_cli.ledger.limits import describe_change
+from dpbayes_cli.ledger.records import advance_release
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -22,19 +22,19 @@ def replay(entries: Iterable[Entry], state: State | None = None) -> State:
     """Return what a chain says, from the beginning or after a state, which changes."""
     state = State() if state is None else state
     for entry in entries:
-        follow(state, entry)
+        apply_entry(state, entry)
     return state
 
 
-def follow(state: State, entry: Entry) -> None:
+def apply_entry(state: State, entry: Entry) -> None:
     """Take in the next entry; one that does not follow the protocol is listed, not believed."""
-    refusal = refused(state, entry)
+    refusal = try_entry(state, entry)
     if refusal:
         state.findings.append(f"entry {entry.sequence} breaks the protocol: {refusal}")
         _end_with(state, entry)
 
 
-def refused(state: State, entry: Entry) -> str:
+def try_entry(state: State, entry: Entry) -> str:
     """Take in the next entry if it follows the protocol; else return why not, and leave the state as it was."""
     try:
         _apply(state, entry)
@@ -114,7 +114,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     if kind == "notice":
         share = fields["share"]
         account.notice = None if share is None else parse_decimal(share)
-        account.changes.update([change_said(fields)])
+        account.changes.update([describe_change(fields)])
         return
     budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
     if budget.shape != account.budget.shape:
@@ -125,7 +125,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
         account.budget = budget
         account.exhausted = account.exhausted if lost else ""
         account.separate_population |= _is_separate(fields)
-        account.changes.update([change_said(fields)])
+        account.changes.update([describe_change(fields)])
         return
     analyst = fields["analyst"]
     if not isinstance(analyst, str) or not analyst:
@@ -135,7 +135,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     account.limit_budgets[analyst] = budget
     if not lost and analyst in account.exhausted_limits:
         account.exhausted_limits.remove(analyst)
-    account.changes.update([change_said(fields)])
+    account.changes.update([describe_change(fields)])
 
 
 def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None:
@@ -178,7 +178,7 @@ def exhaust(state: State, why: str) -> None:
 def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any], entry: Entry) -> None:
     """Apply an entry about one release."""
     release_id = fields["release_id"]
-    release = advanced(state.release(account, release_id), fields, entry)
+    release = advance_release(state.release(account, release_id), fields, entry)
     layout = record_layout(release.request, account.unit)
     if fields["kind"] == "reserved":
         guarantee, analyst = release.guarantee, release.analyst

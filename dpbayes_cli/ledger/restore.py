@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchored_storage import marks_of, unsettled
+from dpbayes_cli.ledger.anchored_storage import marks_of, unresolved
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import RebuiltChain
@@ -101,7 +101,7 @@ def _replaced(
     counted = _counted_by_salvage(chain, left)
     complete = counted or (not rest and left.reads_on_from(head.sequence) and (carried > 0 or _has(left, head)))
     with ledger.anchored.replacing(chain.state) as disputes:
-        unseen = unsettled(chain.state, disputes)
+        unseen = unresolved(chain.state, disputes)
         complete = complete and not any(dispute.path for dispute in unseen)
         if not complete:
             chain.charge_unfinished()

@@ -18,9 +18,9 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, make_directories
 from dpbayes_cli.ledger.replacement import Replacement
-from dpbayes_cli.ledger.sqlite_connection import PATIENCE, connect, damage_of, persist, refuse_damage
-from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of
-from dpbayes_cli.ledger.sqlite_replacement import is_replaced_now, replacing, wait_for_replacement
+from dpbayes_cli.ledger.sqlite_connection import PATIENCE, connect, execute_patiently, integrity_findings, refuse_damage
+from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of
+from dpbayes_cli.ledger.sqlite_replacement import is_being_replaced, replacing, wait_for_replacement
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import INDEX, SqliteTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction
@@ -87,7 +87,7 @@ class SqliteStorage(Storage):
                     if rolled_back:
                         refuse_damage(connection)
                     yield SqliteTransaction(connection, is_suspect=rolled_back)
-                    persist(connection, "COMMIT")
+                    execute_patiently(connection, "COMMIT")
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
@@ -120,7 +120,7 @@ class SqliteStorage(Storage):
     def damage(self) -> list[str]:
         """See ``Storage.damage``; SQLite's own check of pages, order and indexes."""
         with self._translated(), self._patient() as (connection, _):
-            return damage_of(connection)
+            return integrity_findings(connection)
 
     def copy_to(self, target: Path) -> None:
         """See ``Storage.copy_to``; through SQLite's backup, so that it is of one moment."""
@@ -132,7 +132,7 @@ class SqliteStorage(Storage):
     def salvage(self) -> tuple[list[Entry], list[str]]:
         """See ``Storage.salvage``; entry by entry, so that a damaged page costs no other."""
         with self._translated(), self._patient() as (connection, _):
-            persist(connection, "SELECT name FROM sqlite_master").fetchall()
+            execute_patiently(connection, "SELECT name FROM sqlite_master").fetchall()
             return readable_entries(connection)
 
     def salvage_payload(self, release_id: str) -> bytes | None:
@@ -160,7 +160,7 @@ class SqliteStorage(Storage):
             raise self._missing()
         self._check_place()
         with self._translated(), self._patient() as (connection, _):
-            persist(connection, "BEGIN IMMEDIATE")
+            execute_patiently(connection, "BEGIN IMMEDIATE")
             try:
                 version = self._version(connection)
                 if version == SCHEMA_VERSION:
@@ -176,7 +176,7 @@ class SqliteStorage(Storage):
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 if SqliteTransaction(connection).entries() != before:
                     raise LedgerError("migrating would change the chain; nothing was changed")
-                persist(connection, "COMMIT")
+                execute_patiently(connection, "COMMIT")
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -230,7 +230,7 @@ class SqliteStorage(Storage):
                 try:
                     connection = opened.enter_context(closing(connect(self._path)))
                     if begin:
-                        persist(connection, begin)
+                        execute_patiently(connection, begin)
                         connection.execute("PRAGMA schema_version").fetchone()  # a reader has its lock from here on
                 except sqlite3.DatabaseError as error:
                     busy = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
@@ -259,7 +259,7 @@ class SqliteStorage(Storage):
 
     def _was_replaced(self, before: tuple[int, int] | None) -> bool:
         """Return whether another file has the name now, or another content is being put there."""
-        return not self._anywhere and (is_replaced_now(self._path) or file_identity(self._path) != before)
+        return not self._anywhere and (is_being_replaced(self._path) or file_identity(self._path) != before)
 
     def _left_journal(self) -> bool:
         """Return whether a crash left a journal that SQLite will play back.
@@ -268,9 +268,9 @@ class SqliteStorage(Storage):
             LedgerError: it belongs to another file than the one that is there.
         """
         try:
-            if not is_left_by_a_crash(self._path):
+            if not has_crash_journal(self._path):
                 return False
-            if belongs(self._path):
+            if journal_belongs(self._path):
                 return True
         except FileNotFoundError:  # another process has dealt with it
             return False
@@ -284,7 +284,7 @@ class SqliteStorage(Storage):
 
     def _version(self, connection: sqlite3.Connection) -> int:
         """Return the version of the schema, of what is a ledger."""
-        (application_id,) = persist(connection, "PRAGMA application_id").fetchone()
+        (application_id,) = execute_patiently(connection, "PRAGMA application_id").fetchone()
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if application_id != _APPLICATION_ID:
             raise LedgerError(f"{self.location!r} is not a dpbayes ledger")

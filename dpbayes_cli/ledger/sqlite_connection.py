@@ -26,9 +26,9 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def damage_of(connection: sqlite3.Connection) -> list[str]:
+def integrity_findings(connection: sqlite3.Connection) -> list[str]:
     """Return what SQLite's own check of pages, order and indexes finds, one sentence each."""
-    rows = [str(row[0]) for row in persist(connection, "PRAGMA integrity_check(20)")]
+    rows = [str(row[0]) for row in execute_patiently(connection, "PRAGMA integrity_check(20)")]
     return [] if rows == ["ok"] else [f"the file is damaged: {' '.join(row.split())}" for row in rows]
 
 
@@ -38,13 +38,13 @@ def refuse_damage(connection: sqlite3.Connection) -> None:
     Raises:
         LedgerError: they do not.
     """
-    if found := damage_of(connection):
+    if found := integrity_findings(connection):
         raise LedgerError(
             f"after a crash, {found[0]}", hint="restore a backup: dpbayes budget restore BACKUP --reason TEXT"
         )
 
 
-def persist(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+def execute_patiently(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
     """Execute a statement again while another process holds the file, up to the patience."""
     deadline = time.monotonic() + PATIENCE
     while True:

@@ -31,7 +31,7 @@ def journal_of(path: Path) -> Path:
     return real.with_name(f"{real.name}-journal")
 
 
-def is_left_by_a_crash(path: Path) -> bool:
+def has_crash_journal(path: Path) -> bool:
     """Return whether there is a journal that SQLite would play back, and no writer that is alive has it.
 
     Raises:
@@ -46,7 +46,7 @@ def is_left_by_a_crash(path: Path) -> bool:
     return struct.unpack("hhqqi", answer)[0] == fcntl.F_UNLCK and _identity(journal) == before
 
 
-def belongs(path: Path) -> bool:
+def journal_belongs(path: Path) -> bool:
     """Return whether the journal of a file is of a transaction on the file as it is now.
 
     Raises:
@@ -65,7 +65,7 @@ def belongs(path: Path) -> bool:
         return counted in (kept, (kept + 1) % (1 << 32))
 
 
-def lock_out(path: Path, patience: float) -> int:
+def lock_exclusively(path: Path, patience: float) -> int:
     """Lock a file against every reader and writer of SQLite; return the descriptor that holds the lock until closed.
 
     Args:

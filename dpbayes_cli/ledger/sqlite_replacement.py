@@ -26,7 +26,7 @@ from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity
 from dpbayes_cli.ledger.replacement import Leftover, Replacement
 from dpbayes_cli.ledger.sqlite_connection import connect
-from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of, lock_out
+from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of, lock_exclusively
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 
@@ -89,7 +89,7 @@ class SqliteReplacement(Replacement):
     def place(self) -> None:
         """See ``Replacement.place``."""
         sync(self.partial)
-        mark, journal = restoring_mark(self.ledger), journal_of(self.ledger)
+        mark, journal = restore_marker(self.ledger), journal_of(self.ledger)
         if not mark.read_text():
             doubtful = "" if self.left.is_the_ledger else _DOUBTFUL
             mark.write_text(self._keep_aside(journal) + doubtful)
@@ -157,7 +157,7 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
         raise LedgerError(f"cannot replace the ledger {str(ledger)!r}: {error.strerror}") from None
 
 
-def restoring_mark(ledger: Path) -> Path:
+def restore_marker(ledger: Path) -> Path:
     """Return the file that is there while a ledger is replaced; it names the copy of what was there."""
     real = Path(os.path.realpath(ledger))
     return real.with_name(f"{real.name}.restoring")
@@ -172,14 +172,14 @@ def wait_for_replacement(ledger: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            descriptor = os.open(restoring_mark(ledger), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(restore_marker(ledger), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         except OSError as error:
             raise LedgerError(f"the ledger {str(ledger)!r} cannot be used: {error.strerror}") from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if is_replaced_now(ledger):
+            if is_being_replaced(ledger):
                 raise LedgerError(
                     f"a restore of the ledger {str(ledger)!r} was cut off",
                     hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
@@ -193,10 +193,10 @@ def wait_for_replacement(ledger: Path) -> None:
         time.sleep(_PAUSE)
 
 
-def is_replaced_now(ledger: Path) -> bool:
+def is_being_replaced(ledger: Path) -> bool:
     """Return whether a replacement has begun to change something, and has not ended: then its mark is not empty."""
     try:
-        return restoring_mark(ledger).stat().st_size > 0
+        return restore_marker(ledger).stat().st_size > 0
     except OSError:
         return False
 
@@ -204,7 +204,7 @@ def is_replaced_now(ledger: Path) -> bool:
 @contextmanager
 def _marked(ledger: Path) -> Iterator[Path]:
     """Hold the mark of a replacement; remove it if nothing was changed, or if all is done."""
-    mark = restoring_mark(ledger)
+    mark = restore_marker(ledger)
     while True:
         descriptor = os.open(mark, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -230,7 +230,7 @@ def _marked(ledger: Path) -> Iterator[Path]:
 def _locked(ledger: Path) -> int | None:
     """Lock the file that has the name against all readers and writers; None if there is none."""
     try:
-        return lock_out(ledger, _PATIENCE)
+        return lock_exclusively(ledger, _PATIENCE)
     except FileNotFoundError:
         return None
     except BlockingIOError:
@@ -240,7 +240,7 @@ def _locked(ledger: Path) -> int | None:
 def _roll_back(ledger: Path) -> None:
     """Undo what a crash left half done, if the file is sound enough for it; nobody was told that it was done."""
     with suppress(sqlite3.Error, OSError):
-        if is_left_by_a_crash(ledger) and belongs(ledger):
+        if has_crash_journal(ledger) and journal_belongs(ledger):
             with closing(connect(ledger)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
 
@@ -264,7 +264,7 @@ def _left(path: Path, held: ExitStack) -> SqliteLeftover:
 def _has_own_journal(ledger: Path) -> bool:
     """Return whether no journal lies beside a file, or one that belongs to it."""
     try:
-        return not journal_of(ledger).exists() or belongs(ledger)
+        return not journal_of(ledger).exists() or journal_belongs(ledger)
     except OSError:
         return True
 

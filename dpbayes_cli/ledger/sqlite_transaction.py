@@ -6,7 +6,7 @@ import sqlite3
 
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
-from dpbayes_cli.ledger.storage import Transaction, packed, unpacked
+from dpbayes_cli.ledger.storage import Transaction, compress_payload, decompress_payload
 
 _BEFORE_ALL = -(1 << 63)
 INDEX = (
@@ -96,12 +96,12 @@ class SqliteTransaction(Transaction):
     def put_payload(self, key: str, payload: bytes) -> None:
         """See ``Transaction.put_payload``."""
         self._begin_with_page_1()
-        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (key, packed(payload)))
+        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (key, compress_payload(payload)))
 
     def payload(self, key: str) -> bytes | None:
         """See ``Transaction.payload``."""
         row = self._connection.execute("SELECT payload FROM payloads WHERE release_id = ?", (key,)).fetchone()
-        return None if row is None else unpacked(row[0], key)
+        return None if row is None else decompress_payload(row[0], key)
 
     def payload_ids(self) -> list[str]:
         """See ``Transaction.payload_ids``."""

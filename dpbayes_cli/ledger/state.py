@@ -12,11 +12,11 @@ from decimal import Decimal
 from typing import Protocol
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
-from dpbayes_cli.ledger.analyst_limit import Limit
+from dpbayes_cli.ledger.analyst_limit import AnalystLimit
 from dpbayes_cli.ledger.budgets import Budget, Lanes
-from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, link
+from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, entry_hash
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.records import ReleaseRecord, asked_term, record_of
+from dpbayes_cli.ledger.records import ReleaseRecord, record_of, request_term
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
@@ -97,9 +97,11 @@ class Account:
         return {name: max(spent[name], total) for name, total in self.budget.total.items()}
 
     @property
-    def limits(self) -> dict[str, Limit]:
+    def limits(self) -> dict[str, AnalystLimit]:
         """The limits of analysts, with what they have spent."""
-        return {analyst: Limit(budget, self.charged_to(analyst)) for analyst, budget in self.limit_budgets.items()}
+        return {
+            analyst: AnalystLimit(budget, self.charged_to(analyst)) for analyst, budget in self.limit_budgets.items()
+        }
 
     def charged_to(self, analyst: str) -> Lanes:
         """Return what an analyst was charged, with or without a limit."""
@@ -217,7 +219,7 @@ class State:
         if account.whole:
             records = [each for each in account.recent.values() if question in ("", each.question_digest)]
             return records if last is None else records[len(records) - min(last, len(records)) :]
-        term = asked_term(account.name, question) if question else f"charged:{account.name}"
+        term = request_term(account.name, question) if question else f"charged:{account.name}"
         found = (self.release(account, entry.fields["release_id"]) for entry in self.find(term, last))
         return [record for record in found if record is not None]
 
@@ -242,7 +244,7 @@ class State:
         """Return whether an older entry follows from the one before it, and is signed if there is a key at hand."""
         before = self.lookup.entry(entry.sequence - 1) if self.lookup else None
         previous = GENESIS if entry.sequence == 1 else before.hash if before else ""
-        if link(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
+        if entry_hash(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
             return False
         fields, key = entry.fields, self.keys.get(self.key)
         return key is None or entry.sequence <= self.key_since or key.signed(previous, fields)

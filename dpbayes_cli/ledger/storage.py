@@ -18,7 +18,7 @@ LARGEST_PAYLOAD = 256 << 20
 _LARGEST_UNPACKED = 1 << 30
 
 
-def packed(payload: bytes) -> bytes:
+def compress_payload(payload: bytes) -> bytes:
     """Return a payload as it is stored.
 
     Raises:
@@ -30,7 +30,7 @@ def packed(payload: bytes) -> bytes:
     return compressed
 
 
-def unpacked(stored: object, release_id: str) -> bytes:
+def decompress_payload(stored: object, release_id: str) -> bytes:
     """Return a payload from what is stored, within fixed memory whatever that is.
 
     Raises:

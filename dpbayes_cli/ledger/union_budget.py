@@ -165,7 +165,7 @@ def parse_budget(stored: Mapping[str, Any]) -> Budget:
     raise ValueError("unknown kind of budget")
 
 
-def tighter(budget: Budget, other: Budget) -> Budget:
+def tighter_budget(budget: Budget, other: Budget) -> Budget:
     """Return the smaller total, component by component; the first where the two are of different kinds."""
     if other.shape != budget.shape:
         return budget

@@ -17,11 +17,11 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.checkpoint import payload_key, state_payload
-from dpbayes_cli.ledger.kept_copies import salvaged_already
+from dpbayes_cli.ledger.kept_copies import existing_salvage
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.rebuild import RebuiltChain
-from dpbayes_cli.ledger.replay import follow
+from dpbayes_cli.ledger.replay import apply_entry
 from dpbayes_cli.ledger.sqlite import SqliteStorage, begin_ledger
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Transaction
@@ -103,7 +103,7 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
         }
     )
     done = Salvage(chain.state, kept, chain.charged, chain.lost, chain.tightened)
-    if state := salvaged_already(ledger, target, chain.entries, kept, payloads(chain, ledger.storage.salvage_payload)):
+    if state := existing_salvage(ledger, target, chain.entries, kept, payloads(chain, ledger.storage.salvage_payload)):
         return replace(done, state=state, already_done=True)
     with _new_ledger_file(target) as partial:
         begin_ledger(partial)
@@ -136,7 +136,7 @@ def payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: in
         if checkpoint in expected:  # which follows from the entries, whether or not it can be read
             yield checkpoint, state_payload(state)
             del expected[checkpoint]
-        follow(state, entry)
+        apply_entry(state, entry)
     for key, wanted in expected.items():
         payload = read(key)
         if payload is not None and digest("payload", payload) == wanted:

@@ -14,7 +14,7 @@ from typing import Any
 from dpbayes_cli import __version__
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, marks_of, unsettled
+from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, marks_of, unresolved
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
 from dpbayes_cli.ledger.key import LedgerKey
@@ -23,7 +23,7 @@ from dpbayes_cli.ledger.payloads import (
     payload_findings,
 )
 from dpbayes_cli.ledger.process_identity import user_name
-from dpbayes_cli.ledger.replay import follow, replay
+from dpbayes_cli.ledger.replay import apply_entry, replay
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Storage, Transaction
 from dpbayes_cli.ledger.verified_states import key_findings
@@ -107,7 +107,7 @@ class VerifiedChain:
             return [error.message]
         if disputes and self.storage.exists:
             with self.storage.reading() as transaction:  # which may be younger than what the anchor has seen
-                disputes = unsettled(replay(transaction.entries()), disputes)
+                disputes = unresolved(replay(transaction.entries()), disputes)
         return [dispute.text for dispute in disputes]
 
     def anchors(self, state: State) -> list[Path]:
@@ -193,7 +193,7 @@ class VerifiedChain:
         """
         in_force = state.key or (fields["key"] if fields["kind"] == "key" else "")
         entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(in_force))
-        follow(state, entry)
+        apply_entry(state, entry)
         if state.findings:
             raise LedgerError(f"refused to write: {state.findings[0]}")
         transaction.append(entry)

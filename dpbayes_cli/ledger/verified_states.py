@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.chain import Mark, broken_links, link
+from dpbayes_cli.ledger.chain import Mark, broken_links, entry_hash
 from dpbayes_cli.ledger.checkpoint import payload_key, state_at
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.replay import replay
@@ -73,7 +73,7 @@ class VerifiedStates:
         (entry,) = found
         before, payload = transaction.entry(entry.sequence - 1), transaction.payload(payload_key(entry.sequence))
         body = entry.body.encode("utf-8", "surrogatepass")
-        if before is None or payload is None or link(before.hash, body) != entry.hash:
+        if before is None or payload is None or entry_hash(before.hash, body) != entry.hash:
             raise LedgerError(
                 f"the ledger does not verify: the checkpoint of entry {entry.sequence} is not what was written",
                 hint=_LIST,

@@ -10,7 +10,7 @@ from dpbayes_cli.core.held_out import HeldOut
 from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.prediction.records import read_columns
 
-MOST_DRAWS = 1000
+MAX_DRAWS = 1000
 """Averages over so many draws of the posterior: their error is below 1.6 % of a probability's spread over it."""
 
 
@@ -26,7 +26,7 @@ def predictor(bundle: Bundle, target: str | None) -> Predictor:
     """
     model = bundle.model
     column = model.predicted_column(target)
-    return model.predictor(column, analysis_of(bundle).samples[:MOST_DRAWS])
+    return model.predictor(column, analysis_of(bundle).samples[:MAX_DRAWS])
 
 
 def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOut | None:
@@ -49,4 +49,4 @@ def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOut | Non
     if analysis.states is None:
         raise SpecError("the bundle holds no states of sequences", where="model")
     read_columns(bundle, model.columns, model.column_names, data, layout, take=likelihood.take)
-    return likelihood.score(analysis.samples[:MOST_DRAWS], analysis.states)
+    return likelihood.score(analysis.samples[:MAX_DRAWS], analysis.states)

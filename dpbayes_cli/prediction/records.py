@@ -53,7 +53,7 @@ def read_codes(
     return _read(_layout(bundle, layout), data, [found.names[i] for i in chosen], reader)
 
 
-def read_labelled(
+def read_labeled(
     bundle: Bundle,
     found: Predictor,
     data: str,

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment
+from dpbayes_cli.ledger.limits import amendment_entry
 from dpbayes_cli.ledger.place import storage_at
 from dpbayes_cli.ledger.state import Account
 from dpbayes_cli.ledger.storage import Storage
@@ -24,7 +24,7 @@ from tests.postgres_server import Server
 
 def amend(ledger: Ledger, name: str, changes: dict[str, Decimal], reason: str) -> Account:
     """Change the totals of an account."""
-    return ledger.change(name, lambda account: amendment(account, changes, reason))[0]
+    return ledger.change(name, lambda account: amendment_entry(account, changes, reason))[0]
 
 
 class Books(ABC):

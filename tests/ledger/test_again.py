@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.kept_copies import backed_up_already
+from dpbayes_cli.ledger.kept_copies import existing_backup
 from dpbayes_cli.ledger.upkeep import back_up, salvage
 from tests.conftest import Cli
 from tests.ledger.kept_books import changed, finish, open_book
@@ -96,7 +96,7 @@ def test_what_is_no_backup_is_not_taken_for_one(kind: str, ledger_path: Path, tm
     else:
         kept.touch()
     before = kept.read_bytes()
-    assert backed_up_already(ledger, kept) is None
+    assert existing_backup(ledger, kept) is None
     assert kept.read_bytes() == before
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import anchor as anchor_module
-from dpbayes_cli.ledger.anchor import locked, read_last
+from dpbayes_cli.ledger.anchor import lock_anchor, read_last
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from tests.ledger.books import Books
@@ -316,7 +316,7 @@ def test_an_anchor_that_another_holds_is_waited_for(
     ledger: Ledger, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(anchor_module, "_PATIENCE", 0.05)
-    with locked(file, set()), pytest.raises(LedgerError, match="another process holds its lock"):
+    with lock_anchor(file, set()), pytest.raises(LedgerError, match="another process holds its lock"):
         ledger.reserve(charge("b"))
     ledger.reserve(charge("b"))
 

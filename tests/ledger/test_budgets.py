@@ -18,7 +18,7 @@ from dpbayes_cli.ledger.budgets import (
     Lanes,
     PureBudget,
     RenyiBudget,
-    texts,
+    component_texts,
 )
 from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
 from dpbayes_cli.ledger.union_budget import UnionBudget, parse_budget
@@ -58,16 +58,16 @@ def test_a_budget_can_be_spent_to_the_last_digit_and_not_beyond() -> None:
     lanes = charged(budget, *[tenth] * 9)
     assert budget.shortfall(lanes, tenth) == {}
     lanes = budget.added(lanes, tenth)
-    assert texts(budget.remaining(lanes)) == {"epsilon": "0"}
-    assert texts(budget.shortfall(lanes, PureDP(Decimal("1e-12")))) == {"epsilon": "0.000000000001"}
+    assert component_texts(budget.remaining(lanes)) == {"epsilon": "0"}
+    assert component_texts(budget.shortfall(lanes, PureDP(Decimal("1e-12")))) == {"epsilon": "0.000000000001"}
 
 
 def test_both_components_of_an_approximate_budget_bind() -> None:
     budget = ApproximateBudget(Decimal(2), MICRO)
     one = ApproximateDP(ONE, Decimal("6e-7"))
     assert budget.shortfall(budget.nothing, one) == {}
-    assert texts(budget.shortfall(charged(budget, one), one)) == {"delta": "0.0000002"}
-    assert texts(budget.shortfall(charged(budget, one), PureDP(Decimal("1.5")))) == {"epsilon": "0.5"}
+    assert component_texts(budget.shortfall(charged(budget, one), one)) == {"delta": "0.0000002"}
+    assert component_texts(budget.shortfall(charged(budget, one), PureDP(Decimal("1.5")))) == {"epsilon": "0.5"}
 
 
 @pytest.mark.parametrize(
@@ -91,25 +91,25 @@ def test_what_has_no_price_in_a_budget_is_refused(budget: Budget, guarantee: Gua
     missing = budget.shortfall(budget.nothing, guarantee)
     assert missing
     assert not all(amount.is_finite() for amount in missing.values())
-    assert "inf" in texts(missing).values()
+    assert "inf" in component_texts(missing).values()
 
 
 def test_curves_add_up_at_the_order_of_the_account() -> None:
     budget = RenyiBudget(Decimal(5), ONE)
-    assert texts(budget.spent(charged(budget, CURVE, CURVE))) == {"rdp(5)": "0.8"}
-    assert texts(budget.shortfall(charged(budget, CURVE, CURVE), CURVE)) == {"rdp(5)": "0.2"}
+    assert component_texts(budget.spent(charged(budget, CURVE, CURVE))) == {"rdp(5)": "0.8"}
+    assert component_texts(budget.shortfall(charged(budget, CURVE, CURVE), CURVE)) == {"rdp(5)": "0.2"}
     rho = ConcentratedBudget(ONE)
     spent = charged(rho, PureDP(ONE), BoundedRange(ONE), GaussianDP(ONE), ZeroConcentrated(Decimal("0.1")))
-    assert texts(rho.spent(spent)) == {"rho": "1.225"}  # 1/2 + 1/8 + 1/2 + 0.1
+    assert component_texts(rho.spent(spent)) == {"rho": "1.225"}  # 1/2 + 1/8 + 1/2 + 0.1
 
 
 def test_squares_of_mu_add_up_and_keep_the_statement_that_they_were_opened_with() -> None:
     budget, third = GaussianBudget(Decimal("0.65")), GaussianDP(Decimal("0.375"))
     lanes = charged(budget, third, third, third)
-    assert texts(budget.spent(lanes)) == {"mu_squared": "0.421875"}
-    assert texts(budget.remaining(lanes)) == {"mu_squared": "0.000625"}
+    assert component_texts(budget.spent(lanes)) == {"mu_squared": "0.421875"}
+    assert component_texts(budget.remaining(lanes)) == {"mu_squared": "0.000625"}
     assert budget.shortfall(lanes, GaussianDP(Decimal("0.025"))) == {}
-    assert texts(budget.shortfall(lanes, GaussianDP(Decimal("0.026")))) == {"mu_squared": "0.000051"}
+    assert component_texts(budget.shortfall(lanes, GaussianDP(Decimal("0.026")))) == {"mu_squared": "0.000051"}
     opened = GaussianBudget.of_statement(Decimal(3), MICRO)
     assert GaussianDP(opened.mu).delta_at(Decimal(3)) <= MICRO
     assert GaussianDP(opened.mu * Decimal("1.0000001")).delta_at(Decimal(3)) > MICRO
@@ -238,7 +238,7 @@ def test_absurd_budgets_are_refused(build: Any) -> None:
 def test_a_delta_that_a_release_brings_has_a_part_of_its_own() -> None:
     budget = UnionBudget.divide(Decimal(3), MICRO)
     fitting, larger = ApproximateDP(ONE, Decimal("1e-7")), ApproximateDP(ONE, Decimal("1.01e-7"))
-    assert texts(budget.remaining(budget.nothing)) == {"epsilon": "3", "delta": "0.000001"}
+    assert component_texts(budget.remaining(budget.nothing)) == {"epsilon": "3", "delta": "0.000001"}
     assert budget.shortfall(budget.nothing, fitting) == {}
-    assert texts(budget.shortfall(budget.nothing, larger)) == {"delta": "0.000000001"}
-    assert texts(budget.remaining(charged(budget, fitting))) == {"epsilon": "2", "delta": "0"}
+    assert component_texts(budget.shortfall(budget.nothing, larger)) == {"delta": "0.000000001"}
+    assert component_texts(budget.remaining(charged(budget, fitting))) == {"epsilon": "2", "delta": "0"}

@@ -15,7 +15,7 @@ from dpbayes_cli.ledger import checkpoint, verified_states
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import limitation, notification
+from dpbayes_cli.ledger.limits import limit_entry, notice_entry
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -55,9 +55,9 @@ def operate(draw: random.Random, ledger: Ledger) -> object:
         return outcome(lambda: amend(ledger, account, total, "so"))
     if kind == 2 and draw.random() < 0.2:
         limit = {"epsilon": Decimal(draw.choice(["1", "3"]))}
-        return outcome(lambda: ledger.change(account, lambda known: limitation(known, "ada", limit, "")))
+        return outcome(lambda: ledger.change(account, lambda known: limit_entry(known, "ada", limit, "")))
     if kind == 3:
-        return outcome(lambda: ledger.change(account, lambda known: notification(known, Decimal("0.5"), "")))
+        return outcome(lambda: ledger.change(account, lambda known: notice_entry(known, Decimal("0.5"), "")))
     return outcome(lambda: walk(ledger, asked))
 
 

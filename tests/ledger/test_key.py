@@ -11,7 +11,7 @@ import pytest
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import checkpoint
-from dpbayes_cli.ledger.chain import GENESIS, Entry, link, next_entry
+from dpbayes_cli.ledger.chain import GENESIS, Entry, entry_hash, next_entry
 from dpbayes_cli.ledger.key import LedgerKey, create_key, read_key
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import terms_of
@@ -140,7 +140,7 @@ def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> Non
         for fields in ({**named, "key": "f" * 16}, {**named, "key": KEY.fingerprint}):
             body = json.dumps({**fields, "sequence": len(forged)}, sort_keys=True, separators=(",", ":"))
             last = forged[-1].hash if len(forged) > 1 else GENESIS
-            forged.append(Entry(len(forged), body, link(last, body.encode())))
+            forged.append(Entry(len(forged), body, entry_hash(last, body.encode())))
         for entry in forged[1:]:
             transaction.append(entry)
     with pytest.raises(LedgerError, match="the last entry is not signed"):

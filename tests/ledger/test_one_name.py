@@ -19,7 +19,7 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import ledger_file
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash
+from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs
 from dpbayes_cli.ledger.upkeep import back_up
 from tests.conftest import Cli
 from tests.ledger.books import charge, walk
@@ -54,7 +54,7 @@ def crash(path: Path) -> None:
     """Leave a transaction half written, and its journal."""
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert is_left_by_a_crash(path)
+    assert has_crash_journal(path)
 
 
 def test_a_ledger_with_two_names_is_refused_by_both(path: Path, dpbayes: Cli, coin: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_link_to_the_ledger_is_the_same_name(path: Path) -> None:
     path.with_name("link").symlink_to(path)
     walk(opened(path.with_name("link")), charge("0.1", label="next"))
     crash(path)
-    assert is_left_by_a_crash(path.with_name("link"))
+    assert has_crash_journal(path.with_name("link"))
     assert opened(path.with_name("link")).findings()[0] == []
 
 
@@ -104,15 +104,15 @@ def test_a_journal_that_does_not_keep_page_1_is_judged_by_the_size_of_the_file(p
         walk(opened(path), charge("0.1", label=f"n{number}"))
     script = KILLED.replace('connection.execute("PRAGMA user_version = 1")\n', "")
     subprocess.run([sys.executable, "-c", script, str(path)], check=False)
-    assert belongs(path)
+    assert journal_belongs(path)
     shutil.copyfile(tmp_path / "backup", path)
-    assert not belongs(path)
+    assert not journal_belongs(path)
 
 
 def test_what_a_crash_left_is_undone_and_all_is_verified(path: Path) -> None:
     before = opened(path).entries()
     crash(path)
-    assert belongs(path)
+    assert journal_belongs(path)
     with SqliteStorage(path).writing() as transaction:
         assert transaction.is_suspect
         assert transaction.entries() == before
@@ -121,7 +121,9 @@ def test_what_a_crash_left_is_undone_and_all_is_verified(path: Path) -> None:
 
 def test_after_a_crash_pages_are_checked_before_the_first_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crash(path)
-    monkeypatch.setattr("dpbayes_cli.ledger.sqlite_connection.damage_of", lambda _: ["the file is damaged: page 3"])
+    monkeypatch.setattr(
+        "dpbayes_cli.ledger.sqlite_connection.integrity_findings", lambda _: ["the file is damaged: page 3"]
+    )
     with pytest.raises(LedgerError, match="after a crash, the file is damaged: page 3"):
         opened(path).reserve(charge("0.1", label="next"))
 
@@ -145,7 +147,7 @@ def test_a_writer_that_is_alive_is_waited_for(path: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
         other.execute("INSERT INTO payloads VALUES ('x', x'00')")
         assert path.with_name("ledger.sqlite-journal").exists()
-        assert not is_left_by_a_crash(path)
+        assert not has_crash_journal(path)
         started = time.monotonic()
         assert len(opened(path).entries()) == 10
         assert time.monotonic() - started < 5

@@ -10,7 +10,7 @@ import pytest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.ledger.data_names import data_names, is_same_source
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment
+from dpbayes_cli.ledger.limits import amendment_entry
 from tests.conftest import Cli
 from tests.ledger.books import Books, charge, walk
 
@@ -81,7 +81,7 @@ def test_the_word_for_a_separate_population_is_an_entry_and_others_are_as_before
                              "version"}  # fmt: skip
     with pytest.raises(BudgetError, match="'clinic' has paid"):
         ledger.reserve(charge("0.5", account="other"))
-    ledger.change("other", lambda known: amendment(known, {}, "children", separate_population=True))
+    ledger.change("other", lambda known: amendment_entry(known, {}, "children", separate_population=True))
     last = ledger.entries()[-1].fields
     assert (last["separate_population"], last["reason"], last["budget"]["epsilon"]) == (True, "children", "3")
     walk(books.ledger, charge("0.5", account="other"))

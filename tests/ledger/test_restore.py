@@ -17,10 +17,10 @@ from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment, limitation
+from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
 from dpbayes_cli.ledger.restore import restore
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.sqlite_replacement import restoring_mark
+from dpbayes_cli.ledger.sqlite_replacement import restore_marker
 from dpbayes_cli.ledger.upkeep import back_up, salvage
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
@@ -217,17 +217,17 @@ def test_a_backup_that_was_copied_beside_a_journal_is_not_taken_for_the_ledger(p
 
 
 def test_a_total_that_counts_as_spent_is_stated_anew_in_full(path: Path, tmp_path: Path) -> None:
-    opened(path).change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal(1)}, ""))
+    opened(path).change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal(1)}, ""))
     back_up(opened(path), tmp_path / "limited")
     walk(opened(path), charge("1", label="hers", analyst="ada"))
     path.unlink()
     restore(opened(path), tmp_path / "limited", "gone")
     with pytest.raises(BudgetError, match="its total must be stated anew"):
-        opened(path).change("clinic", lambda account: amendment(account, {}, "", separate_population=True))
+        opened(path).change("clinic", lambda account: amendment_entry(account, {}, "", separate_population=True))
     amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "added up")
     with pytest.raises(BudgetError, match="the limit of analyst 'ada' in account 'clinic' counts as spent"):
         opened(path).reserve(charge("0.1", label="more", analyst="ada"))
-    opened(path).change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, "less"))
+    opened(path).change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.5")}, "less"))
     walk(opened(path), charge("0.1", label="more", analyst="ada"))
     assert opened(path).findings()[0] == []
 
@@ -274,7 +274,7 @@ def test_a_signed_ledger_is_restored_from_a_backup_before_its_key(path: Path, tm
 
 def test_a_cut_off_restore_of_a_ledger_that_is_gone_is_told(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
     path.unlink()
-    restoring_mark(path).write_text("ledger.sqlite.replaced-1")
+    restore_marker(path).write_text("ledger.sqlite.replaced-1")
     for command in (["show"], ["history"], ["verify"]):
         done = dpbayes("budget", *command, "--ledger", path)
         assert (done.code, "was cut off" in done.err) == (6, True)
@@ -307,7 +307,7 @@ import os, signal, sys
 from pathlib import Path
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment, limitation
+from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
 from dpbayes_cli.ledger.restore import restore
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 left = int(sys.argv[3])

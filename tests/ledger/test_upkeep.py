@@ -25,7 +25,7 @@ from dpbayes_cli.ledger import sqlite as sqlite_module
 from dpbayes_cli.ledger import storage
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment, limitation
+from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
 from dpbayes_cli.ledger.rebuild import RebuiltChain, unfinished
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.upkeep import back_up, salvage
@@ -261,12 +261,12 @@ def test_what_allowed_a_lost_charge_may_be_lost_with_it(row: int, ledger_path: P
     """Totals that were raised, analysts' limits and what is charged under them: every epsilon counts, fit or not."""
     ledger = open_book(ledger_path)
     finish(ledger, "a", "0.4")
-    ledger.change("clinic", lambda account: amendment(account, {"epsilon": Decimal(3)}, ""))
+    ledger.change("clinic", lambda account: amendment_entry(account, {"epsilon": Decimal(3)}, ""))
     for analyst, total in ("ada", "1.5"), ("bob", "1"):
         changes = {"epsilon": Decimal(total)}
-        ledger.change("clinic", lambda account, a=analyst, c=changes: limitation(account, a, c, ""))  # type: ignore[misc]
+        ledger.change("clinic", lambda account, a=analyst, c=changes: limit_entry(account, a, c, ""))  # type: ignore[misc]
     ledger.reserve(replace(charge("b", "1.5"), analyst="ada"))
-    ledger.change("clinic", lambda account: limitation(account, "bob", {"epsilon": Decimal("0.5")}, ""))
+    ledger.change("clinic", lambda account: limit_entry(account, "bob", {"epsilon": Decimal("0.5")}, ""))
     finish(ledger, "c", "0.5", "bob")
     assert len(ledger.entries()) == 12
     changed(ledger_path, f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
@@ -283,9 +283,9 @@ def test_what_allowed_a_lost_charge_may_be_lost_with_it(row: int, ledger_path: P
 def test_a_salvage_keeps_the_tightest_total_and_limit(ledger_path: Path, tmp_path: Path, dpbayes: Cli) -> None:
     ledger = open_book(ledger_path)
     finish(ledger, "a", "0.5")
-    ledger.change("clinic", lambda account: amendment(account, {"epsilon": Decimal("0.75")}, "less"))
-    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.6")}, ""))
-    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.2")}, ""))
+    ledger.change("clinic", lambda account: amendment_entry(account, {"epsilon": Decimal("0.75")}, "less"))
+    ledger.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.6")}, ""))
+    ledger.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.2")}, ""))
     changed(ledger_path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 4")
     saved = salvage(ledger, tmp_path / "new")
     assert [text for text in saved.tightened if "'clinic' is epsilon 0.75" in text]
@@ -332,15 +332,15 @@ def test_an_index_that_disagrees_is_looked_at_too(ledger: Ledger, ledger_path: P
 def test_a_lost_limit_does_not_give_an_analyst_more(ledger_path: Path, tmp_path: Path) -> None:
     ledger = open_book(ledger_path)
     finish(ledger, "a", "0.1")
-    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, ""))
+    ledger.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.5")}, ""))
     finish(ledger, "b", "0.4", "ada")
     changed(ledger_path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 5")
     salvage(ledger, tmp_path / "new")
     new = open_book(tmp_path / "new")
     new.adopt("looked at")
     with pytest.raises(BudgetError, match="has spent more than that"):
-        new.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.3")}, ""))
-    new.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, ""))
+        new.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.3")}, ""))
+    new.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.5")}, ""))
     assert new.state().accounts["clinic"].limits["ada"].remaining == {"epsilon": Decimal("0.1")}
     with pytest.raises(BudgetError, match="limit of analyst"):
         new.reserve(replace(charge("c", "0.2"), analyst="ada"))
