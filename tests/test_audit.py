@@ -75,8 +75,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of the time at most, few data sets, and no other process."""
     monkeypatch.setattr(attack, "SECONDS", 20.0)
     monkeypatch.setattr(attack, "_DATA_SETS", 12)
-    monkeypatch.setattr(attack, "_DRAWS", 1000)
-    monkeypatch.setattr(repeats, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(attack, "_MAX_DRAWS", 1000)
+    monkeypatch.setattr(repeats, "_MAX_ROWS", 1000)
     monkeypatch.setattr(attack, "PROCESSES", 0)
 
 

@@ -457,7 +457,7 @@ MUTANTS = {
     ),
     "a commit that was not confirmed believed": (
         "ledger/postgres.py",
-        'if not done or "WARNING" in warnings:',
+        'if not committed or "WARNING" in warnings:',
         "if not done:",
         "tests/ledger/test_postgres.py::test_a_commit_that_is_not_confirmed_is_said_to_be_unknown_and_found_by_the_same_call",
     ),
@@ -921,7 +921,7 @@ MUTANTS = {
     ),
     "an analyst's limit that nobody looks at": (
         "ledger/charging.py",
-        "    check_limit(account, charge.analyst, charge.guarantee, lambda: state.charged(account, last=_LISTED))",
+        "    check_limit(account, charge.analyst, charge.guarantee, lambda: state.charged(account, last=_MAX_LISTED))",
         "    pass",
         "tests/ledger/test_limits.py::test_an_analyst_spends_no_more_than_the_limit_nor_the_total",
     ),
@@ -1059,8 +1059,8 @@ MUTANTS = {
     ),
     "the anchor's number is compared, and not its hash": (
         "ledger/state.py",
-        "return place < len(self.hashes) and self.hashes[place] == mark.hash",
-        "return place < len(self.hashes)",
+        "return index < len(self.hashes) and self.hashes[index] == mark.hash",
+        "return index < len(self.hashes)",
         "tests/ledger/test_anchor.py::test_a_ledger_that_was_rewritten_with_new_hashes_is_refused",
     ),
     "the anchor is marked before the ledger is on disk": (
@@ -1174,7 +1174,7 @@ MUTANTS = {
     ),
     "a hard link is another file": (
         "ledger/populations.py",
-        "    if not isinstance(here, tuple):",
+        "    if not isinstance(identity, tuple):",
         "    if True:",
         "tests/ledger/test_populations.py::test_a_file_gets_no_second_budget_by_another_account_or_another_name",
     ),
@@ -1192,13 +1192,13 @@ MUTANTS = {
     ),
     "an amendment that is said twice": (
         "ledger/ledger.py",
-        "new = account.changes.get(what) != said",
+        "new = account.changes.get(subject) != content",
         "new = True",
         "tests/ledger/test_again.py::test_what_is_said_of_an_account_is_said_once",
     ),
     "an account that is open is the one that was asked for": (
         "ledger/ledger.py",
-        "elif known.terms != asked.terms:",
+        "elif known.terms != requested.terms:",
         "elif False:",
         "tests/ledger/test_again.py::test_what_differs_is_no_repetition",
     ),
@@ -1216,7 +1216,7 @@ MUTANTS = {
     ),
     "a salvaged file that lacks entries is whole": (
         "ledger/kept_copies.py",
-        " or _said(written) != _said(entries)",
+        " or _contents(written) != _contents(entries)",
         "",
         "tests/ledger/test_again.py::test_a_salvage_is_repeated_where_it_would_write_the_same",
     ),

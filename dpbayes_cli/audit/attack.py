@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.guarantee import Guarantee
 
-N_RECORDS, _MOST_RECORDS = 8, 400
+N_RECORDS, _MAX_RECORDS = 8, 400
 """Few records: the one that differs weighs the most among few. Quantiles need some on either side: see ``_few``."""
 SECONDS, SECONDS_THOROUGH = 40.0, 600.0
 PROCESSES = 2
 FALSE_ALARM = 1e-6
-_DRAWS, _DRAWS_THOROUGH = 20_000, 200_000
-_FEWEST_DRAWS = 200
-_DATA_SETS, _DATA_SETS_THOROUGH = 240, 2000
-_MOST_NUMBERS = 10_000_000
-_MOST_PAIRS = 3
+_MAX_DRAWS, _MAX_DRAWS_THOROUGH = 20_000, 200_000
+_MIN_DRAWS = 200
+_MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
+_MAX_NUMBERS = 10_000_000
+_MAX_PAIRS = 3
 _PATIENCE = 3.0
 """How much longer than it was given a fresh process is waited for; where it died, for good."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
@@ -145,7 +145,7 @@ def _few(bounds: PrivateBounds | None) -> int:
     if bounds is None:
         return N_RECORDS
     tails = [1 - bounds.upper, *([] if bounds.lower is None else [bounds.lower])]
-    return max(N_RECORDS, min(_MOST_RECORDS, math.ceil(2 / min(tails))))
+    return max(N_RECORDS, min(_MAX_RECORDS, math.ceil(2 / min(tails))))
 
 
 def _all_read(sets: DataSets) -> Iterator[Check]:
@@ -196,7 +196,7 @@ class _Attack:
     def run(self, directory: Path, draws: int | None) -> Audit:
         guarantee = self.planned.plan.guarantee
         self.clock.before(1.0, "reading made-up records")
-        most = _DATA_SETS_THOROUGH if self.thorough else _DATA_SETS
+        most = _MAX_DATA_SETS_THOROUGH if self.thorough else _MAX_DATA_SETS
         sets = DataSets(self.planned, self.n_records, directory, most)
         first = sets.star(sets.bases()[0])
         if sets.n_kinds < 2 and first.removed is None:
@@ -206,7 +206,7 @@ class _Attack:
         with fresh as waiting:
             exact, done = self._exact(sets)
             checks = [*_all_read(sets), *exact.checks(), *self._repeated(evidence, seconds, waiting)]
-        pairs = exact.pairs_to_attack(_MOST_PAIRS)
+        pairs = exact.pairs_to_attack(_MAX_PAIRS)
         claims = list(self._attacked(pairs, draws))
         if isinstance(exact, ExactComparison):
             self.missed += sorted(exact.missed)
@@ -266,13 +266,15 @@ class _Attack:
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[AuditedClaim]:
         answer = self.planned.plan.final_step
         wide = max(1, len(answer.statistic.names) + answer.law.n_states) * max(1, answer.draws)
-        most = min(_DRAWS_THOROUGH if self.thorough else _DRAWS, _MOST_NUMBERS // wide) if draws is None else draws
+        most = (
+            min(_MAX_DRAWS_THOROUGH if self.thorough else _MAX_DRAWS, _MAX_NUMBERS // wide) if draws is None else draws
+        )
         for i, pair in enumerate(pairs):
             left = math.inf if draws else (_LAST - self.clock.passed) / (len(pairs) - i)
             one, other = self._drawn(pair, most, self.clock.passed + left)
             if len(one) < most:
                 self.missed.append(f"what shows only in more than {len(one):,} releases: {pair.described}")
-            if len(one) >= _FEWEST_DRAWS:
+            if len(one) >= _MIN_DRAWS:
                 yield from self._claims(pair, one, other, len(pairs))
 
     def _drawn(self, pair: Pair, most: int, share: float) -> tuple[Floats, Floats]:

@@ -29,9 +29,9 @@ from dpbayes_cli.workflow.release import read_evidence
 from dpbayes_cli.workflow.release_data import ReleaseData
 
 _OF_ONE_COLUMN = ("x", "value")
-_MOST_KINDS = 64
-_MOST_DATA_SETS = 240
-_MOST_LEVELS = 6
+_MAX_KINDS = 64
+_MAX_DATA_SETS = 240
+_MAX_LEVELS = 6
 _RARE = (2, 1, 4)
 """How many of the other records differ from the rest, in stars that are chosen among too many."""
 _FAR = ("-1000000000000", "1000000000000")
@@ -92,7 +92,7 @@ class DataSets:
     planned: PlannedRelease
     n_records: int
     directory: Path
-    most: int = _MOST_DATA_SETS
+    most: int = _MAX_DATA_SETS
     unreadable: list[str] = field(default_factory=list)
     """The records that stop the reading."""
     _read_before: dict[Key, Statistics] = field(default_factory=dict)
@@ -196,17 +196,17 @@ def _kinds(planned: PlannedRelease) -> Iterator[Cells]:
     named = [w for w in (statistic.witness, statistic.witness_l2) if w is not None]
     witnesses = [found for w in named for found in (w.record, w.neighbor) if found is not None]
     ends = [tuple(own[place] for own in cells) for place in (0, 1, -1)]
-    if math.prod(map(len, cells)) <= _MOST_KINDS:
+    if math.prod(map(len, cells)) <= _MAX_KINDS:
         others = list(itertools.product(*cells))
     else:
         others = [(*end[:i], cell, *end[i + 1 :]) for end in ends for i, own in enumerate(cells) for cell in own]
-    yield from itertools.islice(dict.fromkeys([*witnesses, *ends, *others]), _MOST_KINDS)
+    yield from itertools.islice(dict.fromkeys([*witnesses, *ends, *others]), _MAX_KINDS)
 
 
 def _cells(column: AnyColumn) -> list[str]:
     """Return cells of every kind: both ends of the domain first, then what lies between, beyond, and what is none."""
     if isinstance(column, Column):
-        levels = [*column.levels[-1:], *column.levels[:-1]][:_MOST_LEVELS]
+        levels = [*column.levels[-1:], *column.levels[:-1]][:_MAX_LEVELS]
         nothing = "no level"
         while nothing in column.levels:
             nothing += "?"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 CONFIDENCE = 1.0 - 5e-7
 """Of all events of an audit together; the other half of its false alarms is for the laws of draws."""
 _THRESHOLDS = 400
-_MOST_SCORES = 64
+_MAX_SCORES = 64
 _LARGEST = 700.0
 
 
@@ -77,7 +77,7 @@ def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     spread = np.concatenate([first - centre_one, second - centre_other]).std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
     direction = (first.mean(axis=0) - second.mean(axis=0)) / spread**2
-    chosen = np.argsort(-np.abs(centre_one - centre_other) / spread, kind="stable")[:_MOST_SCORES]
+    chosen = np.argsort(-np.abs(centre_one - centre_other) / spread, kind="stable")[:_MAX_SCORES]
 
     def scores(draws: Floats) -> Floats:
         away = (np.abs(draws - centre_other) - np.abs(draws - centre_one)) / spread

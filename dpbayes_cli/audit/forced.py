@@ -35,8 +35,8 @@ from dpbayes_cli.workflow.release import privatized
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_MOST_POINTS = 1 << 16
-_MOST_FLIPPED = 1 << 12
+_MAX_POINTS = 1 << 16
+_MAX_FLIPPED = 1 << 12
 
 
 class UnknownDrawError(Exception):
@@ -83,7 +83,7 @@ class DictatedOutcomes:
 
         k = len(lattice.tables)
         cover = SharesCover(k, lattice.resolution, lattice.least)
-        whole = cover.n_points <= _MOST_POINTS
+        whole = cover.n_points <= _MAX_POINTS
         points = _points(cover) if whole else _corners(cover)
         logs = np.array([_logs(table)[points[:, j]] for j, table in enumerate(lattice.tables)]).sum(axis=0)
 
@@ -120,8 +120,8 @@ class DictatedOutcomes:
         """Stand in for ``permute_and_flip``."""
         import numpy as np
 
-        if weights.n_cells > _MOST_FLIPPED:
-            raise UnknownDrawError(f"permute-and-flip among more than {_MOST_FLIPPED} points")
+        if weights.n_cells > _MAX_FLIPPED:
+            raise UnknownDrawError(f"permute-and-flip among more than {_MAX_FLIPPED} points")
         coins = np.array([float(weights.weight(cell)) for cell in range(weights.n_cells)])
         with np.errstate(divide="ignore"):
             logs = np.log(flip_law(np.log(coins)))

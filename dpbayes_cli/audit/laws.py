@@ -18,7 +18,7 @@ _WIDE = 200.0
 """Points a scale at which a wide law is looked at: its Renyi divergences err by a part of 1e-5."""
 _REACH = 60.0
 _THRESHOLDS = 25
-_MOST_COMPONENTS = 32
+_MAX_COMPONENTS = 32
 RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 
 
@@ -105,7 +105,7 @@ class Choices:
 
         if self.again is None:
             return None
-        below = np.cumsum(np.exp(self.logs[:_MOST_COMPONENTS]), axis=1)
+        below = np.cumsum(np.exp(self.logs[:_MAX_COMPONENTS]), axis=1)
         shares = np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1]
         places = np.array([np.searchsorted(row, shares) for row in below]).clip(0, below.shape[1] - 1)
         return Stream(self.name, self.again, places, np.take_along_axis(below, places, axis=1))
@@ -141,7 +141,7 @@ class AddedNoise:
         sums = np.cumsum(masses)
         shares = np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1]
         places = np.unique(np.searchsorted(sums, shares))
-        n = min(len(self.values), _MOST_COMPONENTS)
+        n = min(len(self.values), _MAX_COMPONENTS)
         chosen = [*range(n - 1), len(self.values) - 1]
         values = np.array(self.values, dtype=object)
 

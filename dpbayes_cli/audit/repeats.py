@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 SMALLEST_P = 1e-11
 """Of one test; at most some ten thousand are made, so that together they raise a false alarm once in 1e7 audits."""
-_MOST_ROWS = 2000
-_MOST_STREAMS = 12
-_FEWEST_RELEASES = 48
+_MAX_ROWS = 2000
+_MAX_STREAMS = 12
+_MIN_RELEASES = 48
 WHOLE = "whole releases"
 
 
@@ -69,7 +69,7 @@ def draw_streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
         return []
     kinds = {element.shape: element for element in reversed(elements)}
     found = [element.stream() for element in reversed(list(kinds.values()))]
-    return [stream for stream in found if stream is not None][:_MOST_STREAMS]
+    return [stream for stream in found if stream is not None][:_MAX_STREAMS]
 
 
 def draw_repeatedly(planned: PlannedRelease, evidence: Statistics, seconds: float) -> ProcessDraws:
@@ -78,8 +78,8 @@ def draw_repeatedly(planned: PlannedRelease, evidence: Statistics, seconds: floa
 
     known = draw_streams(planned, evidence)
     each = seconds / (len(known) + 1)
-    rows = tuple(np.array(_repeated(stream.again, _MOST_ROWS, each), dtype=np.float64) for stream in known)
-    releases = _repeated(lambda: tuple(released_numbers(privatized(planned, evidence))), _MOST_ROWS // 10, each)
+    rows = tuple(np.array(_repeated(stream.again, _MAX_ROWS, each), dtype=np.float64) for stream in known)
+    releases = _repeated(lambda: tuple(released_numbers(privatized(planned, evidence))), _MAX_ROWS // 10, each)
     return ProcessDraws(rows, tuple(releases))
 
 
@@ -136,7 +136,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
     same = [sum(a == b for a, b in zip(each[::2], each[1::2], strict=False)) for each in releases]
     pairs = sum(len(each) // 2 for each in releases)
     collision = clopper_pearson(sum(same), pairs, 1000)[1] if pairs else 1.0
-    if min(map(len, releases), default=0) >= _FEWEST_RELEASES:
+    if min(map(len, releases), default=0) >= _MIN_RELEASES:
         yield from _again(WHOLE, releases, collision)
 
 

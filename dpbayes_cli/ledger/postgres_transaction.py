@@ -17,7 +17,7 @@ _BEFORE_ALL = -(1 << 63)
 
 
 class PostgresTransaction(Transaction):
-    """What happens on one connection between its BEGIN and its end."""
+    """One transaction on one connection."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -43,7 +43,7 @@ class PostgresTransaction(Transaction):
 
     def begin_index(self) -> bool:
         """See ``Transaction.begin_index``."""
-        return False  # a new table needs rights for everyone who charges: ``budget migrate`` makes it
+        return False  # everyone who charges needs privileges on a new table: ``budget migrate`` creates it
 
     def indexed(self) -> list[tuple[str, int]]:
         """See ``Transaction.indexed``."""
@@ -54,8 +54,8 @@ class PostgresTransaction(Transaction):
         """See ``Transaction.find``."""
         if not self._is_indexed:
             return super().find(term, last)
-        found: LiteralString = "SELECT sequence FROM terms WHERE term = %s ORDER BY sequence DESC LIMIT %s"
-        return self._entries("sequence IN (" + found + ") ORDER BY sequence", term, last)
+        matching: LiteralString = "SELECT sequence FROM terms WHERE term = %s ORDER BY sequence DESC LIMIT %s"
+        return self._entries("sequence IN (" + matching + ") ORDER BY sequence", term, last)
 
     def append(self, entry: Entry) -> None:
         """See ``Transaction.append``."""

@@ -16,7 +16,11 @@ INDEX = (
 
 
 def entry_of(row: tuple[object, ...]) -> Entry:
-    """Return the entry that a row holds; of a damaged page SQLite may give back other types than the table's."""
+    """Return the entry in a row; a row of a damaged page may hold other types than the table's.
+
+    Raises:
+        sqlite3.DatabaseError: it does.
+    """
     sequence, body, digest = row
     if not (isinstance(sequence, int) and isinstance(body, str) and isinstance(digest, str)):
         raise sqlite3.DatabaseError(f"the row of entry {sequence!r} is damaged")
@@ -24,7 +28,7 @@ def entry_of(row: tuple[object, ...]) -> Entry:
 
 
 class SqliteTransaction(Transaction):
-    """What happens on one connection between its BEGIN and its end."""
+    """One transaction on one connection."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_suspect: bool = False) -> None:
         self._connection = connection
@@ -72,8 +76,8 @@ class SqliteTransaction(Transaction):
         """See ``Transaction.find``."""
         if not self._indexed:
             return super().find(term, last)
-        found = "SELECT sequence FROM terms WHERE term = ? ORDER BY sequence DESC LIMIT ?"
-        return self._entries(f"sequence IN ({found}) ORDER BY sequence", term, -1 if last is None else last)
+        matching = "SELECT sequence FROM terms WHERE term = ? ORDER BY sequence DESC LIMIT ?"
+        return self._entries(f"sequence IN ({matching}) ORDER BY sequence", term, -1 if last is None else last)
 
     def append(self, entry: Entry) -> None:
         """See ``Transaction.append``."""
@@ -83,7 +87,7 @@ class SqliteTransaction(Transaction):
             self._index(entry)
 
     def _begin_with_page_1(self) -> None:
-        """Write page 1 before any other, so that a journal always tells which file it belongs to."""
+        """Write page 1 before any other page, so that the journal always shows which file it belongs to."""
         if not self._has_written:
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._connection.execute(f"PRAGMA user_version = {int(version)}")

@@ -69,7 +69,7 @@ def test_a_backup_that_holds_all_of_the_ledger_is_one(dpbayes: Cli, ledger_path:
     assert (again.json, "already done" in again.err) == ({**first, "already_done": True}, True)
     finish(ledger, "b")
     stale = dpbayes("budget", "backup", kept)
-    assert (stale.code, "a backup up to entry 4, and the ledger holds 7" in stale.err) == (6, True)
+    assert (stale.code, "a backup up to entry 4, and the ledger has 7 entries" in stale.err) == (6, True)
     assert kept.read_bytes() == whole
 
 

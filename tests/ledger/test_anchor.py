@@ -315,7 +315,7 @@ def test_an_anchor_that_cannot_be_opened_stops_a_charge_before_it_is_made(ledger
 def test_an_anchor_that_another_holds_is_waited_for(
     ledger: Ledger, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anchor_module, "_PATIENCE", 0.05)
+    monkeypatch.setattr(anchor_module, "_LOCK_TIMEOUT_SECONDS", 0.05)
     with lock_anchor(file, set()), pytest.raises(LedgerError, match="another process holds its lock"):
         ledger.reserve(charge("b"))
     ledger.reserve(charge("b"))

@@ -27,7 +27,7 @@ NEVER = 10**9
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_INTERVAL", 5)
+    monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 5)
 
 
 def outcome(action: Callable[[], Any]) -> object:
@@ -70,7 +70,7 @@ def test_with_checkpoints_every_answer_is_the_same(seed: int, tmp_path: Path, mo
         step = draw.random()
         answers = []
         for books, interval in ((plain, NEVER), (dense, 5)):
-            monkeypatch.setattr(checkpoint, "_INTERVAL", interval)
+            monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", interval)
             answers.append(operate(random.Random(step), books.ledger))
         assert answers[0] == answers[1]
     entries = {books: books.ledger.entries() for books in (plain, dense)}
@@ -112,14 +112,17 @@ def test_a_checkpoint_that_was_changed_is_refused_and_one_that_lies_is_found(boo
     with pytest.raises(LedgerError):
         books.ledger.reserve(charge("0.1", label="next"))
     books.tamper(f"DELETE FROM payloads WHERE release_id = '{key}'")
-    with pytest.raises(LedgerError, match="not what was written"):
+    with pytest.raises(LedgerError, match="checkpoint in entry .* was changed"):
         books.ledger.state()
     assert books.ledger.findings()[0]
 
 
 def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, books: Books) -> None:
     walk(ledger, charge("0.1"))
-    with ledger.writing() as (transaction, state), pytest.raises(LedgerError, match="is not that of the entries"):
+    with (
+        ledger.writing() as (transaction, state),
+        pytest.raises(LedgerError, match="is not the state after the entries"),
+    ):
         ledger.append(transaction, state, {"kind": "checkpoint", "account": "", "state": "0" * 64})
 
 

@@ -57,7 +57,7 @@ def test_without_a_key_a_rewritten_chain_verifies(tmp_path: Path) -> None:
 def test_with_a_key_a_rewritten_chain_is_noticed(
     drop_key: bool, interval: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_INTERVAL", interval)
+    monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", interval)
     for number in range(3):
         walk(opened(tmp_path / "l", KEY), charge("1", label=f"n{number}"))
     rewrite(tmp_path / "l", drop_key=drop_key)
@@ -73,19 +73,19 @@ def test_an_entry_with_the_signature_of_another_key_is_refused(tmp_path: Path) -
         last = transaction.entries()[-1]
         forged = {**last.fields, "kind": "notice", "account": "clinic", "share": None, "reason": ""}
         transaction.append(next_entry(last, forged, OTHER))
-    with pytest.raises(LedgerError, match="its signature is not that of the ledger's key"):
+    with pytest.raises(LedgerError, match="its signature is not valid under the ledger's key"):
         opened(tmp_path / "l", KEY).state()
     assert any("signature" in text for text in opened(tmp_path / "l", KEY).findings()[0])
 
 
 def test_a_signed_ledger_needs_its_key(tmp_path: Path) -> None:
     walk(opened(tmp_path / "l", KEY), charge("1"))
-    for key, said in ((None, "none is stated"), (OTHER, "another one is stated")):
+    for key, said in ((None, "no key was given"), (OTHER, "another key was given")):
         with pytest.raises(LedgerError, match=said):
             opened(tmp_path / "l", key).reserve(charge("0.1"))
         assert any(said in text for text in opened(tmp_path / "l", key).findings()[0])
     walk(opened(tmp_path / "plain"), charge("1"))
-    with pytest.raises(LedgerError, match="not signed with any"):
+    with pytest.raises(LedgerError, match="the ledger is not signed"):
         opened(tmp_path / "plain", KEY).state()
 
 
@@ -121,7 +121,7 @@ def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
     with pytest.raises(FileExistsError):
         create_key(tmp_path / "k" / "key")
     (tmp_path / "k" / "key").chmod(0o640)
-    with pytest.raises(LedgerError, match="others can read"):
+    with pytest.raises(LedgerError, match="other users can read"):
         read_key(tmp_path / "k" / "key")
     (tmp_path / "k" / "short").write_text("abc")
     for name in ("short", "missing"):
@@ -149,7 +149,7 @@ def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> Non
 
 
 def test_what_an_earlier_key_signed_is_still_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_INTERVAL", 4)
+    monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 4)
     for key in (None, KEY, OTHER):
         if key is not None:
             opened(tmp_path / "l", KEY if key is OTHER else None).begin_key(key, "")

@@ -114,7 +114,7 @@ def test_a_label_that_was_stated_says_which_release_is_meant(ledger: Ledger) -> 
 def test_what_is_free_is_not_sold_again(ledger: Ledger) -> None:
     ledger.reserve(charge("1"))
     other_prior = charge("1", request_digest="with-another-prior")
-    with pytest.raises(BudgetError, match="paid for this question"):
+    with pytest.raises(BudgetError, match="paid for this request"):
         ledger.reserve(other_prior)
     ledger.reserve(replace(other_prior, fresh=True))
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(2)}
@@ -199,7 +199,7 @@ def test_an_unknown_account_is_opened_only_if_that_is_allowed(ledger: Ledger) ->
 
 def test_an_account_keeps_one_relation(ledger: Ledger) -> None:
     ledger.reserve(charge("1"))
-    with pytest.raises(BudgetError, match="kept under replace-one"):
+    with pytest.raises(BudgetError, match="uses replace-one neighbors"):
         ledger.reserve(charge("0.5", neighbors=Neighbors.ADD_REMOVE))
 
 
@@ -208,7 +208,7 @@ def test_opening_amending_and_their_limits(ledger: Ledger) -> None:
     with pytest.raises(BudgetError, match="already open"):
         ledger.open_account("clinic", PureBudget(Decimal(2)), Neighbors.REPLACE_ONE)
     ledger.reserve(charge("0.75"))
-    with pytest.raises(BudgetError, match="has spent more"):
+    with pytest.raises(BudgetError, match="has already spent more"):
         amend(ledger, "clinic", {"epsilon": Decimal("0.5")}, "less")
     account = amend(ledger, "clinic", {"epsilon": Decimal("0.75")}, "to the last drop")
     assert account.remaining == {"epsilon": Decimal(0)}

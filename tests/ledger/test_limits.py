@@ -59,7 +59,7 @@ def test_where_there_are_limits_everyone_has_one(ledger: Ledger) -> None:
         ledger.reserve(asked("0.5", "a", "ada"))
     ledger.reserve(asked("0.5", "a", None))
     limited(ledger, ada="1")
-    with pytest.raises(BudgetError, match="names none"):
+    with pytest.raises(BudgetError, match="names no analyst"):
         ledger.reserve(asked("0.5", "b", None))
     with pytest.raises(BudgetError, match="has no limit"):
         ledger.reserve(asked("0.5", "b", "eve"))

@@ -30,7 +30,7 @@ def test_a_ledger_on_a_network_is_refused_with_a_way_out(
 ) -> None:
     share = tmp_path / "a share"
     monkeypatch.setattr(mounts, "read_table", lambda: mounted(share, kind))
-    with pytest.raises(LedgerError, match=r"network's file system \(" + kind) as refused:
+    with pytest.raises(LedgerError, match=r"network file system \(" + kind) as refused:
         open_book(share / "deep" / "ledger.sqlite").reserve(charge("a"))
     assert "postgresql://" in refused.value.hint
     assert not share.exists()

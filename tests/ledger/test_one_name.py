@@ -84,7 +84,7 @@ def test_a_file_that_is_mounted_by_itself_is_refused(path: Path, monkeypatch: py
     monkeypatch.setattr(ledger_file, "read_table", lambda: mounts.read_table() + row)
     with pytest.raises(LedgerError, match="mounted as a single file") as refused:
         opened(path).state()
-    assert refused.value.hint == "mount the directory that it is in"
+    assert refused.value.hint == "mount the directory of the ledger instead"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may mount")

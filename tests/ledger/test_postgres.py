@@ -154,8 +154,8 @@ def test_past_the_lock_one_of_two_is_let_through(books: PostgresBooks, monkeypat
 
 
 def test_a_lock_that_is_never_given_up_ends_in_an_error(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.5)
-    monkeypatch.setattr(module, "_LOCKING", 0.1)
+    monkeypatch.setattr(module, "_LOCK_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(module, "_LOCK_ATTEMPT_SECONDS", 0.1)
     with books.storage.writing():
         began = time.monotonic()
         with pytest.raises(LedgerError, match="another process holds it"):
@@ -167,7 +167,7 @@ def test_a_lock_that_is_never_given_up_ends_in_an_error(books: PostgresBooks, mo
 
 def test_a_server_that_stops_answering_is_given_up(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
     books.ledger.reserve(charge())
-    monkeypatch.setattr(module, "_LONGEST", 1.0)
+    monkeypatch.setattr(module, "_SESSION_TIMEOUT_SECONDS", 1.0)
     stopped: list[int] = []
 
     def ask() -> None:
@@ -189,7 +189,7 @@ def test_a_writer_that_stalls_is_ended_so_that_others_can_write(
     books: PostgresBooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books.ledger.reserve(charge())
-    monkeypatch.setattr(module, "_STALLED", 0.2)
+    monkeypatch.setattr(module, "_IDLE_TIMEOUT_SECONDS", 0.2)
 
     def stall() -> None:
         with books.storage.writing() as transaction:
@@ -271,7 +271,7 @@ def test_a_commit_that_is_not_confirmed_is_said_to_be_unknown_and_found_by_the_s
         until(lambda: sessions(books, "wait_event = 'SyncRep'"))
         (backend,) = sessions(books)
         books.server.execute(f"SELECT {end}({backend})")
-        with pytest.raises(LedgerError, match="whether it was written is not known") as unknown:
+        with pytest.raises(LedgerError, match="it is not known whether it was written") as unknown:
             charged.result(timeout=60)
     assert "run the same command again" in unknown.value.hint
     assert [entry.fields["kind"] for entry in books.ledger.entries()] == ["open", "reserved"]
@@ -313,7 +313,7 @@ def test_the_rights_that_the_readme_gives_are_those_that_a_release_needs(books: 
     walk(books.ledger, charge())
     clerk = Ledger(storage_at(books.server.url(books.database, role)))
     for right in rights.replace("analyst", role).splitlines():
-        with pytest.raises(LedgerError, match="lacks a right"):
+        with pytest.raises(LedgerError, match="lacks a privilege"):
             walk(clerk, charge("0.5"))
         books.server.execute(right, books.database)
     walk(clerk, charge("0.5"))
@@ -328,7 +328,7 @@ def test_the_rights_that_the_readme_gives_are_those_that_a_release_needs(books: 
 
 def test_a_role_that_may_not_create_a_ledger_uses_the_schema_it_is_given(books: PostgresBooks, role: str) -> None:
     clerk = Ledger(storage_at(books.server.url(books.database, role)))
-    with pytest.raises(LedgerError, match="lacks a right"):
+    with pytest.raises(LedgerError, match="lacks a privilege"):
         walk(clerk, charge())
     books.server.execute("CREATE SCHEMA dpbayes AUTHORIZATION clerk", books.database)
     walk(clerk, charge())
@@ -399,7 +399,7 @@ def test_the_password_comes_from_the_environment_or_a_file_and_is_never_shown(
         monkeypatch.setenv("PGPASSWORD", wrong)
         refused = dpbayes(*question)
         assert refused.code == LedgerError.exit_code
-        assert "is the password right?" in refused.err
+        assert "check the password" in refused.err
         assert not any(word in refused.err for word in ("authentication", "FATAL", "SCRAM", "horse"))
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     outputs = [dpbayes(*question), dpbayes("budget", "show", "-v"), dpbayes("budget", "export")]

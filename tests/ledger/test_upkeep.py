@@ -338,7 +338,7 @@ def test_a_lost_limit_does_not_give_an_analyst_more(ledger_path: Path, tmp_path:
     salvage(ledger, tmp_path / "new")
     new = open_book(tmp_path / "new")
     new.adopt("looked at")
-    with pytest.raises(BudgetError, match="has spent more than that"):
+    with pytest.raises(BudgetError, match="has already spent more than the new limit"):
         new.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.3")}, ""))
     new.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.5")}, ""))
     assert new.state().accounts["clinic"].limits["ada"].remaining == {"epsilon": Decimal("0.1")}
@@ -371,7 +371,7 @@ def test_a_ledger_that_vanishes_meanwhile_is_not_begun_anew(ledger: Ledger, ledg
 def test_a_payload_unpacks_within_fixed_memory(
     ledger: Ledger, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "_LARGEST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(storage, "_MAX_UNPACKED_BYTES", 1 << 20)
     bomb = zlib.compress(bytes(1 << 26))
     with closing(sqlite3.connect(ledger_path)) as connection, connection:
         connection.execute("UPDATE payloads SET payload = ?", (bomb,))
@@ -519,7 +519,7 @@ def test_what_a_newer_version_writes_is_named(first: Ledger, ledger_path: Path) 
     entry = next_entry(first.entries()[-1], fields)
     with closing(sqlite3.connect(ledger_path)) as connection, connection:
         connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.sequence, entry.body, entry.hash))
-    with pytest.raises(LedgerError, match="'notarized' is a kind of entry that this version of dpbayes does not know"):
+    with pytest.raises(LedgerError, match="this version of dpbayes does not know the kind of entry 'notarized'"):
         first.state()
 
 
