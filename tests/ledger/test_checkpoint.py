@@ -112,7 +112,7 @@ def test_a_checkpoint_that_was_changed_is_refused_and_one_that_lies_is_found(boo
     with pytest.raises(LedgerError):
         books.ledger.reserve(charge("0.1", label="next"))
     books.tamper(f"DELETE FROM payloads WHERE release_id = '{key}'")
-    with pytest.raises(LedgerError, match="checkpoint in entry .* was changed"):
+    with pytest.raises(LedgerError, match=r"checkpoint in entry .* was changed"):
         books.ledger.state()
     assert books.ledger.findings()[0]
 
