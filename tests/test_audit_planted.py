@@ -115,7 +115,7 @@ PLANTED: dict[str, Case] = {
             )
         ],
         (*SHARES, "--mechanism", "laplace", "--eps", "1"),
-        "what is released where all outcomes are dictated",
+        "released values under dictated outcomes",
     ),
     "private bounds that cost twice what is charged": (
         "core/private_quantile.py",

@@ -49,7 +49,7 @@ MUTANTS = {
     ),
     "draws that nobody compares with their law": (
         "audit/repeats.py",
-        "p = min(_law(stream, np.concatenate(rows)), *(_apart(stream, each) for each in rows))",
+        "p = min(_law_p(stream, np.concatenate(rows)), *(_independence_p(stream, sample) for sample in rows))",
         "p = 1.0",
         "tests/test_audit.py::test_draws_follow_their_law_and_do_not_come_again",
     ),
@@ -61,8 +61,8 @@ MUTANTS = {
     ),
     "a loss of one direction": (
         "audit/laws.py",
-        "ways = ((self.logs, ratios), (other.logs, -ratios))",
-        "ways = ((self.logs, ratios), (self.logs, ratios))",
+        "directions = ((self.logs, ratios), (other.logs, -ratios))",
+        "directions = ((self.logs, ratios), (self.logs, ratios))",
         "tests/test_audit.py::test_a_loss_is_that_of_both_directions",
     ),
     "made-up records that are never out of bounds": (
