@@ -74,7 +74,7 @@ def test_a_curve_that_is_infinite_at_the_accounts_order_is_refused_with_the_prio
     question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "rdp-direct", "--on-invalid", "impute:0"]
     refused = dpbayes(*question, "--prior", "alpha=6,beta=12")
     assert refused.code == 5
-    assert "infinite at and above order 7" in refused.err
+    assert "infinite at order 7 and above" in refused.err
     assert "1.167 times" in refused.err
     assert dpbayes("budget", "show", "coin", "--json").json["accounts"][0]["remaining"] == {"rdp(8)": "1"}
     assert dpbayes(*question, "--prior", "alpha=12,beta=24", "--json").code == 0

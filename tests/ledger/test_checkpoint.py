@@ -1,4 +1,4 @@
-"""Checkpoints change what an opening costs, and nothing that it says."""
+"""Checkpoints make a transaction cheaper, and change no result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcome(action: Callable[[], Any]) -> object:
-    """What an action did, as far as a user can see."""
+    """Return the result of an action, as far as a user can see it."""
     try:
         done = action()
     except DpbayesError as error:
@@ -42,7 +42,7 @@ def outcome(action: Callable[[], Any]) -> object:
 
 
 def operate(draw: random.Random, ledger: Ledger) -> object:
-    """One random operation on a ledger."""
+    """Do one random operation on a ledger."""
     account, epsilon = draw.choice(["clinic", "school"]), draw.choice(["0.1", "0.2", "0.3"])
     asked = charge(epsilon, account=account, source=f"/data/{account}.csv", fresh=draw.random() < 0.3)
     if draw.random() < 0.5:
@@ -62,7 +62,7 @@ def operate(draw: random.Random, ledger: Ledger) -> object:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_with_checkpoints_every_answer_is_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_do_not_change_any_result(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random operations, each by a fresh process, on a ledger with checkpoints and on one without."""
     plain, dense = SqliteBooks(tmp_path / "plain"), SqliteBooks(tmp_path / "dense")
     draw = random.Random(seed)
@@ -84,7 +84,7 @@ def test_with_checkpoints_every_answer_is_the_same(seed: int, tmp_path: Path, mo
         assert [*dense.ledger.account(name).releases] == [*plain.ledger.account(name).releases]
 
 
-def test_an_opening_replays_what_follows_the_checkpoint_and_later_ones_only_what_is_new(
+def test_the_first_transaction_replays_from_the_checkpoint_and_later_ones_only_new_entries(
     books: Books, monkeypatch: pytest.MonkeyPatch, often: None
 ) -> None:
     for number in range(10):
@@ -104,7 +104,7 @@ def test_an_opening_replays_what_follows_the_checkpoint_and_later_ones_only_what
     assert max(replayed[1:]) <= 1, "under the lock only what others have appended is verified"
 
 
-def test_a_checkpoint_that_was_changed_is_refused_and_one_that_lies_is_found(books: Books, often: None) -> None:
+def test_a_changed_checkpoint_is_refused_and_a_wrong_one_is_found(books: Books, often: None) -> None:
     for number in range(4):
         walk(books.ledger, charge("0.1", label=f"n{number}"))
     key = f"checkpoint {books.ledger.state().base}"
@@ -126,7 +126,7 @@ def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, books
         ledger.append(transaction, state, {"kind": "checkpoint", "account": "", "state": "0" * 64})
 
 
-def test_what_was_edited_before_a_checkpoint_shows_when_all_is_verified(
+def test_verify_finds_an_edit_before_a_checkpoint(
     tmp_path: Path, often: None, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books = SqliteBooks(tmp_path / "ledger.sqlite")

@@ -1,4 +1,4 @@
-"""With a key, a chain that was rewritten as a whole is noticed; without one it is not, as the documentation says."""
+"""With a key, a chain that was rewritten as a whole is refused; without a key it is not, as documented."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def opened(path: Path, key: LedgerKey | None = None) -> Ledger:
 
 
 def rewrite(path: Path, *, drop_key: bool = False) -> None:
-    """What whoever can write the file can do: lower a price, and compute all hashes anew."""
+    """Lower a privacy cost and recompute all hashes, as anyone can who can write the file."""
     with closing(sqlite3.connect(path)) as connection, connection:
         rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence").fetchall()
         connection.execute("DELETE FROM entries")
@@ -54,7 +54,7 @@ def test_without_a_key_a_rewritten_chain_verifies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drop_key", [False, True])
 @pytest.mark.parametrize("interval", [3, 256])
-def test_with_a_key_a_rewritten_chain_is_noticed(
+def test_with_a_key_a_rewritten_chain_is_refused(
     drop_key: bool, interval: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", interval)
@@ -89,7 +89,7 @@ def test_a_signed_ledger_needs_its_key(tmp_path: Path) -> None:
         opened(tmp_path / "plain", KEY).state()
 
 
-def test_a_key_is_begun_and_changed_from_the_shell(
+def test_a_key_is_set_and_changed_from_the_shell(
     tmp_path: Path, dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = ("release", coin, "--model", "beta-bernoulli", "--eps")
@@ -129,8 +129,8 @@ def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
         assert dpbayes("budget", "show").code == 6
 
 
-def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> None:
-    """A history that is made up between two entries that name keys, of which the last names the real one."""
+def test_an_unknown_first_key_does_not_make_signatures_valid(tmp_path: Path) -> None:
+    """The history between two entries that name keys is made up; only the last entry names the real key."""
     walk(opened(tmp_path / "l", KEY), charge("1"))
     named = {"kind": "key", "account": "", "reason": "", "time": "t", "user": "u", "version": "v", "mac": "0" * 64}
     storage = SqliteStorage(tmp_path / "forged")
@@ -148,7 +148,7 @@ def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> Non
     assert any("not signed with the key" in text for text in opened(tmp_path / "forged", KEY).findings()[0])
 
 
-def test_what_an_earlier_key_signed_is_still_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_signed_with_an_earlier_key_are_still_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 4)
     for key in (None, KEY, OTHER):
         if key is not None:

@@ -54,7 +54,7 @@ def test_an_analyst_spends_no_more_than_the_limit_nor_the_total(ledger: Ledger) 
     assert ledger.findings()[0] == []
 
 
-def test_where_there_are_limits_everyone_has_one(ledger: Ledger) -> None:
+def test_an_account_with_limits_requires_an_analyst_with_a_limit(ledger: Ledger) -> None:
     with pytest.raises(BudgetError, match="has no limit"):
         ledger.reserve(asked("0.5", "a", "ada"))
     ledger.reserve(asked("0.5", "a", None))
@@ -84,7 +84,7 @@ def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
     [{"analyst": "bob"}, {"analyst": None}, {"analyst": "ada", "guarantee": {"kind": "pure", "epsilon": "2"}}],
 )
 def test_a_charge_past_a_limit_breaks_the_protocol(books: Books, ledger: Ledger, change: dict[str, object]) -> None:
-    """Whoever appends to the chain itself cannot make others believe it."""
+    """An entry that was appended to the chain without the filter is refused by all others."""
     limited(ledger, ada="1")
     ledger.reserve(asked("0.5", "a", "ada"))
     with books.storage.writing() as transaction:

@@ -1,4 +1,4 @@
-"""A ledger file has one name, and a journal that a crash left is played back only into the file that it belongs to."""
+"""A ledger file has one name, and a crash journal is played back only into its own file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def crash(path: Path) -> None:
-    """Leave a transaction half written, and its journal."""
+    """Leave an incomplete transaction and its journal."""
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert has_crash_journal(path)
@@ -109,7 +109,7 @@ def test_a_journal_that_does_not_keep_page_1_is_judged_by_the_size_of_the_file(p
     assert not journal_belongs(path)
 
 
-def test_what_a_crash_left_is_undone_and_all_is_verified(path: Path) -> None:
+def test_a_crash_journal_is_rolled_back_and_the_chain_is_verified(path: Path) -> None:
     before = opened(path).entries()
     crash(path)
     assert journal_belongs(path)
@@ -129,7 +129,7 @@ def test_after_a_crash_pages_are_checked_before_the_first_write(path: Path, monk
 
 
 def test_a_journal_of_another_file_is_not_played_back(path: Path, tmp_path: Path) -> None:
-    """A backup that is copied over a ledger beside its leftover journal."""
+    """A backup is copied over a ledger that has a crash journal."""
     back_up(opened(path), tmp_path / "backup")
     for number in range(3, 6):
         walk(opened(path), charge("0.1", label=f"n{number}"))
@@ -142,7 +142,7 @@ def test_a_journal_of_another_file_is_not_played_back(path: Path, tmp_path: Path
     assert path.read_bytes() == content
 
 
-def test_a_writer_that_is_alive_is_waited_for(path: Path) -> None:
+def test_a_live_writer_is_waited_for(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         other.execute("INSERT INTO payloads VALUES ('x', x'00')")

@@ -1,4 +1,4 @@
-"""The calls of the operating system as a simulated process sees them; every other thread has the real ones."""
+"""System calls as a simulated process sees them; every other thread has the real ones."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ class _Library:
 
 
 def _text(argument: Any) -> str:
-    """Return an argument as the history tells it: a descriptor by its path, which is the same in every run."""
+    """Return an argument as the history prints it: a descriptor by its path, which is the same in every run."""
     if isinstance(argument, int) and argument > 2:
         with suppress(OSError):
             return str(Path(f"/proc/self/fd/{argument}").readlink())

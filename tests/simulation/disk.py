@@ -1,4 +1,4 @@
-"""What of a directory is on disk, and what a loss of power leaves of it.
+"""A simulated disk: which part of a directory is synced, and which part a power cut leaves.
 
 A real directory stands for what the kernel holds. On disk is only what was synced: the content of a file at its last
 sync, the names in a directory at its last sync. When the power goes, every name and every sector that differs from that

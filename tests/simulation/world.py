@@ -137,21 +137,21 @@ class World:
 
     def _look(self, view: str) -> None:
         """Open the ledger as the next command would, and compare it with what is known."""
-        found: list[str] = []
+        violations: list[str] = []
 
         def work(path: Path) -> None:
             ledger = self._ledger(path)
             if not ledger.storage.exists:
-                found.extend(["the ledger is gone"] if self.known.spent else [])
+                violations.extend(["the ledger is gone"] if self.known.spent else [])
                 return
             findings, state = ledger.findings()
             with ledger.storage.reading() as transaction:
-                found.extend(findings + self.known.compare(transaction, state))
+                violations.extend(findings + self.known.compare(transaction, state))
                 if not self.restored:
-                    found.extend(unsealed_bundles(transaction, self.root / "out"))
+                    violations.extend(unsealed_bundles(transaction, self.root / "out"))
 
         self._one(("look", work), {0, REFUSED} if self.second else {0}, view)
-        self.wrong += [f"by the name {view}: {each}" for each in found]
+        self.wrong += [f"by the name {view}: {each}" for each in violations]
         self.wrong += damaged_bundles(self.bundles, self.root / "out")
 
     def _process(self, command: Command, view: str) -> Process:
