@@ -227,7 +227,6 @@ class _Attack:
         )
 
     def _exact(self, sets: DataSets) -> tuple[ExactComparison | CoupledChains, int]:
-        """Compare the laws of all neighbors, or of as many as the time allows."""
         planned, done = self.planned, 0
         known = can_be_dictated(planned)
         bounds = planned.plan.bounds is not None
@@ -281,7 +280,6 @@ class _Attack:
                 yield from self._claims(pair, one, other, len(pairs))
 
     def _drawn(self, pair: Pair, most: int, share: float) -> tuple[Floats, Floats]:
-        """Release both data sets, in turn, until a share of the time has passed."""
         import numpy as np
 
         released: tuple[list[Floats], list[Floats]] = ([], [])

@@ -157,7 +157,6 @@ class DataSets:
         return self._read_before[key]
 
     def _read(self, records: Sequence[Cells]) -> Statistics:
-        """Write records to a file, and read the file as a release does."""
         model, spec = self.planned.model, _plain(self.planned)
         names = [str(name) for name in model.column_names or (spec.column,)]
         unit = spec.privacy.unit

@@ -87,7 +87,7 @@ def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
 
 
 def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float | None = None) -> Event:
-    """Return the event that promises the best lower bound.
+    """Return the event with the best expected lower bound.
 
     Args:
         one, other: the scores of the first half of the draws of each data set, shape (n_draws, n_scores) each.

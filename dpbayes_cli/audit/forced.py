@@ -110,7 +110,7 @@ class DictatedOutcomes:
         )
 
     def step(self, weights: Sequence[Any]) -> int:
-        """Stand in for ``chosen``, where it chooses between two points."""
+        """Stand in for ``chosen`` if it chooses between two points."""
         logs = normalize_logs(_logs(weights)[None, :])
         self.elements.append(Choices("step of a walk", logs, lambda: [chosen(weights)]))
         return len(weights) - 1 if self._path == 0 else int(self._rng.integers(len(weights)))
@@ -207,7 +207,7 @@ def can_be_dictated(planned: PlannedRelease) -> bool:
 
 
 def with_small_covers(planned: PlannedRelease) -> PlannedRelease:
-    """Return the release whose draws are from covers of few points, at the same price and likelihood power."""
+    """Return the release with covers of few points, at the same privacy cost and likelihood power."""
     final_step = planned.plan.final_step
     coarser = final_step.law.coarser()
     if coarser == final_step.law:

@@ -142,7 +142,6 @@ def _matrix(evidence: Statistics) -> DesignMatrix:
 
 
 def _rows(matrix: DesignMatrix) -> Floats:
-    """Return all rows of a small design, dense."""
     import numpy as np
 
     dense = [x.toarray() if hasattr(x, "toarray") else x for x, _ in matrix.blocks]

@@ -161,7 +161,7 @@ def privacy_loss(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLos
     """Return the privacy loss between the draws of two data sets; None if these are not the same draws in order."""
     if [element.shape for element in one] != [element.shape for element in other]:
         return None
-    pairs = zip(one, other, strict=True)  # of one shape, hence of one kind
+    pairs = zip(one, other, strict=True)  # elements of one shape have one type
     return sum((mine.loss(theirs) for mine, theirs in pairs), PrivacyLoss())  # type: ignore[arg-type]
 
 
@@ -198,7 +198,6 @@ def _support(law: NoiseLaw) -> tuple[Integers, Floats, int]:
 
 @lru_cache(maxsize=4096)
 def _shift_loss(law: NoiseLaw, distance: int) -> PrivacyLoss:
-    """Return the privacy loss of noise on one number that changes by a distance, from its exact probabilities."""
     import numpy as np
 
     support, masses, step = _support(law)

@@ -175,7 +175,6 @@ def _independence_p(stream: Stream, rows: Floats) -> float:
 
 
 def _tails(counts: Any, n: int, p: Floats) -> Floats:
-    """Return twice the smaller tail of binomial counts."""
     import numpy as np
     from scipy.special import bdtr, bdtrc
 

@@ -106,7 +106,7 @@ class AnchoredStorage:
                     f"the ledger {self._storage.location!r} is gone: it was removed while it was in use",
                     hint="restore it: its charges are spent",
                 )
-            self.refuse_disputed(State(), new)  # an anchor tells that a ledger was lost: start no new one unnoticed
+            self.refuse_disputed(State(), new)  # an anchor shows that a ledger was lost
         with self._open(adopting=False, new=new, need_key=need_key) as (transaction, state, _):
             yield transaction, state
 
@@ -154,7 +154,7 @@ class AnchoredStorage:
         """Refuse a state that has disputes.
 
         Raises:
-            LedgerError: there is a dispute; the first is told.
+            LedgerError: there is a dispute.
         """
         _refuse(self.disputes(state, new))
 

@@ -36,7 +36,7 @@ class Budget(ABC):
     @property
     @abstractmethod
     def lanes(self) -> tuple[str, ...]:
-        """The lanes whose sums decide."""
+        """The names of the sums that the filter compares."""
 
     @property
     def shape(self) -> object:

@@ -139,11 +139,8 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
             hint="use the account's privacy unit (--unit COLUMN); for data of other people, name another account with "
             "--dataset",
         )
-    others = [
-        release_id
-        for layout, release_id in account.layouts.items()
-        if layout != record_layout(charge.request, charge.unit)
-    ]
+    requested = record_layout(charge.request, charge.unit)
+    others = [release_id for layout, release_id in account.layouts.items() if layout != requested]
     if others:
         raise BudgetError(
             f"release {others[0]} of the account {account.name!r} read its files with another layout, in which records "
@@ -196,7 +193,7 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
     """Refuse a charge that must not be made.
 
     Raises:
-        BudgetError: it does not fit the account or the analyst's limit, pays again for what is free, or another account
+        BudgetError: the charge does not fit the account or the analyst's limit, the request is free, or another account
             has paid for these data.
     """
     check_population(state, account, charge.source)
@@ -251,7 +248,6 @@ def price_text(guarantee: Guarantee) -> str:
 
 
 def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
-    """Return what the custodian can do if a charge does not fit."""
     if all(amount.is_finite() for amount in missing.values()):
         command = f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT"
         return f"ask for less, or raise the total: {command}"

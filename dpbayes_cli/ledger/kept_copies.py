@@ -16,7 +16,7 @@ from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.state import State
 
 _APPLICATION_ID_BYTES = slice(68, 72)
-"""Where SQLite keeps the application ID, which tells a ledger without opening the file as a database."""
+"""Where SQLite stores the application ID, by which a ledger is recognized without opening a database."""
 
 
 def existing_backup(ledger: Ledger, target: Path) -> State | None:

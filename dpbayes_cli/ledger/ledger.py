@@ -22,11 +22,7 @@ from dpbayes_cli.ledger.charging import (
 )
 from dpbayes_cli.ledger.data_names import file_numbers
 from dpbayes_cli.ledger.limits import describe_change, opening_entry
-from dpbayes_cli.ledger.payloads import (
-    document_key,
-    sealed_payload,
-    stored_document,
-)
+from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_document
 from dpbayes_cli.ledger.process_identity import this_process
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import Account, State

@@ -85,7 +85,6 @@ def check_one_name(path: Path) -> None:
 
 
 def _links(path: Path) -> int:
-    """Return how many names a file has; one if there is no file."""
     try:
         return path.stat().st_nlink
     except OSError:

@@ -53,7 +53,7 @@ def amendment_entry(
     needed = _TOTALS[account.budget.kind]
     if account.exhausted and not needed <= changes.keys():
         raise BudgetError(
-            f"the whole budget of account {account.name!r} counts as spent: its total must be stated anew",
+            f"the whole budget of account {account.name!r} counts as spent: its total must be set again",
             hint=f"give {' and '.join(f'--{name}' for name in sorted(needed))}: the intended total minus what was "
             "released",
         )
@@ -84,13 +84,8 @@ def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], 
             requested=component_texts(budget.total),
             remaining=component_texts((account.budget if known is None else known.budget).remaining(charged)),
         )
-    return {
-        "kind": "limit",
-        "account": account.name,
-        "analyst": analyst,
-        "budget": budget.serialize(),
-        "reason": reason,
-    }
+    entry = {"kind": "limit", "account": account.name, "analyst": analyst, "budget": budget.serialize()}
+    return {**entry, "reason": reason}
 
 
 def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:

@@ -44,13 +44,7 @@ def check_population(state: State, account: Account, source: str) -> None:
 
 
 def _payers(state: State, name: str, account: str | None = None) -> list[str]:
-    """Return an account that has paid for the data of a name, or of another name of the same file; else an empty list.
-
-    Args:
-        state: the ledger.
-        name: the name of a file or a table.
-        account: the only account to search; None: all.
-    """
+    """Return at most one account that has paid for the data of this name, or of another name of the same file."""
     prefix = f"paid by {account} for " if account else ""
     if charges := state.find(prefix + data_term(name), last=1):
         return [charges[0].fields["account"]]
@@ -66,7 +60,6 @@ def _payers(state: State, name: str, account: str | None = None) -> list[str]:
 
 
 def _account_command(state: State, account: Account) -> str:
-    """Return the command that changes an account or, if it does not exist, opens it."""
     if account.name in state.accounts:
         return f"dpbayes budget amend {account.name}"
     opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(account.budget.total['epsilon'])}"

@@ -272,7 +272,6 @@ class PostgresStorage(Storage):
             )
 
     def _unreachable(self, error: psycopg.Error) -> LedgerError:
-        """Explain a failed connection by the driver's state; the driver's text is not shown."""
         attempt = error.pgconn
         hint = "check that the server is running and accepts this user from this host"
         if attempt is not None and (attempt.needs_password or attempt.used_password):

@@ -36,7 +36,7 @@ class RebuiltChain:
         lost: what is missing from the chain, one sentence each.
         tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
         opened: the accounts whose opening is readable but does not verify, one sentence each.
-        exhausted: whether a readable entry that does not verify told that later entries were lost.
+        exhausted: whether a readable entry that does not verify records that later entries were lost.
     """
 
     stamp: Mapping[str, str]

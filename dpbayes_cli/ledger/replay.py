@@ -108,7 +108,6 @@ def _is_separate(fields: Mapping[str, Any]) -> bool:
 
 
 def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) -> None:
-    """Apply an entry about an account's total, an analyst's limit, or notices."""
     if kind == "notice":
         share = fields["share"]
         account.notice = None if share is None else parse_decimal(share)
@@ -174,7 +173,6 @@ def exhaust(state: State, why: str) -> None:
 
 
 def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any], entry: Entry) -> None:
-    """Apply an entry about one release."""
     release_id = fields["release_id"]
     release = advance_release(state.release(account, release_id), fields, entry)
     layout = record_layout(release.request, account.unit)

@@ -98,7 +98,6 @@ def _replaced(
     requested: Mapping[str, object],
     replacement: Replacement,
 ) -> Restoration:
-    """Build the chain that continues the backup, and replace the ledger by it."""
     chain, left = RebuiltChain(ledger.stamp(), State(keys=ledger.keys)), replacement.left
     for entry in entries:
         chain.take(entry)
@@ -126,11 +125,7 @@ def _replaced(
 
 
 def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int, list[Entry]]:
-    """Append the entries that continue the backup; return their number, and the entries that do not continue it.
-
-    Raises:
-        LedgerError: the ledger and the backup have different first entries.
-    """
+    """Append the entries that continue the backup; return their number, and the entries that do not continue it."""
     if left.entries and left.entries[0] != chain.entries[0] and RebuiltChain({}, State(keys={})).take(left.entries[0]):
         raise LedgerError(
             f"the backup is of another ledger than {location!r}",

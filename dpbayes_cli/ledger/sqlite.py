@@ -183,7 +183,6 @@ class SqliteStorage(Storage):
         return version, backup
 
     def _copy_beside(self, version: int) -> Path:
-        """Back up the ledger in its directory under a free name."""
         for number in range(1, 1000):
             path = self._path.with_name(f"{self._path.name}.v{version}" + (f".{number}" if number > 1 else ""))
             with suppress(FileExistsError):
@@ -213,13 +212,9 @@ class SqliteStorage(Storage):
 
     @contextmanager
     def _patient(self, begin: str = "") -> Iterator[tuple[sqlite3.Connection, bool]]:
-        """Connect, waiting for another writer in short slices, so that signals are handled meanwhile.
+        """Connect and begin, waiting for other writers in short slices, so that signals are handled meanwhile.
 
-        Args:
-            begin: the statement that begins a transaction on a ledger of this version, or an empty text.
-
-        Yields:
-            The connection, and whether SQLite had to undo an incomplete transaction after a crash.
+        Yield the connection, and whether SQLite had to undo an incomplete transaction after a crash.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -247,11 +242,7 @@ class SqliteStorage(Storage):
                 return
 
     def _sync_names(self) -> None:
-        """Sync the removal of the last journal: a commit that anyone has seen must survive a power cut.
-
-        Raises:
-            LedgerError: the directory cannot be synced.
-        """
+        """Sync the removal of the last journal: a commit that anyone has seen must survive a power cut."""
         try:
             sync(journal_of(self._path).parent)
         except OSError as error:
@@ -262,11 +253,7 @@ class SqliteStorage(Storage):
         return not self._anywhere and (is_being_replaced(self._path) or file_identity(self._path) != before)
 
     def _has_crash_journal(self) -> bool:
-        """Return whether a crash left a journal that SQLite will play back.
-
-        Raises:
-            LedgerError: the journal belongs to another file.
-        """
+        """Return whether a crash left a journal that SQLite will play back; refuse a journal of another file."""
         try:
             if not has_crash_journal(self._path):
                 return False

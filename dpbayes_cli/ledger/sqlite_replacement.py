@@ -3,7 +3,7 @@
 The file keeps its inode: if the name went to another file, a process that still has the old file open would take the
 new file's journal for its own. The old content is copied aside, the file is emptied, and SQLite writes the new content
 in one transaction. A marker file stands beside the ledger from before the first change until after the last. Its lock
-is held meanwhile, and other processes wait for it. An unlocked marker tells of an interrupted replacement: then every
+is held meanwhile, and other processes wait for it. An unlocked marker means that a replacement was interrupted: every
 command is refused until the same restore is repeated.
 """
 
@@ -230,7 +230,6 @@ def _held_marker(ledger: Path) -> Iterator[Path]:
 
 
 def _locked(ledger: Path) -> int | None:
-    """Lock a ledger against all readers and writers; None if there is no file."""
     try:
         return lock_exclusively(ledger, _LOCK_TIMEOUT_SECONDS)
     except FileNotFoundError:

@@ -16,11 +16,7 @@ INDEX = (
 
 
 def entry_of(row: tuple[object, ...]) -> Entry:
-    """Return the entry in a row; a row of a damaged page may hold other types than the table's.
-
-    Raises:
-        sqlite3.DatabaseError: it does.
-    """
+    """Return the entry in a row; raise ``sqlite3.DatabaseError`` if the types show that the page is damaged."""
     sequence, body, digest = row
     if not (isinstance(sequence, int) and isinstance(body, str) and isinstance(digest, str)):
         raise sqlite3.DatabaseError(f"the row of entry {sequence!r} is damaged")

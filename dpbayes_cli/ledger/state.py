@@ -232,11 +232,7 @@ class State:
         return replace(account, recent=releases, whole=True)
 
     def find(self, term: str, last: int | None = None) -> list[Entry]:
-        """Return the entries with an index term, in order; see ``terms_of``.
-
-        Args:
-            term: the index term.
-            last: only this many, the latest; None: all.
+        """Return the entries with an index term, in order, or only the last ones; see ``Transaction.find``.
 
         Raises:
             LedgerError: an entry before the checkpoint was changed.

@@ -15,10 +15,7 @@ from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, marks_
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.payloads import (
-    index_findings,
-    payload_findings,
-)
+from dpbayes_cli.ledger.payloads import index_findings, payload_findings
 from dpbayes_cli.ledger.process_identity import user_name
 from dpbayes_cli.ledger.replay import apply_entry, replay
 from dpbayes_cli.ledger.state import State
@@ -86,13 +83,9 @@ class VerifiedChain:
             return transaction.entries()
 
     def findings(self, *, compare: bool = True) -> tuple[list[str], State]:
-        """Check everything: the file, the chain, the protocol, the totals, the sealed payloads and the anchors.
+        """Check everything; return the findings, one sentence each, and the state.
 
-        Args:
-            compare: whether to check the anchors and the key.
-
-        Returns:
-            The findings, one sentence each, and the state.
+        Without ``compare``, the anchors and the key are not checked.
         """
         with self.storage.reading() as transaction:
             entries = transaction.entries()
@@ -219,8 +212,4 @@ class VerifiedChain:
 
     def stamp(self) -> dict[str, str]:
         """Return the time, user and version that every new entry holds."""
-        return {
-            "time": self.time,
-            "user": user_name(),
-            "version": __version__,
-        }
+        return {"time": self.time, "user": user_name(), "version": __version__}

@@ -127,7 +127,6 @@ def _dropping(policy: RecordPolicy) -> RecordPolicy:
 
 
 def _as_released(column: AnyColumn, policy: RecordPolicy) -> AnyColumn:
-    """Return a column with the release's stand-in for invalid cells."""
     return replace(column, impute=column.impute or policy.impute)
 
 

@@ -224,7 +224,7 @@ def test_an_exhausted_total_must_be_amended_in_full(path: Path, tmp_path: Path) 
     walk(opened(path), charge("1", label="hers", analyst="ada"))
     path.unlink()
     restore(opened(path), tmp_path / "limited", "gone")
-    with pytest.raises(BudgetError, match="its total must be stated anew"):
+    with pytest.raises(BudgetError, match="its total must be set again"):
         opened(path).change("clinic", lambda account: amendment_entry(account, {}, "", separate_population=True))
     amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "added up")
     with pytest.raises(BudgetError, match="the limit of analyst 'ada' in account 'clinic' counts as spent"):

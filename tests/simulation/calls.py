@@ -34,13 +34,13 @@ _CHANGES = ("link", "unlink", "remove", "rename", "replace", "rmdir", "symlink",
 
 @dataclass
 class Blindness:
-    """What planted bugs keep from the code, in place of the checks that it makes of it.
+    """Planted bugs that blind the code by the system calls that it uses.
 
     Attributes:
-        links: whether a second name of a file cannot be told.
+        links: whether second names of a file are hidden.
         locks: whether ``flock`` locks nothing.
-        syncs: a part of the paths of the directories whose names are not synced.
-        synchronous: what SQLite is told instead of what the code says.
+        syncs: a part of the paths of directories that are not synced.
+        synchronous: the value of SQLite's ``synchronous`` instead of the code's.
     """
 
     links: bool = False
@@ -51,13 +51,13 @@ class Blindness:
 
 @dataclass
 class Calls:
-    """Replaces the calls while it is installed.
+    """Replaces system calls while it is installed.
 
     Attributes:
-        host: the processes.
-        disk: what is on disk.
+        host: the machine with the processes.
+        disk: the simulated disk.
         blind: the planted bugs.
-        mounts: for each view of the ledger that is a single file mounted there, its path.
+        mounts: the paths at which the ledger's file is mounted as a single file, by view.
     """
 
     host: Host
