@@ -1,4 +1,4 @@
-"""Repeat draws, here and in fresh processes: they must follow their law, and must not repeat.
+"""Draw many times, here and in fresh processes: draws must follow their law, and sequences must differ.
 
 A generator that restarts at every release shows in one process; one that restarts with the process shows in two.
 """
