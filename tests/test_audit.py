@@ -1,4 +1,4 @@
-"""Audits stay below what is claimed for every pair of model and mechanism, and see what is planted."""
+"""An audit passes for every pair of model and mechanism, and finds planted bugs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from dpbayes_cli.audit import attack, repeats
 from dpbayes_cli.audit.attack import Audit, audit
 from dpbayes_cli.audit.checks import Check
 from dpbayes_cli.audit.datasets import DataSets
-from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound, clopper_pearson, scores_of
-from dpbayes_cli.audit.laws import RENYI_ORDERS, AddedNoise, Choices, lost
-from dpbayes_cli.audit.repeats import ProcessDraws, compared, planned_release
+from dpbayes_cli.audit.events import CONFIDENCE, best_event, bound_loss, clopper_pearson, event_scores
+from dpbayes_cli.audit.laws import RENYI_ORDERS, AddedNoise, Choices, privacy_loss
+from dpbayes_cli.audit.repeats import ProcessDraws, compare_draws, planned_release
 from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.plan import Plan
@@ -48,7 +48,7 @@ PAIRS = [
 
 
 def question(mechanism: str, model: str, **more: Any) -> ReleaseSpec:
-    """A small question, whose records are complete where the mechanism needs that."""
+    """Return a small request, with complete records if the mechanism needs them."""
     asked, kind = mechanism_type(mechanism), model_type(model)
     instance = next(each for each in instances_of(kind) if each.example.drawn)
     example, complete = instance.example, asked.needs_n
@@ -72,11 +72,11 @@ def audited(mechanism: str, model: str, draws: int | None, **more: Any) -> Audit
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of the time at most, few data sets, and no other process."""
+    """At most half of the time, few data sets, and no other process."""
     monkeypatch.setattr(attack, "SECONDS", 20.0)
-    monkeypatch.setattr(attack, "_DATA_SETS", 12)
-    monkeypatch.setattr(attack, "_DRAWS", 1000)
-    monkeypatch.setattr(repeats, "_MOST_ROWS", 1000)
+    monkeypatch.setattr(attack, "_MAX_DATA_SETS", 12)
+    monkeypatch.setattr(attack, "_MAX_DRAWS", 1000)
+    monkeypatch.setattr(repeats, "_MAX_ROWS", 1000)
     monkeypatch.setattr(attack, "PROCESSES", 0)
 
 
@@ -85,11 +85,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_pair_passes_an_audit_by_default(mechanism: str, model: str) -> None:
     """False-fail rate 1e-6 a pair, for the laws of draws and the events together."""
     start = time.monotonic()
-    found = audit(question(mechanism, model))
-    assert found.findings == []
-    assert found.checks
-    assert found.data_pairs
-    assert found.claims or any("more than" in text for text in found.not_attacked), "a machine that is busy"
+    result = audit(question(mechanism, model))
+    assert result.findings == []
+    assert result.checks
+    assert result.data_pairs
+    assert result.claims or any("more than" in text for text in result.not_attacked), "a machine that is busy"
     assert time.monotonic() - start < 60.0
 
 
@@ -98,18 +98,18 @@ FEW = [("laplace", "beta-bernoulli"), ("ops", "dirichlet-categorical"), ("gibbs-
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("mechanism", "model"), FEW)
-def test_an_audit_passes_and_sees_something(mechanism: str, model: str) -> None:
+def test_an_audit_passes_and_compares_something(mechanism: str, model: str) -> None:
     """False-fail rate of the last line below 1e-6: at epsilon 4 an outcome is 50 times as likely as for a neighbor."""
-    found = audited(mechanism, model, None, privacy={"epsilon": "4"})
-    assert found.findings == []
-    assert len(found.checks) >= 4
-    assert any(check.name.startswith("draws of ") for check in found.checks)
+    result = audited(mechanism, model, None, privacy={"epsilon": "4"})
+    assert result.findings == []
+    assert len(result.checks) >= 4
+    assert any(check.name.startswith("draws of ") for check in result.checks)
     if mechanism == "laplace":
-        assert found.claims[0].bound.epsilon > 0.0, "Laplace noise loses what it claims"
+        assert result.claims[0].bound.epsilon > 0.0, "Laplace noise loses what it claims"
 
 
 def test_probabilities_lie_within_their_bounds() -> None:
-    """By the binomial tail itself: what is at the bound is as unlikely as is said."""
+    """Compared with the binomial tail itself, which has the stated probability at the bound."""
     from scipy.stats import binom
 
     alpha = (1.0 - CONFIDENCE) / 6.0
@@ -120,42 +120,42 @@ def test_probabilities_lie_within_their_bounds() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_an_event_finds_what_laplace_noise_loses_and_never_more(epsilon: float) -> None:
-    """Integer noise, 100 times: none proves more (false-fail rate 1e-4); on average most of it is found."""
-    rng, found, law = np.random.default_rng(5), [], DiscreteLaplace(1.0 / epsilon)
+def test_an_event_bounds_the_loss_of_laplace_noise_from_below(epsilon: float) -> None:
+    """With integer noise, 100 times: no bound exceeds the loss (false-fail rate 1e-4); the mean is above half of it."""
+    rng, bounds, law = np.random.default_rng(5), [], DiscreteLaplace(1.0 / epsilon)
     for _ in range(100):
-        one, other = scores_of(*(shift + law.simulate(rng, (8000, 1)).astype(np.float64) for shift in (0.0, 1.0)))
+        one, other = event_scores(*(shift + law.simulate(rng, (8000, 1)).astype(np.float64) for shift in (0.0, 1.0)))
         event = best_event(one[:4000], other[:4000])
-        found.append(bound(event, one[4000:], other[4000:], 0.0, 1).epsilon)
-    assert max(found) <= epsilon
-    assert np.mean(found) > 0.55 * epsilon
+        bounds.append(bound_loss(event, one[4000:], other[4000:], 0.0, 1).epsilon)
+    assert max(bounds) <= epsilon
+    assert np.mean(bounds) > 0.55 * epsilon
 
 
-def test_noise_in_floats_is_found_out() -> None:
-    """The digits of a rounded sum tell what was added to what (Mironov 2012): why noise is drawn on integers."""
-    rng, found = np.random.default_rng(5), 0.0
+def test_an_event_reveals_noise_that_was_added_in_floats() -> None:
+    """The digits of a rounded sum reveal its terms (Mironov 2012): this is why noise is drawn on integers."""
+    rng, largest = np.random.default_rng(5), 0.0
     for _ in range(20):
-        one, other = scores_of(*(rng.laplace(shift, 2.0, (8000, 1)) for shift in (0.0, 1.0)))
+        one, other = event_scores(*(rng.laplace(shift, 2.0, (8000, 1)) for shift in (0.0, 1.0)))
         event = best_event(one[:4000], other[:4000])
-        found = max(found, bound(event, one[4000:], other[4000:], 0.0, 20).epsilon)
-    assert found > 0.5, "what real Laplace noise of scale 2 would lose"
+        largest = max(largest, bound_loss(event, one[4000:], other[4000:], 0.0, 20).epsilon)
+    assert largest > 0.5, "the loss of exact Laplace noise of scale 2"
 
 
-def test_equal_laws_are_not_told_apart() -> None:
+def test_an_event_does_not_separate_equal_laws() -> None:
     rng = np.random.default_rng(6)
-    one, other = scores_of(*(rng.normal(size=(4000, 3)) for _ in range(2)))
-    assert bound(best_event(one[:2000], other[:2000]), one[2000:], other[2000:], 0.0, 1).epsilon < 0.02
+    one, other = event_scores(*(rng.normal(size=(4000, 3)) for _ in range(2)))
+    assert bound_loss(best_event(one[:2000], other[:2000]), one[2000:], other[2000:], 0.0, 1).epsilon < 0.02
 
 
 def samples(law: DiscreteLaplace | DiscreteGaussian, *seeds: int) -> list[Check]:
     """The checks of noise on two components, 2000 times in each of some processes."""
     stream = AddedNoise(DiscreteLaplace(2.0), (5, 7)).stream()
     drawn = [law.simulate(np.random.default_rng(seed), (2000, 2)).astype(float) for seed in seeds]
-    return list(compared([stream], [ProcessDraws((rows,), ()) for rows in drawn]))
+    return list(compare_draws([stream], [ProcessDraws((rows,), ()) for rows in drawn]))
 
 
-def test_draws_follow_their_law_and_do_not_come_again() -> None:
-    """Fixed seeds; of another seed a false alarm has probability 1e-10."""
+def test_draws_follow_their_law_and_do_not_repeat() -> None:
+    """Fixed seeds; with another seed, a false alarm has probability 1e-10."""
     assert all(check.ok for check in samples(DiscreteLaplace(2.0), 1, 2))
     assert not all(check.ok for check in samples(DiscreteLaplace(2.3), 1, 2))
     (law, again) = samples(DiscreteLaplace(2.0), 1, 1)
@@ -164,16 +164,16 @@ def test_draws_follow_their_law_and_do_not_come_again() -> None:
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(1e9), DiscreteGaussian(2.0)])
-def test_noise_that_comes_again_shows_in_one_process(law: DiscreteLaplace | DiscreteGaussian) -> None:
+def test_repeated_noise_is_found_in_one_process(law: DiscreteLaplace | DiscreteGaussian) -> None:
     stream = AddedNoise(law, (0, 0)).stream()
     drawn = np.array([stream.again() for _ in range(1000)])
     for rows in (drawn, np.repeat(drawn[:1], 1000, axis=0), np.repeat(drawn[::2], 2, axis=0), drawn[:, [0, 0]]):
-        (check,) = compared([stream], [ProcessDraws((rows,), ())])
+        (check,) = compare_draws([stream], [ProcessDraws((rows,), ())])
         assert check.ok == (rows is drawn)
 
 
-def test_a_loss_is_that_of_both_directions() -> None:
-    """Two laws on two outcomes, in closed form, and two draws: what is lost adds up in each direction of its own."""
+def test_a_privacy_loss_has_both_directions() -> None:
+    """Two laws on two outcomes, in closed form, and two draws: the losses add up in each direction separately."""
     p, q = np.array([[0.5, 0.5]]), np.array([[0.9, 0.1]])
     one, other = (Choices("a coin", np.log(masses), None) for masses in (p, q))
     loss = one.loss(other)
@@ -182,15 +182,15 @@ def test_a_loss_is_that_of_both_directions() -> None:
     at_two = [np.log((p**2 / q).sum()), np.log((q**2 / p).sum())]
     two = RENYI_ORDERS.index(2.0)
     assert loss.renyi[:, two] == pytest.approx(at_two)
-    there_and_back = lost([one, other], [other, one])
+    there_and_back = privacy_loss([one, other], [other, one])
     assert there_and_back is not None
     assert there_and_back.renyi[:, two] == pytest.approx([sum(at_two)] * 2)
     assert replace(one, times=2).loss(replace(other, times=2)).spread == pytest.approx(2.0 * np.log(9.0))
-    assert lost([one], [one, one]) is None
+    assert privacy_loss([one], [one, one]) is None
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplace(3.0), DiscreteGaussian(3.0), DiscreteGaussian(5000.0)])
-def test_the_loss_of_noise_is_that_of_its_law(law: DiscreteLaplace | DiscreteGaussian) -> None:
+def test_the_privacy_loss_of_noise_is_exact(law: DiscreteLaplace | DiscreteGaussian) -> None:
     loss = AddedNoise(law, (0, 0)).loss(AddedNoise(law, (2, -1)))
     if isinstance(law, DiscreteLaplace):
         assert loss.up == loss.down == pytest.approx(1.0)
@@ -205,8 +205,8 @@ def test_all_neighbors_of_a_small_domain_are_enumerated(tmp_path: Path) -> None:
     assert sets.n_kinds == 3
     assert len(sets.bases()) == sets.all_bases == 10
     stars = [sets.star(base) for base in sets.bases()]
-    found = {evidence.values for star in stars for _, evidence in star.sets}
-    assert found == {(a, b) for a in range(5) for b in range(5 - a)}
+    data_sets = {evidence.values for star in stars for _, evidence in star.sets}
+    assert data_sets == {(a, b) for a in range(5) for b in range(5 - a)}
     assert all(len([*star.pairs(2), *star.pairs(1)]) == 3 for star in stars)
 
 
@@ -215,17 +215,17 @@ def planted(monkeypatch: pytest.MonkeyPatch, quick: None) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-def test_halved_noise_is_seen_from_inside_and_from_outside(planted: pytest.MonkeyPatch) -> None:
+def test_an_audit_finds_halved_noise_in_laws_and_in_releases(planted: pytest.MonkeyPatch) -> None:
     release = DiscreteLaplace.release
     planted.setattr(DiscreteLaplace, "release", lambda self, values: release(DiscreteLaplace(self.scale / 2), values))
-    found = audited("laplace", "beta-bernoulli", 4000)
-    assert any(text.startswith("draws of discrete-laplace noise") for text in found.findings)
-    assert any("is proved, and at epsilon" in text for text in found.findings)
-    assert found.claims[0].bound.epsilon > 0.5, "of the 2 that it loses; by the half of the draws that chose no event"
+    result = audited("laplace", "beta-bernoulli", 4000)
+    assert any(text.startswith("draws of discrete-laplace noise") for text in result.findings)
+    assert any("but epsilon is at least" in text for text in result.findings)
+    assert result.claims[0].bound.epsilon > 0.5, "of the 2 that it loses; by the half of the draws that chose no event"
 
 
 @pytest.mark.slow
-def test_one_noise_for_all_components_is_seen(planted: pytest.MonkeyPatch) -> None:
+def test_an_audit_finds_one_noise_for_all_components(planted: pytest.MonkeyPatch) -> None:
     release = DiscreteLaplace.release
 
     def shared(self: DiscreteLaplace, values: Sequence[int]) -> list[int]:
@@ -233,34 +233,34 @@ def test_one_noise_for_all_components_is_seen(planted: pytest.MonkeyPatch) -> No
         return [value + z for value in values]
 
     planted.setattr(DiscreteLaplace, "release", shared)
-    assert any("is proved" in text for text in audited("laplace", "dirichlet-categorical", 2000).findings)
+    assert any("but epsilon is at least" in text for text in audited("laplace", "dirichlet-categorical", 2000).findings)
 
 
-def test_a_count_that_no_witness_moves_is_noised_too(planted: pytest.MonkeyPatch) -> None:
+def test_an_audit_finds_a_count_without_noise(planted: pytest.MonkeyPatch) -> None:
     release = DiscreteLaplace.release
     planted.setattr(DiscreteLaplace, "release", lambda self, values: [*release(self, values[:-1]), values[-1]])
     more = {"domain": {"categories": ["a", "b", "c"]}}
-    found = audited("laplace", "dirichlet-categorical", 1000, **more)
-    assert any(text.startswith("draws of discrete-laplace noise") for text in found.findings)
-    assert any("is proved" in text for text in found.findings)
+    result = audited("laplace", "dirichlet-categorical", 1000, **more)
+    assert any(text.startswith("draws of discrete-laplace noise") for text in result.findings)
+    assert any("but epsilon is at least" in text for text in result.findings)
 
 
-def test_a_record_that_noise_does_not_hide_is_seen(planted: pytest.MonkeyPatch) -> None:
-    """What gets out beside the draws differs between neighbors when their outcomes are dictated."""
+def test_an_audit_finds_a_record_in_the_released_values(planted: pytest.MonkeyPatch) -> None:
+    """The released values differ between neighbors although the outcomes of the draws are dictated."""
     release = Ops.release
 
     def more(self: Ops, plan: Plan, evidence: Statistics) -> Draws:
-        found = release(self, plan, evidence)
-        return Draws(tuple((value + 1e-9 * evidence.values[0], *others) for value, *others in found.values))
+        draws = release(self, plan, evidence)
+        return Draws(tuple((value + 1e-9 * evidence.values[0], *others) for value, *others in draws.values))
 
     planted.setattr(Ops, "release", more)
-    found = audited("ops", "dirichlet-categorical", 1000)
-    assert any(text.startswith("what is released where all outcomes are dictated") for text in found.findings)
+    result = audited("ops", "dirichlet-categorical", 1000)
+    assert any(text.startswith("released values under dictated outcomes") for text in result.findings)
 
 
 @pytest.mark.parametrize("model", [pytest.param("beta-bernoulli", marks=pytest.mark.slow), "dirichlet-categorical"])
-def test_a_doubled_likelihood_power_is_seen_from_inside(planted: pytest.MonkeyPatch, model: str) -> None:
-    """Of the law that is drawn from, whatever floats beside it say."""
+def test_an_audit_finds_a_doubled_likelihood_power_in_the_laws(planted: pytest.MonkeyPatch, model: str) -> None:
+    """The bug is in the exact law of the draws, not in its float copy."""
     doubled: dict[str, tuple[type, str]] = {
         "beta-bernoulli": (ScalarSampler, "exact_log"),
         "dirichlet-categorical": (SimplexSampler, "lattice"),
@@ -268,52 +268,52 @@ def test_a_doubled_likelihood_power_is_seen_from_inside(planted: pytest.MonkeyPa
     kind, name = doubled[model]
     original = getattr(kind, name)
     planted.setattr(kind, name, lambda self, v: original(replace(self, likelihood_power=2 * self.likelihood_power), v))
-    found = audited("ops", model, 1000)
-    assert any(text.startswith("range of the log ratios") for text in found.findings)
-    assert not any("is proved" in text for text in found.findings), "a black box does not show it"
+    result = audited("ops", model, 1000)
+    assert any(text.startswith("range of the log ratios") for text in result.findings)
+    assert not any("but epsilon is at least" in text for text in result.findings), "a black box does not show it"
 
 
 @pytest.mark.slow
-def test_a_halved_sensitivity_is_seen(planted: pytest.MonkeyPatch) -> None:
+def test_an_audit_finds_a_halved_sensitivity(planted: pytest.MonkeyPatch) -> None:
     statistic = BetaBernoulli.statistic
     planted.setattr(BetaBernoulli, "statistic", lambda self, policy: replace(statistic(self, policy), sensitivity_l1=1))
-    found = audited("laplace", "beta-bernoulli", 2000)
-    assert any(text.startswith("L1 sensitivity") for text in found.findings)
-    assert any(text.startswith("largest log ratio") for text in found.findings)
+    result = audited("laplace", "beta-bernoulli", 2000)
+    assert any(text.startswith("L1 sensitivity") for text in result.findings)
+    assert any(text.startswith("largest log ratio") for text in result.findings)
 
 
 @pytest.mark.slow
-def test_a_gradient_that_is_too_long_is_seen(planted: pytest.MonkeyPatch) -> None:
+def test_an_audit_finds_a_gradient_that_is_too_long(planted: pytest.MonkeyPatch) -> None:
     slope = LogisticLoss.slope
     planted.setattr(LogisticLoss, "slope", lambda self, t, y: 2.5 * slope(self, t, y))
-    found = audited("gibbs-posterior", "logistic-regression", 1000, sampling={"n_steps": 3})
-    assert any(text.startswith("difference of neighbors' gradients") for text in found.findings)
+    result = audited("gibbs-posterior", "logistic-regression", 1000, sampling={"n_steps": 3})
+    assert any(text.startswith("difference of neighbors' gradients") for text in result.findings)
 
 
 @pytest.mark.slow
-def test_a_curve_at_other_orders_is_seen(planted: pytest.MonkeyPatch) -> None:
+def test_an_audit_finds_a_renyi_curve_at_other_orders(planted: pytest.MonkeyPatch) -> None:
     price = renyi_posterior.price
     planted.setattr(
         renyi_posterior, "price", lambda family, order, r, m: price(family, 1.0 + 0.8 * (order - 1.0), r, m)
     )
-    found = audited("rdp-direct", "beta-bernoulli", 1000)
-    assert any(text.startswith("Renyi divergence of the exact laws") for text in found.findings)
+    result = audited("rdp-direct", "beta-bernoulli", 1000)
+    assert any(text.startswith("Renyi divergence of the exact laws") for text in result.findings)
 
 
-def test_numbers_that_no_clamp_holds_are_seen(planted: pytest.MonkeyPatch) -> None:
-    """Out of bounds by little they move too much, and by far they stop the engine: a message that tells of a record."""
+def test_an_audit_finds_numbers_without_a_clamp(planted: pytest.MonkeyPatch) -> None:
+    """Slightly out of bounds they change too much; far out they stop the engine, which reveals a record."""
     code = statements._code
     planted.setattr(statements, "_code", lambda *parts: code(*parts).replace("least(", "greatest("))
-    found = audited("laplace", "normal", 1000)
-    assert any(text.startswith("L1 sensitivity") for text in found.findings)
-    assert any(text.startswith("reading of the made-up record") for text in found.findings)
+    result = audited("laplace", "normal", 1000)
+    assert any(text.startswith("L1 sensitivity") for text in result.findings)
+    assert any(text.startswith("reading of the made-up record") for text in result.findings)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("epsilon", ["0.01", "1e-8"])
-def test_small_divergences_are_not_lost_in_rounding(epsilon: str) -> None:
-    """Conjugate laws of large parameters: what floats err by is no finding."""
+def test_rounding_of_small_divergences_is_not_a_finding(epsilon: str) -> None:
+    """Conjugate laws with large parameters: the float error is not a finding."""
     more: dict[str, Any] = {"privacy": {"epsilon": epsilon, "order": "2"}, "prior": {"alpha": 6, "beta": 12}}
     assert audited("rdp-concentrated", "beta-bernoulli", 1000, **more).findings == []
 
@@ -329,12 +329,14 @@ def test_a_unit_may_be_the_only_column() -> None:
 def test_units_and_both_relations_are_audited() -> None:
     for neighbors in ("replace-one", "add-remove"):
         privacy = {"epsilon": "1", "neighbors": neighbors, "unit": {"column": "who", "max_contributions": 3}}
-        found = audited("laplace", "beta-bernoulli", 1000, privacy=privacy)
-        assert found.findings == []
-        assert found.checks[0].measured == ("6" if neighbors == "replace-one" else "3")
+        result = audited("laplace", "beta-bernoulli", 1000, privacy=privacy)
+        assert result.findings == []
+        assert result.checks[0].measured == ("6" if neighbors == "replace-one" else "3")
 
 
-def test_the_shell_tells_what_was_found_and_what_it_does_not_prove(dpbayes: Cli, coin: Path, planted: Any) -> None:
+def test_the_audit_command_reports_its_result_and_what_it_does_not_prove(
+    dpbayes: Cli, coin: Path, planted: Any
+) -> None:
     ask = ("--model", "beta-bernoulli", "--eps", "1")
     done = dpbayes("audit", *ask, "--trials", "1000")
     assert done.code == 0
@@ -359,7 +361,7 @@ def test_the_shell_tells_what_was_found_and_what_it_does_not_prove(dpbayes: Cli,
     assert "the audit disproves the guarantee" in failed.err
 
 
-def test_an_interrupted_audit_says_what_is_true(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_audit_reports_that_nothing_was_charged(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> Audit:
         raise Interrupted(2)
 

@@ -1,6 +1,6 @@
-"""Planted bugs that an audit must find, by itself and with its default arguments: exit 7, and what is wrong is said.
+"""Planted bugs that an audit with default arguments must find: exit 7, and a finding that names the defect.
 
-Each is planted in the source text of a copy of the package, so that fresh processes have it too.
+Each is planted in the source text of a copy of the package, so that fresh processes run it too.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ PLANTED: dict[str, Case] = {
             )
         ],
         (*SHARES, "--mechanism", "laplace", "--eps", "1"),
-        "what is released where all outcomes are dictated",
+        "released values under dictated outcomes",
     ),
     "private bounds that cost twice what is charged": (
         "core/private_quantile.py",
@@ -162,8 +162,8 @@ PLANTED: dict[str, Case] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANTED)
-def test_an_audit_by_default_finds_what_is_planted(name: str, tmp_path: Path) -> None:
-    file, changes, question, found = PLANTED[name]
+def test_a_default_audit_finds_the_planted_bug(name: str, tmp_path: Path) -> None:
+    file, changes, question, finding = PLANTED[name]
     shutil.copytree(ROOT / "dpbayes_cli", tmp_path / "dpbayes_cli", ignore=shutil.ignore_patterns("__pycache__"))
     subject = tmp_path / "dpbayes_cli" / file
     source = subject.read_text(encoding="utf-8")
@@ -182,4 +182,4 @@ def test_an_audit_by_default_finds_what_is_planted(name: str, tmp_path: Path) ->
     )  # fmt: skip
     assert done.returncode == 7, done.stdout[-3000:] + done.stderr[-2000:]
     assert "the audit disproves the guarantee" in done.stderr
-    assert found in done.stderr, done.stderr
+    assert finding in done.stderr, done.stderr

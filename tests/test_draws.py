@@ -60,7 +60,7 @@ def test_an_account_opened_by_default_keeps_pure_epsilon(
     question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", mechanism, "--on-invalid", "impute:0"]
     refused = dpbayes(*question, *price, "--prior", "alpha=6,beta=12")
     assert refused.code == 5
-    line = refused.err.split("an account opened by default keeps that: ")[1].splitlines()[0]
+    line = refused.err.split("which a default account counts: ")[1].splitlines()[0]
     assert line == "dpbayes budget open coin --epsilon 3 --delta 1e-6"
     assert not ledger_path.exists() or dpbayes("budget", "show", "--json").json["accounts"] == []
     assert dpbayes(*line.split()[1:]).code == 0
@@ -74,7 +74,7 @@ def test_a_curve_that_is_infinite_at_the_accounts_order_is_refused_with_the_prio
     question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "rdp-direct", "--on-invalid", "impute:0"]
     refused = dpbayes(*question, "--prior", "alpha=6,beta=12")
     assert refused.code == 5
-    assert "infinite at and above order 7" in refused.err
+    assert "infinite at order 7 and above" in refused.err
     assert "1.167 times" in refused.err
     assert dpbayes("budget", "show", "coin", "--json").json["accounts"][0]["remaining"] == {"rdp(8)": "1"}
     assert dpbayes(*question, "--prior", "alpha=12,beta=24", "--json").code == 0

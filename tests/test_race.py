@@ -29,7 +29,7 @@ print(succeeded)
 
 @pytest.fixture
 def on(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the ledger of the test where its parameter says: in a file, or on a server."""
+    """Put the ledger of the test in a file or on a server, by its parameter."""
     if request.param == "postgres":
         server, database = request.getfixturevalue("postgres"), request.getfixturevalue("database")
         monkeypatch.setenv("DPBAYES_LEDGER", server.url(database))

@@ -1,1 +1,1 @@
-"""Empirical attacks on a mechanism: its parts are looked at, then the whole. Reads no real data."""
+"""Empirical attacks on a mechanism: on its parts, then on whole releases. Reads no real data."""

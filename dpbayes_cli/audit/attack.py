@@ -1,4 +1,4 @@
-"""An audit of a planned release: its draws looked at exactly, repeated and attacked from outside, in a given time."""
+"""Audit a planned release in limited time: compare the exact laws of its draws, repeat them, and attack releases."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from multiprocessing import TimeoutError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.audit.checks import Check, Exact
+from dpbayes_cli.audit.checks import Check, ExactComparison
 from dpbayes_cli.audit.datasets import DataSets, Pair
-from dpbayes_cli.audit.draws import answers, drawn_at_once
-from dpbayes_cli.audit.events import Bound, best_event, bound, scores_of
+from dpbayes_cli.audit.draws import draw_releases, first_batch_size
+from dpbayes_cli.audit.events import Bound, best_event, bound_loss, event_scores
 from dpbayes_cli.audit.forced import can_be_dictated
-from dpbayes_cli.audit.langevin_checks import Coupled
-from dpbayes_cli.audit.repeats import compared, draw_again, fresh_processes, planned_release, streams
+from dpbayes_cli.audit.langevin_checks import CoupledChains
+from dpbayes_cli.audit.repeats import compare_draws, draw_repeatedly, draw_streams, fresh_processes, planned_release
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.statistic import Statistics
@@ -29,42 +29,42 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.guarantee import Guarantee
 
-N_RECORDS, _MOST_RECORDS = 8, 400
-"""Few records: the one that differs weighs the most among few. Quantiles need some on either side: see ``_few``."""
+N_RECORDS, _MAX_RECORDS = 8, 400
+"""Among few records, the one that differs has the largest influence. Quantiles need more: see ``_default_records``."""
 SECONDS, SECONDS_THOROUGH = 40.0, 600.0
 PROCESSES = 2
 FALSE_ALARM = 1e-6
-_DRAWS, _DRAWS_THOROUGH = 20_000, 200_000
-_FEWEST_DRAWS = 200
-_DATA_SETS, _DATA_SETS_THOROUGH = 240, 2000
-_MOST_NUMBERS = 10_000_000
-_MOST_PAIRS = 3
-_PATIENCE = 3.0
-"""How much longer than it was given a fresh process is waited for; where it died, for good."""
+_MAX_DRAWS, _MAX_DRAWS_THOROUGH = 20_000, 200_000
+_MIN_DRAWS = 200
+_MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
+_MAX_NUMBERS = 10_000_000
+_MAX_PAIRS = 3
+_TIMEOUT_FACTOR = 3.0
+"""Wait for a fresh process at most this many times the time that it was given; it may have died."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
-_EXACT, _REPEATED, _LAST = 0.4, 0.15, 0.97
-"""Shares of the time: until when laws are compared, for how long draws are repeated, and when all ends."""
+_EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
+"""Shares of the time: when the comparison of laws ends, how long draws are repeated, and when the audit ends."""
 DOES_NOT_PROVE = (
-    "Passing does not prove the guarantee: a lower bound below the claim is what a mechanism shows that loses less "
-    "than it may, and also one that was attacked clumsily. The proofs are in the docstrings of the code.",
-    "Attacked were data sets of a few records, read by the embedded engine; losses that need more draws than these to "
-    "show, such as a delta of 1e-6, do not show where the laws of the draws are not known exactly.",
-    "Time, memory and what a machine's other users see are not looked at.",
+    "Passing does not prove the guarantee: a lower bound below the claim may mean that the mechanism loses less "
+    "privacy than claimed, or that the attack was weak. The proofs are in the docstrings of the code.",
+    "The attacks use data sets of a few records, read by the embedded engine. If the laws of the draws are not known "
+    "exactly, losses that need more draws to show, such as a delta of 1e-6, are missed.",
+    "The audit does not examine time, memory, or what other users of the machine can see.",
 )
 
 Progress = Callable[[float, str], None]
-"""Told what share of the time has passed at most, and what is done now."""
+"""Called with the share of the time that has passed, at most 1, and a description of the present step."""
 
 
 @dataclass(frozen=True)
 class AuditedClaim:
-    """What a guarantee claims at a delta, and what an attack proves against it.
+    """The epsilon that a guarantee claims at a delta, and the lower bounds that an attack proves.
 
     Attributes:
-        epsilon: what is claimed.
-        bound: what is proved.
-        delta_at_epsilon: every delta below it is disproved at the claimed epsilon.
-        pair: the data sets.
+        epsilon: the claimed epsilon.
+        bound: the lower bound of epsilon at the delta.
+        delta_at_epsilon: the lower bound of delta at the claimed epsilon.
+        pair: the data sets, in words.
     """
 
     epsilon: float
@@ -74,23 +74,25 @@ class AuditedClaim:
 
     @property
     def ok(self) -> bool:
-        """Whether the attack stays within the claim."""
+        """Whether the lower bounds are consistent with the claim."""
         return self.bound.epsilon <= self.epsilon and self.delta_at_epsilon <= self.bound.delta
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
-        guarantee: the claim.
-        n_records: of the data sets.
-        kinds, stars, data_pairs: how many kinds of record, data sets without one record, and pairs were compared.
-        draws: of each data set that was attacked, for the first pair.
-        pair: the data sets of that pair.
-        checks: the parts.
-        claims: the whole, at several deltas.
-        not_attacked: what was left out, one sentence each.
+        guarantee: the claimed guarantee.
+        n_records: the number of records in each data set.
+        kinds: the number of kinds of record.
+        stars: how many stars were compared, and how many there are; see ``Star``.
+        data_pairs: the number of pairs of data sets that were compared.
+        draws: the number of releases of each data set in the first attacked pair.
+        pair: the data sets of that pair, in words.
+        checks: the checks of the parts.
+        claims: the attacks on whole releases, at several deltas.
+        not_attacked: what the audit did not cover, one phrase each.
     """
 
     guarantee: Guarantee
@@ -106,11 +108,12 @@ class Audit:
 
     @property
     def findings(self) -> list[str]:
-        """What is wrong, one sentence each."""
-        parts = [f"{c.name}: {c.measured}, and not {c.allowed}" for c in self.checks if not c.ok]
+        """The violations of the guarantee, one sentence each."""
+        parts = [f"{c.name}: measured {c.measured}; expected {c.allowed}" for c in self.checks if not c.ok]
         return parts + [
-            f"at delta {claim.bound.delta:g} epsilon {claim.bound.epsilon:.4g} is proved, and at epsilon "
-            f"{claim.epsilon:.4g}, which is claimed there, delta {claim.delta_at_epsilon:.3g} ({claim.pair})"
+            f"the guarantee claims epsilon {claim.epsilon:.4g} at delta {claim.bound.delta:g}, but epsilon is at least "
+            f"{claim.bound.epsilon:.4g}, and delta at the claimed epsilon at least {claim.delta_at_epsilon:.3g} "
+            f"({claim.pair})"
             for claim in self.claims
             if not claim.ok
         ]
@@ -121,8 +124,8 @@ class Clock:
     """The time of an audit.
 
     Attributes:
-        seconds: that it may take.
-        progress: told of it.
+        seconds: the time that the audit may take.
+        progress: called with the share that has passed.
     """
 
     seconds: float
@@ -134,23 +137,23 @@ class Clock:
         """The share of the time that has passed."""
         return (time.monotonic() - self._start) / self.seconds
 
-    def before(self, share: float, what: str) -> bool:
-        """Return whether a share of the time has not passed yet; tells the progress."""
-        self.progress(min(1.0, self.passed), what)
+    def before(self, share: float, step: str) -> bool:
+        """Report the present step; return whether less than a share of the time has passed."""
+        self.progress(min(1.0, self.passed), step)
         return self.passed < share
 
 
-def _few(bounds: PrivateBounds | None) -> int:
-    """Return a number of records of which two lie beyond each quantile that is drawn."""
+def _default_records(bounds: PrivateBounds | None) -> int:
+    """Return the number of records; with private bounds, so many that two records lie beyond each quantile."""
     if bounds is None:
         return N_RECORDS
     tails = [1 - bounds.upper, *([] if bounds.lower is None else [bounds.lower])]
-    return max(N_RECORDS, min(_MOST_RECORDS, math.ceil(2 / min(tails))))
+    return max(N_RECORDS, min(_MAX_RECORDS, math.ceil(2 / min(tails))))
 
 
-def _all_read(sets: DataSets) -> Iterator[Check]:
+def _check_readable(sets: DataSets) -> Iterator[Check]:
     for record in sets.unreadable:
-        yield Check(f"reading of the made-up record {record}", False, "stops", "any record is read")
+        yield Check(f"reading of the made-up record {record}", False, "an error", "no error for any record")
 
 
 def audit(
@@ -162,20 +165,20 @@ def audit(
     processes: int | None = None,
     progress: Progress = lambda _share, _what: None,
 ) -> Audit:
-    """Audit the mechanism that a spec names, with data that are made up; nothing is charged.
+    """Audit the mechanism of a spec with made-up data; nothing is charged.
 
     Args:
-        spec: what is asked.
-        n_records: of the data sets; None: a few, where the spec states no number.
-        draws: of each data set; None: as many as the time allows.
-        thorough: whether to take ten times as long, and look at more data sets.
+        spec: the release request.
+        n_records: the number of records in each data set; None: the spec's number, else a few.
+        draws: the number of releases of each data set; None: as many as the time allows.
+        thorough: whether to take more time, and compare more data sets.
         processes: how many fresh processes draw too; None: ``PROCESSES``.
-        progress: told how much of the time has passed.
+        progress: called with the share of the time that has passed.
 
     Raises:
-        SpecError: the spec has no price, or no data set of so few records.
+        SpecError: the request has no privacy cost, or no neighbors with so few records.
     """
-    n = n_records or spec.records or _few(spec.private_bounds)
+    n = n_records or spec.records or _default_records(spec.private_bounds)
     clock = Clock(SECONDS_THOROUGH if thorough else SECONDS, progress)
     planned = planned_release(spec, n)
     with tempfile.TemporaryDirectory() as directory:
@@ -196,19 +199,19 @@ class _Attack:
     def run(self, directory: Path, draws: int | None) -> Audit:
         guarantee = self.planned.plan.guarantee
         self.clock.before(1.0, "reading made-up records")
-        most = _DATA_SETS_THOROUGH if self.thorough else _DATA_SETS
+        most = _MAX_DATA_SETS_THOROUGH if self.thorough else _MAX_DATA_SETS
         sets = DataSets(self.planned, self.n_records, directory, most)
         first = sets.star(sets.bases()[0])
         if sets.n_kinds < 2 and first.removed is None:
             raise SpecError("all records count alike: there are no neighbors to attack with", where="domain")
-        (_, evidence), seconds = first.sets[0], _REPEATED * self.clock.seconds
+        (_, evidence), seconds = first.sets[0], _REPEATED_SHARE * self.clock.seconds
         fresh = fresh_processes(self.planned.spec, self.n_records, evidence, seconds, self.processes)
         with fresh as waiting:
             exact, done = self._exact(sets)
-            checks = [*_all_read(sets), *exact.checks(), *self._repeated(evidence, seconds, waiting)]
-        pairs = exact.to_attack(_MOST_PAIRS)
+            checks = [*_check_readable(sets), *exact.checks(), *self._repeated(evidence, seconds, waiting)]
+        pairs = exact.pairs_to_attack(_MAX_PAIRS)
         claims = list(self._attacked(pairs, draws))
-        if isinstance(exact, Exact):
+        if isinstance(exact, ExactComparison):
             self.missed += sorted(exact.missed)
         return Audit(
             guarantee,
@@ -223,18 +226,17 @@ class _Attack:
             tuple(self.missed),
         )
 
-    def _exact(self, sets: DataSets) -> tuple[Exact | Coupled, int]:
-        """Compare the laws of all neighbors, or of as many as there is time for."""
+    def _exact(self, sets: DataSets) -> tuple[ExactComparison | CoupledChains, int]:
         planned, done = self.planned, 0
         known = can_be_dictated(planned)
         bounds = planned.plan.bounds is not None
         paths = 4 if self.thorough else 1 if bounds else 2
-        exact = Exact(planned, paths) if known else Coupled(planned)
-        if isinstance(exact, Exact):
-            exact.look_at_statistics(sets.alone)
+        exact = ExactComparison(planned, paths) if known else CoupledChains(planned)
+        if isinstance(exact, ExactComparison):
+            exact.compare_statistics(sets.alone)
         for base in sets.bases():
-            for _ in exact.look(sets.star(base)):
-                if not self.clock.before(_EXACT, "comparing the laws of neighbors") and exact.n_pairs:
+            for _ in exact.compare_star(sets.star(base)):
+                if not self.clock.before(_EXACT_SHARE, "comparing the laws of neighbors") and exact.n_pairs:
                     break
             else:
                 done += 1
@@ -242,57 +244,58 @@ class _Attack:
             break
         if done < sets.all_bases:
             self.missed.append(
-                f"neighbors that share other records: of {sets.all_bases:,} choices of the {self.n_records - 1} "
-                f"records that neighbors share, {done:,} were made"
+                f"other shared records: {done:,} of {sets.all_bases:,} choices of the {self.n_records - 1} "
+                "records that neighbors share were compared"
             )
         if bounds:
-            self.missed.append("statistics between other bounds than those that were dictated, or drawn")
+            self.missed.append("statistics with private bounds other than the dictated or drawn ones")
         return exact, done
 
     def _repeated(self, evidence: Statistics, seconds: float, waiting: list[Any]) -> Iterator[Check]:
-        self.clock.before(1.0, "drawing again and again")
-        known = streams(self.planned, evidence)
-        samples = [draw_again(self.planned, evidence, seconds / (1 + self.processes))]
+        self.clock.before(1.0, "repeating draws")
+        known = draw_streams(self.planned, evidence)
+        samples = [draw_repeatedly(self.planned, evidence, seconds / (1 + self.processes))]
         try:
-            samples += [each.get(_PATIENCE * seconds) for each in waiting]
+            samples += [result.get(_TIMEOUT_FACTOR * seconds) for result in waiting]
         except TimeoutError:
             waiting = []
         if not known:
-            self.missed.append("draws against their law, which is not known")
+            self.missed.append("the law of the draws, which is not known exactly")
         if not waiting:
             self.missed.append("draws of fresh processes")
-        yield from compared(known, samples)
+        yield from compare_draws(known, samples)
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[AuditedClaim]:
         answer = self.planned.plan.final_step
         wide = max(1, len(answer.statistic.names) + answer.law.n_states) * max(1, answer.draws)
-        most = min(_DRAWS_THOROUGH if self.thorough else _DRAWS, _MOST_NUMBERS // wide) if draws is None else draws
+        most = (
+            min(_MAX_DRAWS_THOROUGH if self.thorough else _MAX_DRAWS, _MAX_NUMBERS // wide) if draws is None else draws
+        )
         for i, pair in enumerate(pairs):
-            left = math.inf if draws else (_LAST - self.clock.passed) / (len(pairs) - i)
+            left = math.inf if draws else (_END_SHARE - self.clock.passed) / (len(pairs) - i)
             one, other = self._drawn(pair, most, self.clock.passed + left)
             if len(one) < most:
-                self.missed.append(f"what shows only in more than {len(one):,} releases: {pair.described}")
-            if len(one) >= _FEWEST_DRAWS:
+                self.missed.append(f"losses that show only in more than {len(one):,} releases: {pair.described}")
+            if len(one) >= _MIN_DRAWS:
                 yield from self._claims(pair, one, other, len(pairs))
 
     def _drawn(self, pair: Pair, most: int, share: float) -> tuple[Floats, Floats]:
-        """Release both data sets, in turn, until a share of the time has passed."""
         import numpy as np
 
-        found: tuple[list[Floats], list[Floats]] = ([], [])
-        n, size = 0, drawn_at_once(self.planned)
-        while n < most and (self.clock.before(share, "releasing neighbors from outside") or not n):
+        released: tuple[list[Floats], list[Floats]] = ([], [])
+        n, size = 0, first_batch_size(self.planned)
+        while n < most and (self.clock.before(share, "releasing neighboring data sets") or not n):
             size = min(size, most - n)
             start = time.monotonic()
-            for rows, evidence in zip(found, (pair.one, pair.other), strict=True):
-                rows.append(answers(self.planned, evidence, size))
+            for rows, evidence in zip(released, (pair.one, pair.other), strict=True):
+                rows.append(draw_releases(self.planned, evidence, size))
             n += size
             if time.monotonic() - start < 1.0:
                 size *= 2
-        return np.concatenate(found[0]), np.concatenate(found[1])
+        return np.concatenate(released[0]), np.concatenate(released[1])
 
     def _claims(self, pair: Pair, one: Floats, other: Floats, n_pairs: int) -> Iterator[AuditedClaim]:
-        one, other = scores_of(one, other)
+        one, other = event_scores(one, other)
         guarantee, half = self.planned.plan.guarantee, len(one) // 2
         stated = [(delta, guarantee.statement(max(Decimal(delta), guarantee.delta))) for delta in _DELTAS]
         known = [statement for _, statement in stated if statement.epsilon.is_finite()]
@@ -301,7 +304,7 @@ class _Attack:
             delta = float(statement.delta)
             epsilon, n_bounds = float(statement.epsilon), 2 * len(claims) * n_pairs
             event = best_event(one[:half], other[:half], delta=delta)
-            proved = bound(event, one[half:], other[half:], delta, n_bounds)
+            proved = bound_loss(event, one[half:], other[half:], delta, n_bounds)
             event = best_event(one[:half], other[:half], epsilon=epsilon)
-            least = bound(event, one[half:], other[half:], delta, n_bounds).delta_at(epsilon, n_bounds)
+            least = bound_loss(event, one[half:], other[half:], delta, n_bounds).delta_at(epsilon, n_bounds)
             yield AuditedClaim(epsilon, proved, least, pair.described)

@@ -1,4 +1,4 @@
-"""What is looked at exactly: sensitivities, and the laws of all draws of neighbors against what is claimed."""
+"""Exact checks: sensitivities, and the laws of all draws of neighboring data sets, against the claimed guarantee."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.audit.datasets import identity
-from dpbayes_cli.audit.forced import Run, UnknownDrawError, run
-from dpbayes_cli.audit.laws import RENYI_ORDERS, PrivacyLoss, lost
+from dpbayes_cli.audit.forced import DictatedRun, UnknownDrawError, run_dictated
+from dpbayes_cli.audit.laws import RENYI_ORDERS, PrivacyLoss, privacy_loss
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.kinds import BoundedRange
 
@@ -22,17 +22,18 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1.0 + 1e-9
 _ORDER_ROUNDING = 1e-11
-"""What floats err by in a Renyi divergence, times the order: the logarithms of masses err by 1e-14."""
-_ALL_BUT_FLIPS = "range of the log ratios of the choices' laws"
+"""The float error of a Renyi divergence is this times the order: the logarithms of masses err by 1e-14."""
+_RANGE = "range of the log ratios of the choices' laws"
+_RELEASED = "released values under dictated outcomes"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One part that was looked at.
+    """The result of one check.
 
     Attributes:
-        name: what.
-        ok: whether it is as it must be.
+        name: the checked quantity.
+        ok: whether the measured value is allowed.
         measured, allowed: in words.
     """
 
@@ -42,18 +43,18 @@ class Check:
     allowed: str
 
 
-def at_most(name: str, measured: float, allowed: float, where: str = "") -> Check:
+def check_at_most(name: str, measured: float, allowed: float, where: str = "") -> Check:
     """Return the check of a number that must not exceed another."""
     return Check(name, measured <= allowed, f"{measured:.6g}{where}", f"at most {allowed:.6g}")
 
 
 @dataclass
 class WorstLoss:
-    """The largest number of a kind that was found, relative to what is allowed.
+    """The largest loss of one kind over pairs, relative to the allowed loss.
 
     Attributes:
-        measured, allowed: of the pair for which their quotient is largest.
-        pair: that pair; None: nothing was found.
+        measured, allowed: the values of the pair with the largest quotient.
+        pair: that pair; None if there is no finite allowed loss.
     """
 
     measured: float = -math.inf
@@ -61,35 +62,34 @@ class WorstLoss:
     pair: Pair | None = None
 
     def take(self, measured: float, allowed: float, pair: Pair) -> None:
-        """Take another one."""
+        """Keep the loss of a pair if it is larger than the one before."""
         before = -math.inf if self.pair is None else self.measured / max(self.allowed, 1e-300)
         if math.isfinite(allowed) and measured / max(allowed, 1e-300) > before:
             self.measured, self.allowed, self.pair = measured, allowed, pair
 
     def check(self, name: str) -> Iterator[Check]:
-        """Yield the check, where something was found."""
+        """Yield the check, if there is a pair."""
         if self.pair is not None:
-            found = self.measured > self.allowed
-            yield at_most(name, self.measured, self.allowed, f" ({self.pair.described})" if found else "")
+            exceeds = self.measured > self.allowed
+            yield check_at_most(name, self.measured, self.allowed, f" ({self.pair.described})" if exceeds else "")
 
 
 @dataclass
-class Exact:
-    """The laws of all draws of every two neighbors, compared with the guarantee; see ``forced``.
+class ExactComparison:
+    """Compares the laws of all draws of neighboring data sets with the guarantee; see ``forced``.
 
     Attributes:
-        planned: what is attacked.
-        paths: how many sequences of dictated outcomes.
-        n_pairs: how many pairs were compared so far.
-        missed: what could not be looked at.
-        pairs: those that move the most, and those that move a component of the statistic that the others do not.
+        planned: the release to attack.
+        paths: the number of sequences of dictated outcomes.
+        n_pairs: the number of pairs compared so far.
+        missed: what could not be compared, one phrase each.
     """
 
     planned: PlannedRelease
     paths: int = 1
     n_pairs: int = 0
     missed: set[str] = field(default_factory=set)
-    _runs: dict[Any, tuple[Run, ...]] = field(default_factory=dict)
+    _runs: dict[Any, tuple[DictatedRun, ...]] = field(default_factory=dict)
     _memory: dict[Any, Any] = field(default_factory=dict)
     _worst: dict[str, WorstLoss] = field(default_factory=dict)
     _moving: dict[int, tuple[int, Pair]] = field(default_factory=dict)
@@ -102,14 +102,14 @@ class Exact:
         guarantee = self.planned.plan.guarantee
         pure = guarantee.delta == 0
         self._epsilon = float(guarantee.epsilon) * _ROUNDING if pure else math.inf
-        self._spread = _of_choices(guarantee) * _ROUNDING
+        self._spread = _claimed_range(guarantee) * _ROUNDING
         orders = [float(guarantee.rdp(Decimal(repr(order)))) if pure else math.inf for order in RENYI_ORDERS]
         self._renyi = [
             value * (1.0 + 1e-9) + _ORDER_ROUNDING * o for o, value in zip(RENYI_ORDERS, orders, strict=True)
         ]
 
-    def look(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yields after each data set that was compared with those before it."""
+    def compare_star(self, star: Star) -> Iterator[None]:
+        """Compare all pairs of a star; yield after each data set, when it is compared with those before it."""
         statistic = self.planned.plan.steps[0].statistic
         for last, (_, evidence) in enumerate(star.sets):
             self._run(evidence)
@@ -121,34 +121,35 @@ class Exact:
                     self._compare(one, other, pair)
             yield
 
-    def look_at_statistics(self, star: Star) -> None:
-        """Compare the statistics alone of a star's data sets with their sensitivities."""
+    def compare_statistics(self, star: Star) -> None:
+        """Compare only the statistics of a star's data sets, with their sensitivities."""
         for last in range(len(star.sets)):
             for pair in star.pairs(last):
                 self._sensitivity(self.planned.plan.steps[0].statistic, pair)
 
-    def _run(self, evidence: Statistics) -> tuple[Run, ...]:
+    def _run(self, evidence: Statistics) -> tuple[DictatedRun, ...]:
         key = identity(evidence)
         if key not in self._runs:
             try:
-                found = tuple(run(self.planned, evidence, path, self._memory) for path in range(self.paths))
-                if not self._runs and run(self.planned, evidence, 0, self._memory).released != found[0].released:
-                    raise UnknownDrawError("what is released differs from run to run")
+                runs = tuple(run_dictated(self.planned, evidence, path, self._memory) for path in range(self.paths))
+                repeat = None if self._runs else run_dictated(self.planned, evidence, 0, self._memory)
+                if repeat is not None and repeat.released != runs[0].released:
+                    raise UnknownDrawError("the released values differ from run to run")
             except UnknownDrawError as unknown:
                 self.missed.add(f"the exact law of a release: {unknown}")
-                found = ()
-            self._runs[key] = found
+                runs = ()
+            self._runs[key] = runs
         return self._runs[key]
 
-    def _compare(self, one: Run, other: Run, pair: Pair) -> None:
-        loss = lost(one.elements, other.elements)
+    def _compare(self, one: DictatedRun, other: DictatedRun, pair: Pair) -> None:
+        loss = privacy_loss(one.elements, other.elements)
         if loss is None:
-            self._differs("order and number of the draws", "differ between neighbors", pair)
+            self._add_difference("order and number of the draws", "differ between neighbors", pair)
             return
         if one.released != other.released:
-            self._differs("what is released where all outcomes are dictated", "differs between neighbors", pair)
+            self._add_difference(_RELEASED, "differ between neighbors", pair)
         if any(not getattr(element, "whole", True) for element in one.elements):
-            self.missed.add("exact laws on lattices of more than 65,536 points: log ratios at their corners alone")
+            self.missed.add("exact laws on lattices of more than 65,536 points, apart from log ratios at the corners")
         self._take(loss, pair)
 
     def _take(self, loss: PrivacyLoss, pair: Pair) -> None:
@@ -156,7 +157,7 @@ class Exact:
         worst.setdefault("largest log ratio of the exact laws", WorstLoss()).take(
             max(loss.up, loss.down), self._epsilon, pair
         )
-        worst.setdefault(_ALL_BUT_FLIPS, WorstLoss()).take(loss.spread, self._spread, pair)
+        worst.setdefault(_RANGE, WorstLoss()).take(loss.spread, self._spread, pair)
         renyi = [0.0] * len(RENYI_ORDERS) if isinstance(loss.renyi, float) else loss.renyi.max(axis=0)
         for order, measured, allowed in zip(RENYI_ORDERS, renyi, self._renyi, strict=True):
             self._orders[order].take(float(measured), allowed, pair)
@@ -167,8 +168,9 @@ class Exact:
             if change > self._moving.get(i, (0, pair))[0]:
                 self._moving[i] = change, pair
 
-    def _differs(self, name: str, how: str, pair: Pair) -> None:
-        self._broken.setdefault(name, Check(name, False, f"{how} ({pair.described})", "the same for all data sets"))
+    def _add_difference(self, name: str, measured: str, pair: Pair) -> None:
+        check = Check(name, False, f"{measured} ({pair.described})", "the same for all data sets")
+        self._broken.setdefault(name, check)
 
     def _sensitivity(self, statistic: Statistic, pair: Pair) -> None:
         if not statistic.sensitivity_l1:
@@ -186,47 +188,46 @@ class Exact:
             of_part.take(sum(c * c for c in own), part.sensitivity_l2_squared, pair)
 
     def checks(self) -> Iterator[Check]:
-        """Yield what was found."""
+        """Yield the checks of all pairs that were compared."""
         for name, worst in self._worst.items():
             yield from worst.check(name)
         known = [order for order in RENYI_ORDERS if self._orders[order].pair is not None]
         if known:
             order = max(known, key=lambda o: self._orders[o].measured / max(self._orders[o].allowed, 1e-300))
             yield from self._orders[order].check(
-                f"Renyi divergence of the exact laws, {len(known)} orders; nearest to its claim at {order:g}"
+                f"Renyi divergence of the exact laws, {len(known)} orders; closest to the claim at order {order:g}"
             )
         yield from self._broken.values()
         if not self._broken and self._most is not None:
-            same = "what is released where all outcomes are dictated"
-            yield Check(same, True, "the same", "the same for all data sets")
+            yield Check(_RELEASED, True, "the same", "the same for all data sets")
 
-    def to_attack(self, most: int) -> list[Pair]:
-        """Return the pair that loses the most, then pairs that move what those before do not."""
-        found = [pair for pair in (self._first if self._most is None else self._most[1],) if pair is not None]
-        moved: set[int] = set().union(*(_moved(pair) for pair in found))
-        while len(found) < most:
-            left = [pair for i, (_, pair) in self._moving.items() if i not in moved]
-            if not left:
+    def pairs_to_attack(self, most: int) -> list[Pair]:
+        """Return the pair that loses the most, then pairs that change other components of the statistic."""
+        pairs = [pair for pair in (self._first if self._most is None else self._most[1],) if pair is not None]
+        changed: set[int] = set().union(*(_changed_components(pair) for pair in pairs))
+        while len(pairs) < most:
+            candidates = [pair for i, (_, pair) in self._moving.items() if i not in changed]
+            if not candidates:
                 break
-            found.append(max(left, key=lambda pair: len(_moved(pair) - moved)))
-            moved |= _moved(found[-1])
-        return found
+            pairs.append(max(candidates, key=lambda pair: len(_changed_components(pair) - changed)))
+            changed |= _changed_components(pairs[-1])
+        return pairs
 
 
 def _changes(one: Statistics, other: Statistics) -> list[int]:
-    """Return by how much each component moves; of histograms each code."""
+    """Return the absolute change of each component; for histograms, of each code's count."""
     if one.histogram or other.histogram:
         codes = sorted(one.histogram.keys() | other.histogram.keys())
         return [abs(one.histogram.get(code, 0) - other.histogram.get(code, 0)) for code in codes]
     return [abs(a - b) for a, b in zip(one.values, other.values, strict=True)]
 
 
-def _moved(pair: Pair) -> set[int]:
+def _changed_components(pair: Pair) -> set[int]:
     return {i for i, change in enumerate(_changes(pair.one, pair.other)) if change}
 
 
-def _of_choices(guarantee: Guarantee) -> float:
-    """Return the sum of the ranges that are claimed for choices; infinite where none are."""
+def _claimed_range(guarantee: Guarantee) -> float:
+    """Return the sum of the log-ratio ranges that the guarantee claims for choices; infinite if it claims none."""
     parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
     ranges = [float(part.epsilon) for part in parts if isinstance(part, BoundedRange)]
     return sum(ranges) if ranges else math.inf

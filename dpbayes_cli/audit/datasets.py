@@ -1,8 +1,8 @@
 """Made-up data sets of a few records, as the engine reads them, and which of them are neighbors.
 
-A star is n - 1 records and one more, which is any of the kinds of record that there are: valid ones, numbers at, in and
-far beyond their bounds, and cells that mean nothing. Any two data sets of a star are neighbors by replacement, and each
-is a neighbor of the n - 1 records alone by removal. All stars of few enough records are all neighbors there are.
+The data sets of a star share n - 1 records and have one more record, of any kind: valid ones, numbers at, within and
+far beyond their bounds, and invalid cells. Any two data sets of a star are neighbors by replacement, and each is a
+neighbor of the n - 1 shared records by removal. Together, all stars contain all neighbors.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import read_evidence
 from dpbayes_cli.workflow.release_data import ReleaseData
 
-_OF_ONE_COLUMN = ("x", "value")
-_MOST_KINDS = 64
-_MOST_DATA_SETS = 240
-_MOST_LEVELS = 6
+_DEFAULT_COLUMNS = ("x", "value")
+_MAX_KINDS = 64
+_MAX_DATA_SETS = 240
+_MAX_LEVELS = 6
 _RARE = (2, 1, 4)
-"""How many of the other records differ from the rest, in stars that are chosen among too many."""
+"""If there are too many stars: how many of the shared records differ from the rest."""
 _FAR = ("-1000000000000", "1000000000000")
 
 Key = tuple[int, ...]
@@ -45,8 +45,8 @@ class Pair:
     """Two neighboring data sets.
 
     Attributes:
-        described: what they are, in words.
-        one, other: what is read of each.
+        described: the two data sets, in words.
+        one, other: the statistics of each.
     """
 
     described: str
@@ -59,9 +59,9 @@ class Star:
     """Data sets that differ in one record.
 
     Attributes:
-        described: what they share, in words.
-        sets: for each kind of record, in words, what is read of the data set with one more of it.
-        removed: what is read without the record, where neighbors are by removal; else None.
+        described: the shared records, in words.
+        sets: by kind of record, in words, the statistics of the data set with one more record of this kind.
+        removed: the statistics of the shared records alone, under add-remove neighbors; else None.
     """
 
     described: str
@@ -69,7 +69,7 @@ class Star:
     removed: Statistics | None
 
     def pairs(self, last: int) -> Iterator[Pair]:
-        """Yield the neighbors of a data set among those before it, or the one without the record."""
+        """Yield a data set with each neighbor before it in the star; under add-remove, with the shared records."""
         record, one = self.sets[last]
         if self.removed is not None:
             yield Pair(f"{self.described} with and without {record}", one, self.removed)
@@ -80,25 +80,25 @@ class Star:
 
 @dataclass
 class DataSets:
-    """The data sets that a planned release is attacked with.
+    """The data sets with which a planned release is attacked.
 
     Attributes:
-        planned: what is attacked; its spec names the layout.
-        n_records: how many records each has; under add-remove the larger one.
-        directory: where the files are written; they hold no person.
-        most: how many data sets at most, where all would be more.
+        planned: the release to attack; its spec names the layout.
+        n_records: the number of records of each; under add-remove neighbors, of the larger one.
+        directory: where the files are written; the records are of no person.
+        most: the maximal number of data sets.
     """
 
     planned: PlannedRelease
     n_records: int
     directory: Path
-    most: int = _MOST_DATA_SETS
+    most: int = _MAX_DATA_SETS
     unreadable: list[str] = field(default_factory=list)
-    """The records that stop the reading."""
+    """The records that cannot be read without an error."""
     _read_before: dict[Key, Statistics] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Read every kind of record alone; those that count alike are one kind from here on."""
+        """Read every record alone; records with the same statistics become one kind."""
         alike: dict[object, list[Cells]] = {}
         single: dict[object, Statistics] = {}
         for cells in _kinds(self.planned):
@@ -116,16 +116,16 @@ class DataSets:
 
     @property
     def n_kinds(self) -> int:
-        """How many kinds of record there are that count differently."""
+        """The number of kinds of record with different statistics."""
         return len(self.kinds)
 
     @property
     def all_bases(self) -> int:
-        """How many stars there are."""
+        """The number of all stars."""
         return math.comb(self.n_kinds + self.n_records - 2, self.n_records - 1)
 
     def bases(self) -> list[Key]:
-        """Return the records that the data sets of a star share, for all stars or for many."""
+        """Return the shared records of each star, for all stars or for a selection of at most ``most`` data sets."""
         size, kinds = self.n_records - 1, range(self.n_kinds)
         most = max(2, self.most // self.n_kinds)
         if self.all_bases <= most or math.comb(self.n_kinds + self.n_records - 1, self.n_records) <= self.most:
@@ -141,23 +141,22 @@ class DataSets:
         return list(itertools.islice(dict.fromkeys(base for base in turns if base is not None), most))
 
     def star(self, base: Key) -> Star:
-        """Read the data sets of a star, each once."""
+        """Return a star, with each data set read once."""
         sets = [(_named(self.kinds[kind][0]), self._evidence((*base, kind))) for kind in range(self.n_kinds)]
         removal = self.planned.policy.neighbors is Neighbors.ADD_REMOVE
         shared = " + ".join(f"{count} x {_named(self.kinds[kind][0])}" for kind, count in sorted(Counter(base).items()))
         return Star(shared, tuple(sets), self._evidence(base) if removal else None)
 
     def _evidence(self, key: Key) -> Statistics:
-        if self.planned.plan.steps[0].rows is None:  # sums over records do not know their order
+        if self.planned.plan.steps[0].rows is None:  # sums over records do not depend on their order
             key = tuple(sorted(key))
-        if key not in self._read_before:  # records that count alike take turns
+        if key not in self._read_before:  # the records of one kind take turns
             self._read_before[key] = self._read(
                 [self.kinds[kind][i % len(self.kinds[kind])] for i, kind in enumerate(key)]
             )
         return self._read_before[key]
 
     def _read(self, records: Sequence[Cells]) -> Statistics:
-        """Write records to a file, and read it as the release reads any other."""
         model, spec = self.planned.model, _plain(self.planned)
         names = [str(name) for name in model.column_names or (spec.column,)]
         unit = spec.privacy.unit
@@ -179,7 +178,7 @@ def _named(cells: Cells) -> str:
 
 
 def identity(evidence: Statistics) -> object:
-    """Return what tells evidence from other evidence of the same release."""
+    """Return a hashable value that distinguishes evidence from other evidence of the same release."""
     design = evidence.design
     if isinstance(design, DesignMatrix):
         blocks = ((x.toarray() if hasattr(x, "toarray") else x, y) for x, y in design.blocks)
@@ -190,23 +189,23 @@ def identity(evidence: Statistics) -> object:
 
 
 def _kinds(planned: PlannedRelease) -> Iterator[Cells]:
-    """Yield records of every kind, those that attain a sensitivity first; of many columns a part of all records."""
+    """Yield records of every kind, first those that attain a sensitivity; with many columns, only a selection."""
     statistic, columns = planned.plan.steps[0].statistic, planned.model.columns
     cells = [_cells(column) for column in columns]
     named = [w for w in (statistic.witness, statistic.witness_l2) if w is not None]
-    witnesses = [found for w in named for found in (w.record, w.neighbor) if found is not None]
+    witnesses = [record for w in named for record in (w.record, w.neighbor) if record is not None]
     ends = [tuple(own[place] for own in cells) for place in (0, 1, -1)]
-    if math.prod(map(len, cells)) <= _MOST_KINDS:
+    if math.prod(map(len, cells)) <= _MAX_KINDS:
         others = list(itertools.product(*cells))
     else:
         others = [(*end[:i], cell, *end[i + 1 :]) for end in ends for i, own in enumerate(cells) for cell in own]
-    yield from itertools.islice(dict.fromkeys([*witnesses, *ends, *others]), _MOST_KINDS)
+    yield from itertools.islice(dict.fromkeys([*witnesses, *ends, *others]), _MAX_KINDS)
 
 
 def _cells(column: AnyColumn) -> list[str]:
-    """Return cells of every kind: both ends of the domain first, then what lies between, beyond, and what is none."""
+    """Return cells of every kind: both ends of the domain, then cells between, beyond it, and invalid ones."""
     if isinstance(column, Column):
-        levels = [*column.levels[-1:], *column.levels[:-1]][:_MOST_LEVELS]
+        levels = [*column.levels[-1:], *column.levels[:-1]][:_MAX_LEVELS]
         nothing = "no level"
         while nothing in column.levels:
             nothing += "?"
@@ -221,11 +220,11 @@ def _cells(column: AnyColumn) -> list[str]:
 
 
 def _plain(planned: PlannedRelease) -> ReleaseSpec:
-    """Return the spec of a release that reads a comma-separated file with a header, by the embedded engine."""
+    """Return the spec with the default layout: a comma-separated file with a header, read by the embedded engine."""
     import msgspec
 
     spec, column = planned.spec, planned.spec.column
     if column is None and not planned.model.column_names:
         unit = spec.privacy.unit
-        column = next(name for name in _OF_ONE_COLUMN if unit is None or name != unit.column)
+        column = next(name for name in _DEFAULT_COLUMNS if unit is None or name != unit.column)
     return msgspec.structs.replace(spec, source=type(spec.source)(), records=None, column=column)

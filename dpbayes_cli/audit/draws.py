@@ -1,11 +1,11 @@
-"""Many independent draws of one planned release, through the mechanism that draws it for users."""
+"""Draw one planned release many times, through the mechanism that users run."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.audit.forced import numbers
+from dpbayes_cli.audit.forced import released_numbers
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.workflow.pricing import PlannedRelease
@@ -14,11 +14,11 @@ from dpbayes_cli.workflow.release import privatize
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_AT_ONCE = 25_000
+_MAX_BATCH = 25_000
 
 
-def drawn_at_once(planned: PlannedRelease) -> int:
-    """Return how many releases are asked for first: of samplers many, for one call computes their law once."""
+def first_batch_size(planned: PlannedRelease) -> int:
+    """Return the size of the first batch: large for samplers, which compute their law once a call."""
     return 2000 if _batched(planned) else 16
 
 
@@ -26,27 +26,27 @@ def _batched(planned: PlannedRelease) -> bool:
     return planned.plan.final_step.law.draws_at_once
 
 
-def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:
-    """Return what so many releases of the same evidence let out, shape (n_draws, n_numbers).
+def draw_releases(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:
+    """Return the released numbers of many releases of the same evidence, shape (n_draws, n_numbers).
 
-    A release of k draws is one row of all of them. Draws of a sampler, and chains that are independent of each other,
-    are asked for in one call; all others are releases of their own.
+    A release of k draws is one row with all k. Draws of samplers and of independent chains are made in large batches;
+    all others are separate releases.
     """
     import numpy as np
 
-    answer = planned.plan.final_step
+    final_step = planned.plan.final_step
     if _batched(planned):
-        found: list[list[float]] = []
-        while len(found) < n_draws:
-            size = min(_AT_ONCE, n_draws - len(found)) * answer.draws
-            many = replace(planned.plan, steps=(*planned.plan.steps[:-1], replace(answer, draws=size)))
-            drawn = np.asarray(_numbers(privatize(replace(planned, plan=many), evidence)), dtype=np.float64)
-            found += drawn.reshape(size // answer.draws, -1).tolist()
-        return np.asarray(found)
-    return np.asarray([numbers(privatize(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
+        rows: list[list[float]] = []
+        while len(rows) < n_draws:
+            size = min(_MAX_BATCH, n_draws - len(rows)) * final_step.draws
+            many = replace(planned.plan, steps=(*planned.plan.steps[:-1], replace(final_step, draws=size)))
+            drawn = np.asarray(_draw_values(privatize(replace(planned, plan=many), evidence)), dtype=np.float64)
+            rows += drawn.reshape(size // final_step.draws, -1).tolist()
+        return np.asarray(rows)
+    return np.asarray([released_numbers(privatize(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
 
 
-def _numbers(released: Payload | Draws) -> list[tuple[float, ...]]:
+def _draw_values(released: Payload | Draws) -> list[tuple[float, ...]]:
     if isinstance(released, Payload):
-        raise TypeError("a sampler draws")
+        raise TypeError("a sampler releases draws")
     return list(released.values)

@@ -1,4 +1,4 @@
-"""What two samples prove about the loss of privacy: an event fixed on one half of the draws, counted on the other."""
+"""Lower bounds of the privacy loss from two samples: choose an event on half of the draws, count it on the rest."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 CONFIDENCE = 1.0 - 5e-7
-"""Of all events of an audit together; the other half of its false alarms is for the laws of draws."""
+"""For all events of an audit together; the other half of the false-alarm rate is for the tests of draws' laws."""
 _THRESHOLDS = 400
-_MOST_SCORES = 64
-_LARGEST = 700.0
+_MAX_SCORES = 64
+_MAX_EXPONENT = 700.0
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Event:
     Attributes:
         score: the index of the score.
         threshold: the threshold.
-        above: whether the event is at or above it.
-        swapped: whether it is the second data set that makes it more likely.
+        above: whether the event is a score at or above the threshold.
+        swapped: whether the event is more likely under the second data set.
     """
 
     score: int
@@ -33,20 +33,20 @@ class Event:
     swapped: bool
 
     def count(self, scores: Floats) -> int:
-        """Return in how many draws it happened."""
+        """Return the number of draws in which the event happened."""
         score = scores[:, self.score]
         return int(((score >= self.threshold) if self.above else (score <= self.threshold)).sum())
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What an event proves.
+    """A lower bound of the privacy loss, from one event.
 
     Attributes:
         delta: the delta at which epsilon is bounded.
-        epsilon: every epsilon below it is disproved at delta, at the confidence; 0 where nothing is.
-        often, seldom: how often the event happened under the data set that makes it likelier, and under the other.
-        draws: of how many.
+        epsilon: the lower bound of epsilon at delta, with ``CONFIDENCE``; 0 if nothing is proved.
+        often, seldom: how often the event happened under the data set that makes it more likely, and under the other.
+        draws: the number of draws of each data set.
     """
 
     delta: float
@@ -56,18 +56,18 @@ class Bound:
     draws: int
 
     def delta_at(self, epsilon: float, n_bounds: int) -> float:
-        """Return the delta below which every one is disproved at an epsilon; 0 where none is."""
+        """Return the lower bound of delta at an epsilon; 0 if nothing is proved."""
         low = clopper_pearson(self.often, self.draws, n_bounds)[0]
         high = clopper_pearson(self.seldom, self.draws, n_bounds)[1]
-        return max(0.0, low - math.exp(min(epsilon, _LARGEST)) * high)
+        return max(0.0, low - math.exp(min(epsilon, _MAX_EXPONENT)) * high)
 
 
-def scores_of(one: Floats, other: Floats) -> tuple[Floats, Floats]:
-    """Return scores of the draws of two data sets, shape (n_draws, n_scores): what events are made of.
+def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
+    """Return the scores of two data sets' draws, on which events are defined, shape (n_draws, n_scores) each.
 
-    Each number that was drawn, its logarithm's order being its own; the direction in which the means of the first
-    halves differ, in units of what all vary by; and how far a draw is from all of one mean, in absolute values, where
-    that of noise falls off.
+    The scores are single numbers of a draw; the projection on the difference of the means of the first halves, in units
+    of the standard deviations; and the difference of the absolute distances from the two medians, for noise such as
+    Laplace's.
     """
     import numpy as np
 
@@ -77,7 +77,7 @@ def scores_of(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     spread = np.concatenate([first - centre_one, second - centre_other]).std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
     direction = (first.mean(axis=0) - second.mean(axis=0)) / spread**2
-    chosen = np.argsort(-np.abs(centre_one - centre_other) / spread, kind="stable")[:_MOST_SCORES]
+    chosen = np.argsort(-np.abs(centre_one - centre_other) / spread, kind="stable")[:_MAX_SCORES]
 
     def scores(draws: Floats) -> Floats:
         away = (np.abs(draws - centre_other) - np.abs(draws - centre_one)) / spread
@@ -87,16 +87,16 @@ def scores_of(one: Floats, other: Floats) -> tuple[Floats, Floats]:
 
 
 def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float | None = None) -> Event:
-    """Choose the event that would prove most, on the first half of the draws: shape (n_draws, n_scores) each.
+    """Return the event with the best expected lower bound.
 
     Args:
-        one, other: the scores under each data set.
-        delta: where epsilon is to be bounded.
-        epsilon: where delta is to be bounded instead; None: it is epsilon that is.
+        one, other: the scores of the first half of the draws of each data set, shape (n_draws, n_scores) each.
+        delta: bound epsilon at this delta.
+        epsilon: bound delta at this epsilon instead; None: bound epsilon.
     """
     import numpy as np
 
-    best, found = -math.inf, Event(0, -math.inf, True, False)
+    best_value, best = -math.inf, Event(0, -math.inf, True, False)
     for k in range(one.shape[1]):
         a, b = np.sort(one[:, k]), np.sort(other[:, k])
         cuts = np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0.0, 1.0, _THRESHOLDS)))
@@ -107,22 +107,22 @@ def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float
             else:
                 p, q = np.searchsorted(a, cuts, "right"), np.searchsorted(b, cuts, "right")
             for swapped, often, seldom in ((False, p, q), (True, q, p)):
-                # what a count would prove if it came out the same again, by the normal law: cheap, and only a choice
+                # the bound if the counts repeat, by the normal approximation: cheap, and used only to choose
                 low = often / n_a - 5.0 * np.sqrt(often + 1.0) / n_a - delta
                 high = seldom / n_b + 5.0 * np.sqrt(seldom + 1.0) / n_b + 5.0 / n_b
                 value = np.where(low > 0.0, np.log(np.maximum(low, 1e-300) / high), -math.inf)
                 if epsilon is not None:
-                    value = low - math.exp(min(epsilon, _LARGEST)) * high
+                    value = low - math.exp(min(epsilon, _MAX_EXPONENT)) * high
                 i = int(value.argmax())
-                if value[i] > best:
-                    best, found = float(value[i]), Event(k, float(cuts[i]), above, swapped)
-    return found
+                if value[i] > best_value:
+                    best_value, best = float(value[i]), Event(k, float(cuts[i]), above, swapped)
+    return best
 
 
-def bound(event: Event, one: Floats, other: Floats, delta: float, n_bounds: int) -> Bound:
-    """Return what an event proves on draws that it was not chosen on.
+def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds: int) -> Bound:
+    """Return the lower bound that an event proves on draws other than those on which it was chosen.
 
-    Privacy: none is needed; no person is in the data. Both probabilities lie within their Clopper-Pearson bounds with
+    Privacy: none is needed; the data are of no person. Both probabilities lie within their Clopper-Pearson bounds with
         ``CONFIDENCE`` over all ``n_bounds`` events together.
     Source: Clopper and Pearson 1934; Jagielski, Ullman and Oprea 2020.
     """
@@ -135,7 +135,7 @@ def bound(event: Event, one: Floats, other: Floats, delta: float, n_bounds: int)
 
 
 def clopper_pearson(successes: int, n: int, n_bounds: int) -> tuple[float, float]:
-    """Return bounds of a probability; those of so many events, two each, fail with 1 - ``CONFIDENCE`` together."""
+    """Return the bounds of a probability; all ``2 * n_bounds`` of them hold together with ``CONFIDENCE``."""
     from scipy.special import betaincinv
 
     alpha = (1.0 - CONFIDENCE) / (2.0 * n_bounds)

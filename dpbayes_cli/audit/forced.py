@@ -1,8 +1,8 @@
-"""What a release draws, with every outcome dictated: the exact law of each draw, and what gets out all the same.
+"""Run a release with dictated outcomes: record the exact law of each draw, and what is released.
 
-A mechanism learns from the data only what its draws depend on. So each draw of a release is replaced by an outcome that
-is fixed beforehand, and its law is kept. Run so on two neighbors, the draws come in the same order, and what privacy is
-lost is in the laws alone; and what is released must be the same, for it is a function of the outcomes.
+A release may depend on the data only by the laws of its draws. So each draw is replaced by an outcome that is fixed
+beforehand, and its law is recorded. On two neighboring data sets, the draws must come in the same order, so that the
+privacy loss is that of the laws; and the released values must be equal, because they are a function of the outcomes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalized
+from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalize_logs
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import Statistics
@@ -35,32 +35,32 @@ from dpbayes_cli.workflow.release import privatize
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_MOST_POINTS = 1 << 16
-_MOST_FLIPPED = 1 << 12
+_MAX_POINTS = 1 << 16
+_MAX_FLIPPED = 1 << 12
 
 
 class UnknownDrawError(Exception):
-    """A release asks for randomness in a way that is not known here."""
+    """A release draws in a way that the audit does not know."""
 
 
 @dataclass(frozen=True)
-class Run:
+class DictatedRun:
     """A release with dictated outcomes.
 
     Attributes:
         elements: the laws of its draws, in their order.
-        released: all that got out.
+        released: all released numbers.
     """
 
     elements: tuple[Element, ...]
     released: tuple[float, ...]
 
 
-class Dictated:
-    """Outcomes that are fixed beforehand, and a memory of what they were fixed for.
+class DictatedOutcomes:
+    """Stands in for every draw: returns an outcome that is fixed beforehand, and records the law of the draw.
 
     Args:
-        path: 0: the ends of every range, in turn; others: at random, alike for all data sets.
+        path: 0: the outcomes are the ends of every range, in turn; else random outcomes, the same for all data sets.
     """
 
     def __init__(self, path: int) -> None:
@@ -72,7 +72,6 @@ class Dictated:
 
     def cells(self, weights: CellWeights, size: int) -> list[int]:
         """Stand in for ``CellWeights.draw``."""
-
         self.elements.append(Choices("choice of a cell", _log_masses(weights), lambda: weights.draw(1), size))
         n = weights.n_cells
         return [n - 1 if self._path == 0 else int(self._rng.integers(n)) for _ in range(size)]
@@ -83,14 +82,14 @@ class Dictated:
 
         k = len(lattice.tables)
         cover = SharesCover(k, lattice.resolution, lattice.least)
-        whole = cover.n_points <= _MOST_POINTS
+        whole = cover.n_points <= _MAX_POINTS
         points = _points(cover) if whole else _corners(cover)
         logs = np.array([_logs(table)[points[:, j]] for j, table in enumerate(lattice.tables)]).sum(axis=0)
 
         def again() -> list[int]:
             return [_index(cover)[point] for point in lattice.draw(1)]
 
-        logs = normalized(logs[None, :])
+        logs = normalize_logs(logs[None, :])
         self.elements.append(Choices("choice of shares", logs, again if whole else None, size, whole=whole))
         corners = []
         for _ in range(size):
@@ -103,7 +102,7 @@ class Dictated:
         """Stand in for ``choices``."""
         import numpy as np
 
-        logs = normalized(np.log(choice_weights(utilities, bits).astype(np.float64)))
+        logs = normalize_logs(np.log(choice_weights(utilities, bits).astype(np.float64)))
         self.elements.append(Choices("choice of states", logs, lambda: choices(utilities, bits).tolist()))
         places, outcomes = utilities.shape
         return np.asarray(
@@ -111,8 +110,8 @@ class Dictated:
         )
 
     def step(self, weights: Sequence[Any]) -> int:
-        """Stand in for ``chosen``, where it chooses between two points."""
-        logs = normalized(_logs(weights)[None, :])
+        """Stand in for ``chosen`` if it chooses between two points."""
+        logs = normalize_logs(_logs(weights)[None, :])
         self.elements.append(Choices("step of a walk", logs, lambda: [chosen(weights)]))
         return len(weights) - 1 if self._path == 0 else int(self._rng.integers(len(weights)))
 
@@ -120,8 +119,8 @@ class Dictated:
         """Stand in for ``permute_and_flip``."""
         import numpy as np
 
-        if weights.n_cells > _MOST_FLIPPED:
-            raise UnknownDrawError(f"permute-and-flip among more than {_MOST_FLIPPED} points")
+        if weights.n_cells > _MAX_FLIPPED:
+            raise UnknownDrawError(f"permute-and-flip among more than {_MAX_FLIPPED} points")
         coins = np.array([float(weights.weight(cell)) for cell in range(weights.n_cells)])
         with np.errstate(divide="ignore"):
             logs = np.log(flip_law(np.log(coins)))
@@ -129,35 +128,35 @@ class Dictated:
         return weights.n_cells - 1 if self._path == 0 else int(self._rng.integers(weights.n_cells))
 
     def noise(self, law: NoiseLaw, values: Sequence[int]) -> list[int]:
-        """Stand in for the ``release`` of a law of noise: what it returns is dictated, and not the noise."""
+        """Stand in for the ``release`` of a noise law: its result is dictated, not the noise."""
         self.elements.append(AddedNoise(law, tuple(values)))
         return [self._path] * len(values)
 
 
-def run(planned: PlannedRelease, evidence: Statistics, path: int, memory: dict[Any, Any]) -> Run:
-    """Release once with dictated outcomes.
+def run_dictated(planned: PlannedRelease, evidence: Statistics, path: int, memory: dict[Any, Any]) -> DictatedRun:
+    """Run a release once with dictated outcomes.
 
     Args:
-        planned: what is run.
-        evidence: of made-up data.
-        path: which outcomes; see ``Dictated``.
-        memory: weights that were computed before, for any data.
+        planned: the release.
+        evidence: the statistics of made-up data.
+        path: which outcomes; see ``DictatedOutcomes``.
+        memory: a cache of weights, for all data sets.
 
     Raises:
-        UnknownDrawError: the release draws in a way that is not known here.
+        UnknownDrawError: the release draws in a way that the audit does not know.
     """
-    with dictated(path, memory) as found:
+    with dictate_draws(path, memory) as outcomes:
         released = privatize(planned, evidence)
-    return Run(tuple(found.elements), tuple(numbers(released)))
+    return DictatedRun(tuple(outcomes.elements), tuple(released_numbers(released)))
 
 
 @contextmanager
-def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
+def dictate_draws(path: int, memory: dict[Any, Any]) -> Iterator[DictatedOutcomes]:
     """Dictate every draw of this process while the context lasts."""
-    found = Dictated(path)
+    outcomes = DictatedOutcomes(path)
 
     def refused(*_: object) -> Any:
-        raise UnknownDrawError("randomness that no known law draws on")
+        raise UnknownDrawError("it uses randomness outside the known laws")
 
     def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
         def weights(self: Any, argument: Any) -> Any:
@@ -169,12 +168,12 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
         return weights
 
     places: list[tuple[Any, str, Any]] = [
-        (CellWeights, "draw", _method(found.cells)),
-        (SimplexLattice, "draw", _method(found.points)),
-        *((noise_law_type(kind), "release", _method(found.noise)) for kind in noise_law_kinds()),
-        (private_gibbs, "choices", found.states),
-        (barker_kernel, "chosen", found.step),
-        (map_mechanism, "permute_and_flip", found.flip),
+        (CellWeights, "draw", _method(outcomes.cells)),
+        (SimplexLattice, "draw", _method(outcomes.points)),
+        *((noise_law_type(kind), "release", _method(outcomes.noise)) for kind in noise_law_kinds()),
+        (private_gibbs, "choices", outcomes.states),
+        (barker_kernel, "chosen", outcomes.step),
+        (map_mechanism, "permute_and_flip", outcomes.flip),
         (Lattice, "weights", remembered(Lattice.weights)),
         (ScalarSampler, "weights", remembered(ScalarSampler.weights)),
         (secrets, "randbits", lambda bits: (1 << bits - 1) + path),  # public coins, and places within a cell
@@ -185,16 +184,16 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
         for owner, name, stand_in in places:
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, stand_in)
-        yield found
+        yield outcomes
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that a class hands its instance to."""
-    return lambda *arguments: function(*arguments)  # noqa: PLW0108 - a bound method is handed none
+    """Return a function that gets the instance as its first argument when it is set on a class."""
+    return lambda *arguments: function(*arguments)  # noqa: PLW0108 - a bound method would not get it
 
 
-def numbers(released: Payload | Draws) -> list[float]:
-    """Return all numbers that one release lets out."""
+def released_numbers(released: Payload | Draws) -> list[float]:
+    """Return all numbers of one release."""
     if isinstance(released, Payload):
         return [*map(float, released.values), *(released.bounds or ())]
     rows = (*released.values, *released.states)
@@ -203,17 +202,17 @@ def numbers(released: Payload | Draws) -> list[float]:
 
 
 def can_be_dictated(planned: PlannedRelease) -> bool:
-    """Return whether all randomness of a release is that of known laws; a Langevin chain has its own."""
+    """Return whether all draws of a release have known laws, unlike those of a Langevin chain."""
     return planned.plan.final_step.law.can_be_dictated
 
 
-def on_smaller_covers(planned: PlannedRelease) -> PlannedRelease:
-    """Return the release whose draws are from covers of few points, at the same price and likelihood power."""
-    answer = planned.plan.final_step
-    coarser = answer.law.coarser()
-    if coarser == answer.law:
+def with_small_covers(planned: PlannedRelease) -> PlannedRelease:
+    """Return the release with covers of few points, at the same privacy cost and likelihood power."""
+    final_step = planned.plan.final_step
+    coarser = final_step.law.coarser()
+    if coarser == final_step.law:
         return planned
-    steps = (*planned.plan.steps[:-1], replace(answer, law=coarser))
+    steps = (*planned.plan.steps[:-1], replace(final_step, law=coarser))
     return replace(planned, plan=replace(planned.plan, steps=steps))
 
 
@@ -222,11 +221,11 @@ def _log_masses(weights: CellWeights) -> Floats:
 
     whole = np.full(weights.n_cells, float(FLOOR))
     whole[weights.first : weights.first + len(weights.extra)] += np.array([float(extra) for extra in weights.extra])
-    return normalized(np.log(whole)[None, :])
+    return normalize_logs(np.log(whole)[None, :])
 
 
 def _logs(table: Sequence[Any]) -> Floats:
-    """Return the logarithms of positive decimals, of any size."""
+    """Return the logarithms of positive decimals, which may be too small for a float."""
     import numpy as np
 
     floats = np.array([float(weight) for weight in table])
@@ -246,7 +245,7 @@ def _index(cover: SharesCover) -> dict[tuple[int, ...], int]:
 
 
 def _corners(cover: SharesCover) -> Integers:
-    """Return the corners of a lattice of too many points, where log ratios of one record are largest and smallest."""
+    """Return the corners of a large lattice, where the log ratios of one record are largest and smallest."""
     import numpy as np
 
     return np.eye(cover.n_shares, dtype=np.int64) * (cover.most - cover.least)

@@ -1,4 +1,4 @@
-"""Langevin chains: gradients of neighbors, chains that are coupled by their noise, and the noise itself."""
+"""Checks of Langevin chains: gradients of neighbors, chains coupled by the same noise, and the noise itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.audit.checks import Check, at_most
+from dpbayes_cli.audit.checks import Check, check_at_most
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.langevin import Gradient, Langevin
@@ -31,12 +31,12 @@ _THRESHOLDS = 25
 
 
 @dataclass
-class Coupled:
-    """What neighbors' gradients and chains differ by at most, over all pairs so far.
+class CoupledChains:
+    """The largest differences of neighbors' gradients and chains over all pairs so far.
 
     Attributes:
-        planned: what is attacked.
-        n_pairs: how many pairs were compared so far.
+        planned: the release to attack.
+        n_pairs: the number of pairs compared so far.
     """
 
     planned: PlannedRelease
@@ -51,28 +51,28 @@ class Coupled:
         """The chain."""
         return require_type(self.planned.plan.final_step.law, Langevin)
 
-    def look(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yields after each data set that was compared with those before it."""
+    def compare_star(self, star: Star) -> Iterator[None]:
+        """Compare all pairs of a star; yield after each data set, when it is compared with those before it."""
         import numpy as np
 
         whole = [evidence for _, evidence in star.sets] + ([] if star.removed is None else [star.removed])
         points = _points(np.concatenate([_rows(_matrix(evidence)) for evidence in whole]), self.law.width)
-        found = {}
+        computed = {}
         if star.removed is not None:
-            found[id(star.removed)] = self._moves(star.removed, points)
+            computed[id(star.removed)] = self._gradients_and_ends(star.removed, points)
         for last, (_, evidence) in enumerate(star.sets):
-            found[id(evidence)] = self._moves(evidence, points)
+            computed[id(evidence)] = self._gradients_and_ends(evidence, points)
             for pair in star.pairs(last):
                 self.n_pairs += 1
-                one, other = found[id(pair.one)], found[id(pair.other)]
+                one, other = computed[id(pair.one)], computed[id(pair.other)]
                 apart = float(np.linalg.norm(one[0] - other[0], axis=0).max())
                 if self._most is None or apart > self._gradient:
                     self._gradient, self._most = apart, pair
                 self._apart = max(self._apart, float(np.linalg.norm(one[1] - other[1], axis=1).max()))
             yield
 
-    def _moves(self, evidence: Statistics, points: Floats) -> tuple[Floats, Floats]:
-        """Return the gradients at points, and the ends of chains whose noise is the same for all data."""
+    def _gradients_and_ends(self, evidence: Statistics, points: Floats) -> tuple[Floats, Floats]:
+        """Return the gradients at points, and the last states of chains with the same noise for all data."""
         import numpy as np
 
         law, matrix, rng = self.law, _matrix(evidence), np.random.default_rng(0)
@@ -85,32 +85,32 @@ class Coupled:
         return law.likelihood_power * gradient, law.draw(matrix, _COUPLED, lambda shape: rng.normal(size=shape))
 
     def checks(self) -> Iterator[Check]:
-        """Yield what was found."""
-        stated, law, answer = self.planned.plan.parameters, self.law, self.planned.plan.final_step
+        """Yield the checks of all pairs that were compared."""
+        stated, law, final_step = self.planned.plan.parameters, self.law, self.planned.plan.final_step
         claimed, smoothness = float(stated["sensitivity"]), float(stated["smoothness"])
-        yield at_most("difference of neighbors' gradients", self._gradient, claimed * _ROUNDING)
-        yield at_most("largest curvature", self._curvature, smoothness * _ROUNDING)
+        yield check_at_most("difference of neighbors' gradients", self._gradient, claimed * _ROUNDING)
+        yield check_at_most("largest curvature", self._curvature, smoothness * _ROUNDING)
         gap = contraction_gap(law.step_size, law.tau, smoothness)
         reached = -math.expm1(law.n_steps * math.log1p(-gap)) if gap < 1.0 else 1.0
         rounded = 2.0 * law.grid * math.sqrt(law.width)
         allowed = law.step_size * claimed * reached / gap * _ROUNDING + rounded
-        yield at_most("distance of neighbors' chains with the same noise", self._apart, allowed)
-        mu = descent_mu(self._gradient, law.step_size, law.n_steps, law.tau, smoothness) * math.sqrt(answer.draws)
+        yield check_at_most("distance of neighbors' chains with the same noise", self._apart, allowed)
+        mu = descent_mu(self._gradient, law.step_size, law.n_steps, law.tau, smoothness) * math.sqrt(final_step.draws)
         guarantee = self.planned.plan.guarantee
         for epsilon in _EPSILONS:
             delta = gaussian_delta(mu, float(epsilon))
             allowed = float(guarantee.delta_at(Decimal(epsilon)))
             if delta > allowed * _ROUNDING + 1e-15:
-                yield at_most(f"delta at epsilon {epsilon} of the chain at that difference", delta, allowed)
-        yield at_most("mu of the chain at that difference", mu, float(stated["mu"]) * _ROUNDING)
+                yield check_at_most(f"delta at epsilon {epsilon} of the chain at that difference", delta, allowed)
+        yield check_at_most("mu of the chain at that difference", mu, float(stated["mu"]) * _ROUNDING)
 
-    def to_attack(self, most: int) -> list[Pair]:
+    def pairs_to_attack(self, most: int) -> list[Pair]:
         """Return the pair whose gradients differ most."""
         return [] if self._most is None else [self._most]
 
 
 def noise_streams(law: Langevin, evidence: Statistics) -> list[Stream]:
-    """Return what can be drawn of a chain whose exact law is known: one step of it, and all steps without data."""
+    """Return the parts of a chain whose exact law is known: the noise of one step, and all steps without data."""
     import numpy as np
 
     matrix, shrinks, noise = _matrix(evidence), 1.0 - law.step_size * law.tau, law.arithmetic.noise
@@ -131,8 +131,8 @@ def _normal_stream(name: str, law: Langevin, matrix: DesignMatrix, mean: Floats,
     points = (np.floor((mean[:, None] + sd * quantiles) / law.grid) + 0.5) * law.grid  # between released numbers
 
     def again() -> Sequence[float]:
-        found: list[float] = law.draw(matrix, 1)[0].tolist()
-        return found
+        state: list[float] = law.draw(matrix, 1)[0].tolist()
+        return state
 
     return Stream(name, again, points, ndtr((points - mean[:, None]) / sd))
 
@@ -142,7 +142,6 @@ def _matrix(evidence: Statistics) -> DesignMatrix:
 
 
 def _rows(matrix: DesignMatrix) -> Floats:
-    """Return all rows of a small design, dense."""
     import numpy as np
 
     dense = [x.toarray() if hasattr(x, "toarray") else x for x, _ in matrix.blocks]
@@ -154,11 +153,11 @@ def _rows(matrix: DesignMatrix) -> Floats:
 
 
 def _points(rows: Floats, width: int) -> Floats:
-    """Return points far out along the rows, where losses are as steep as they get, and some at random."""
+    """Return points far out along the rows, where losses are steepest, and random points."""
     import numpy as np
 
-    found = np.random.default_rng(0).normal(size=(width, _POINTS))
+    points = np.random.default_rng(0).normal(size=(width, _POINTS))
     for i, row in enumerate(np.unique(rows, axis=0)[: _POINTS // 8]):
         ends = [length / max(float(row @ row), 1e-12) for length in (30.0, -30.0, 1e4, -1e4)]
-        found[:, 4 * i : 4 * i + 4] = np.outer(row, ends)
-    return found
+        points[:, 4 * i : 4 * i + 4] = np.outer(row, ends)
+    return points

@@ -1,4 +1,4 @@
-"""Draws of a release as laws: what one loses between neighbors, and whether drawing again follows it."""
+"""The laws of a release's draws: their privacy loss between neighbors, and the streams that test draws against them."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_WIDE = 200.0
-"""Points a scale at which a wide law is looked at: its Renyi divergences err by a part of 1e-5."""
-_REACH = 60.0
+_POINTS_PER_SCALE = 200.0
+"""A wide law is evaluated at this many points per scale: the relative error of its Renyi divergences is 1e-5."""
+_SUPPORT_SCALES = 60.0
 _THRESHOLDS = 25
-_MOST_COMPONENTS = 32
+_MAX_COMPONENTS = 32
 RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """What the laws of draws lose between two data sets, all draws together.
+    """The privacy loss between two data sets by the laws of draws, all draws together.
 
     Attributes:
         up, down: the largest log ratio of an outcome's probabilities, and of its inverse.
-        spread: by how much log ratios of choices vary over the outcomes.
-        renyi: Renyi divergences at ``RENYI_ORDERS`` of the one from the other and back, shape (2, n_orders).
+        spread: the range of the log ratios of choices over the outcomes.
+        renyi: Renyi divergences at ``RENYI_ORDERS``, in both directions, shape (2, n_orders).
     """
 
     up: float = 0.0
@@ -38,20 +38,20 @@ class PrivacyLoss:
     renyi: Any = 0.0
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
-        """Return the loss of both."""
+        """Return the loss of both draws together."""
         mine = (self.up + other.up, self.down + other.down, self.spread + other.spread, self.renyi + other.renyi)
         return PrivacyLoss(*mine)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Numbers that can be drawn again and again, independently, and what is known about their law.
+    """Numbers that can be drawn repeatedly and independently, and their law.
 
     Attributes:
         name: what is drawn.
         again: draws one row, by the code that draws for users.
-        thresholds: for each place of a row numbers, shape (n_places, n_thresholds).
-        below: the probabilities of numbers up to these, in the same shape.
+        thresholds: thresholds for each place of a row, shape (n_places, n_thresholds).
+        below: the probabilities of numbers at or below the thresholds, same shape.
     """
 
     name: str
@@ -62,14 +62,14 @@ class Stream:
 
 @dataclass(frozen=True)
 class Choices:
-    """Independent choices of one among the same number of outcomes.
+    """Independent choices, each among the same number of outcomes.
 
     Attributes:
         name: what is chosen.
         logs: log probabilities, shape (n_places, n_outcomes).
-        again: draws once more, one index a place; None: indices are not known.
-        times: how many draws of this law there are.
-        whole: whether these are all outcomes; else only log ratios' ranges are known.
+        again: draws again, one index for each place; None: the indices are not known.
+        times: the number of draws of this law.
+        whole: whether these are all outcomes; if not, only the ranges of log ratios are known.
     """
 
     name: str
@@ -80,11 +80,11 @@ class Choices:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What must not depend on the data."""
+        """The properties that must not depend on the data."""
         return (self.name, *self.logs.shape, self.times)
 
     def loss(self, other: Choices) -> PrivacyLoss:
-        """Return what is lost to another data set's choices."""
+        """Return the privacy loss between these choices and another data set's."""
         import numpy as np
 
         if self.logs is other.logs or np.array_equal(self.logs, other.logs):
@@ -95,17 +95,17 @@ class Choices:
         high, low = ratios.max(axis=1).sum() * self.times, ratios.min(axis=1).sum() * self.times
         if not self.whole:
             return PrivacyLoss(0.0, 0.0, float(high - low), np.full((2, len(RENYI_ORDERS)), -math.inf))
-        ways = ((self.logs, ratios), (other.logs, -ratios))
-        renyi = np.array([_divergences(logs, each) for logs, each in ways]) * self.times
+        directions = ((self.logs, ratios), (other.logs, -ratios))
+        renyi = np.array([_divergences(*direction) for direction in directions]) * self.times
         return PrivacyLoss(float(high), float(-low), float(high - low), renyi)
 
     def stream(self) -> Stream | None:
-        """Return the choice as something that can be drawn again."""
+        """Return the stream of these choices; None if they cannot be drawn again."""
         import numpy as np
 
         if self.again is None:
             return None
-        below = np.cumsum(np.exp(self.logs[:_MOST_COMPONENTS]), axis=1)
+        below = np.cumsum(np.exp(self.logs[:_MAX_COMPONENTS]), axis=1)
         shares = np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1]
         places = np.array([np.searchsorted(row, shares) for row in below]).clip(0, below.shape[1] - 1)
         return Stream(self.name, self.again, places, np.take_along_axis(below, places, axis=1))
@@ -116,8 +116,8 @@ class AddedNoise:
     """Independent noise on integers.
 
     Attributes:
-        law: of each.
-        values: what it is added to.
+        law: the law of each noise.
+        values: the integers to which the noise is added.
     """
 
     law: NoiseLaw
@@ -125,23 +125,23 @@ class AddedNoise:
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """What must not depend on the data."""
+        """The properties that must not depend on the data."""
         return self.law, len(self.values)
 
     def loss(self, other: AddedNoise) -> PrivacyLoss:
-        """Return what is lost to another data set's numbers with the same noise."""
-        away = [abs(a - b) for a, b in zip(self.values, other.values, strict=True) if a != b]
-        return sum((_shifted(self.law, distance) for distance in away), PrivacyLoss())
+        """Return the privacy loss between these values and another data set's, with the same noise."""
+        distances = [abs(a - b) for a, b in zip(self.values, other.values, strict=True) if a != b]
+        return sum((_shift_loss(self.law, distance) for distance in distances), PrivacyLoss())
 
     def stream(self) -> Stream:
-        """Return the noise as something that can be drawn again."""
+        """Return the stream of the noise."""
         import numpy as np
 
         support, masses, step = _support(self.law)
         sums = np.cumsum(masses)
         shares = np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1]
         places = np.unique(np.searchsorted(sums, shares))
-        n = min(len(self.values), _MOST_COMPONENTS)
+        n = min(len(self.values), _MAX_COMPONENTS)
         chosen = [*range(n - 1), len(self.values) - 1]
         values = np.array(self.values, dtype=object)
 
@@ -157,16 +157,16 @@ class AddedNoise:
 Element = Choices | AddedNoise
 
 
-def lost(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLoss | None:
-    """Return what draws lose between two data sets; None: they are not the same draws in the same order."""
+def privacy_loss(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLoss | None:
+    """Return the privacy loss between the draws of two data sets; None if these are not the same draws in order."""
     if [element.shape for element in one] != [element.shape for element in other]:
         return None
-    pairs = zip(one, other, strict=True)  # of one shape, hence of one kind
+    pairs = zip(one, other, strict=True)  # elements of one shape have one type
     return sum((mine.loss(theirs) for mine, theirs in pairs), PrivacyLoss())  # type: ignore[arg-type]
 
 
-def normalized(logs: Floats) -> Floats:
-    """Return log weights as log probabilities, row by row."""
+def normalize_logs(logs: Floats) -> Floats:
+    """Return the log probabilities of log weights, row by row."""
     import numpy as np
 
     largest = logs.max(axis=1, keepdims=True)
@@ -186,19 +186,18 @@ def _divergences(logs: Floats, ratios: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def _support(law: NoiseLaw) -> tuple[Integers, Floats, int]:
-    """Return integers on which a law's mass lies, their masses, and their distance: a wide law is smooth over it."""
+    """Return the integers that carry a law's mass, their masses, and their spacing, over which a wide law is smooth."""
     import numpy as np
 
-    step = max(1, math.floor(law.scale / _WIDE))
-    reach = math.ceil(_REACH * law.scale / step) + 2
+    step = max(1, math.floor(law.scale / _POINTS_PER_SCALE))
+    reach = math.ceil(_SUPPORT_SCALES * law.scale / step) + 2
     support = np.arange(-reach, reach + 1) * step
     masses = np.exp(law.log_pmf(support + step // 2))
     return support, masses / masses.sum(), step
 
 
 @lru_cache(maxsize=4096)
-def _shifted(law: NoiseLaw, distance: int) -> PrivacyLoss:
-    """Return what noise loses on one number that moves so far, from its exact probabilities."""
+def _shift_loss(law: NoiseLaw, distance: int) -> PrivacyLoss:
     import numpy as np
 
     support, masses, step = _support(law)

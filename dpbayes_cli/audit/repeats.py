@@ -1,6 +1,6 @@
-"""Drawing again and again, here and in fresh processes: draws must follow their law, and never come again.
+"""Draw many times, here and in fresh processes: draws must follow their law, and sequences must differ.
 
-What restarts at every release shows in one process, what restarts with the process in two.
+A generator that restarts at every release shows in one process; one that restarts with the process shows in two.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.audit.checks import Check
 from dpbayes_cli.audit.events import clopper_pearson
-from dpbayes_cli.audit.forced import UnknownDrawError, can_be_dictated, numbers, on_smaller_covers, run
+from dpbayes_cli.audit.forced import (
+    UnknownDrawError,
+    can_be_dictated,
+    released_numbers,
+    run_dictated,
+    with_small_covers,
+)
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.langevin import Langevin
@@ -29,66 +35,66 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 SMALLEST_P = 1e-11
-"""Of one test; at most some ten thousand are made, so that together they raise a false alarm once in 1e7 audits."""
-_MOST_ROWS = 2000
-_MOST_STREAMS = 12
-_FEWEST_RELEASES = 48
+"""For one test; an audit makes at most about ten thousand, so that one audit in 1e7 raises a false alarm."""
+_MAX_ROWS = 2000
+_MAX_STREAMS = 12
+_MIN_RELEASES = 48
 WHOLE = "whole releases"
 
 
 @dataclass(frozen=True)
 class ProcessDraws:
-    """What one process drew: for each stream its rows, and whole releases."""
+    """The draws of one process: the rows of each stream, and whole releases."""
 
     rows: tuple[Any, ...]
     releases: tuple[tuple[float, ...], ...]
 
 
 def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
-    """Return the release that is audited, with covers of few points.
+    """Return the priced release to audit, with covers of few points.
 
     Raises:
-        SpecError: it has no price.
+        SpecError: it has no privacy cost.
     """
-    return on_smaller_covers(price(spec, n_records))
+    return with_small_covers(price(spec, n_records))
 
 
-def streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
-    """Return what a release draws, one stream for every kind of draw."""
+def draw_streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
+    """Return the streams of a release, one for every kind of draw."""
     if not can_be_dictated(planned):
         return noise_streams(require_type(planned.plan.final_step.law, Langevin), evidence)
     try:
-        elements = run(planned, evidence, 0, {}).elements
+        elements = run_dictated(planned, evidence, 0, {}).elements
     except UnknownDrawError:
         return []
     kinds = {element.shape: element for element in reversed(elements)}
-    found = [element.stream() for element in reversed(list(kinds.values()))]
-    return [stream for stream in found if stream is not None][:_MOST_STREAMS]
+    drawable = (element.stream() for element in reversed(list(kinds.values())))
+    return [stream for stream in drawable if stream is not None][:_MAX_STREAMS]
 
 
-def draw_again(planned: PlannedRelease, evidence: Statistics, seconds: float) -> ProcessDraws:
-    """Draw from every stream one row after the other, and release as a whole, in about so many seconds."""
+def draw_repeatedly(planned: PlannedRelease, evidence: Statistics, seconds: float) -> ProcessDraws:
+    """Draw rows from every stream, and whole releases, for about the given time in all."""
     import numpy as np
 
-    known = streams(planned, evidence)
-    each = seconds / (len(known) + 1)
-    rows = tuple(np.array(_repeated(stream.again, _MOST_ROWS, each), dtype=np.float64) for stream in known)
-    releases = _repeated(lambda: tuple(numbers(privatize(planned, evidence))), _MOST_ROWS // 10, each)
+    known = draw_streams(planned, evidence)
+    share = seconds / (len(known) + 1)
+    rows = tuple(np.array(_repeat(stream.again, _MAX_ROWS, share), dtype=np.float64) for stream in known)
+    releases = _repeat(lambda: tuple(released_numbers(privatize(planned, evidence))), _MAX_ROWS // 10, share)
     return ProcessDraws(rows, tuple(releases))
 
 
-def _repeated(draw: Any, most: int, seconds: float) -> list[Any]:
-    found, end = [draw()], time.monotonic() + seconds
-    while len(found) < most and time.monotonic() < end:
-        found.append(draw())
-    return found
+def _repeat(draw: Any, most: int, seconds: float) -> list[Any]:
+    draws, end = [draw()], time.monotonic() + seconds
+    while len(draws) < most and time.monotonic() < end:
+        draws.append(draw())
+    return draws
 
 
 @contextmanager
 def fresh_processes(
     spec: ReleaseSpec, n_records: int, evidence: Statistics, seconds: float, count: int
 ) -> Iterator[list[Any]]:
-    """Begin to draw in processes of their own, and yield what to ask for their samples; they end with the context."""
+    """Start to draw in fresh processes, and yield their pending results; the processes end with the context."""
     import msgspec
 
     if not count:
@@ -100,42 +106,43 @@ def fresh_processes(
 
 
 def _begin() -> None:
-    """Leave interrupts to the parent, which ends its workers."""
+    """Ignore interrupts: the parent handles them, and ends its workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _in_fresh_process(document: dict[str, Any], n_records: int, evidence: Statistics, seconds: float) -> ProcessDraws:
     filled = {key: value for key, value in document.items() if value is not None}
-    return draw_again(planned_release(build_spec(filled), n_records), evidence, seconds)
+    return draw_repeatedly(planned_release(build_spec(filled), n_records), evidence, seconds)
 
 
-def compared(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> Iterator[Check]:
-    """Compare what processes drew with its law, and with each other's draws.
+def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> Iterator[Check]:
+    """Yield checks of the draws of processes, against their law and against each other.
 
     Args:
         known: the streams.
-        samples: of each process.
+        samples: the draws of each process.
     """
     import numpy as np
 
     for i, stream in enumerate(known):
         rows = [sample.rows[i] for sample in samples]
-        p = min(_law(stream, np.concatenate(rows)), *(_apart(stream, each) for each in rows))
+        p = min(_law_p(stream, np.concatenate(rows)), *(_independence_p(stream, sample) for sample in rows))
         n = sum(map(len, rows))
         name = f"draws of {stream.name}, {n:,} in {len(rows)} processes"
         yield Check(name, p > SMALLEST_P, f"p = {p:.2g}", f"a p above {SMALLEST_P:g}")
         masses = np.diff(stream.below, axis=1, prepend=0.0, append=1.0)
-        yield from _again(stream.name, [each.tolist() for each in rows], float(np.prod((masses**2).sum(axis=1))))
+        collision = float(np.prod((masses**2).sum(axis=1)))
+        yield from _check_different(stream.name, [sample.tolist() for sample in rows], collision)
     releases = [list(sample.releases) for sample in samples]
-    same = [sum(a == b for a, b in zip(each[::2], each[1::2], strict=False)) for each in releases]
-    pairs = sum(len(each) // 2 for each in releases)
+    same = [sum(a == b for a, b in zip(drawn[::2], drawn[1::2], strict=False)) for drawn in releases]
+    pairs = sum(len(drawn) // 2 for drawn in releases)
     collision = clopper_pearson(sum(same), pairs, 1000)[1] if pairs else 1.0
-    if min(map(len, releases), default=0) >= _FEWEST_RELEASES:
-        yield from _again(WHOLE, releases, collision)
+    if min(map(len, releases), default=0) >= _MIN_RELEASES:
+        yield from _check_different(WHOLE, releases, collision)
 
 
-def _again(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check]:
-    """Yield whether processes draw the same, where chance would not have them do so."""
+def _check_different(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check]:
+    """Yield a failed check if two processes draw the same, unless that may be chance: see ``collision``."""
     for i in range(len(rows)):
         for j in range(i):
             n = min(len(rows[i]), len(rows[j]))
@@ -146,29 +153,28 @@ def _again(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check
                     return
 
 
-def _law(stream: Stream, rows: Floats) -> float:
-    """Return a p-value: by binomial tails, at every threshold of every place; exact but for the union of all."""
+def _law_p(stream: Stream, rows: Floats) -> float:
+    """Return a p-value of the law: exact binomial tails at every threshold of every place, with a union bound."""
     counts = (rows[:, :, None] <= stream.thresholds[None]).sum(axis=0)
     tails = _tails(counts, len(rows), stream.below)
     return min(1.0, float(tails.min()) * tails.size)
 
 
-def _apart(stream: Stream, rows: Floats) -> float:
-    """Return a p-value of independence: of successive rows, and of neighboring places of a row."""
+def _independence_p(stream: Stream, rows: Floats) -> float:
+    """Return a p-value of the independence of successive rows, and of adjacent places of a row."""
     import numpy as np
 
     middle = stream.below.shape[1] // 2
     low, p = rows <= stream.thresholds[:, middle], stream.below[:, middle]
     n = len(rows) // 2
-    found = [_tails((low[: 2 * n : 2] & low[1 : 2 * n : 2]).sum(axis=0), n, p**2)] if n else []
+    tests = [_tails((low[: 2 * n : 2] & low[1 : 2 * n : 2]).sum(axis=0), n, p**2)] if n else []
     if len(p) > 1:
-        found.append(_tails((low[:, 1:] & low[:, :-1]).sum(axis=0), len(rows), p[1:] * p[:-1]))
-    tails = np.concatenate(found) if found else np.ones(1)
+        tests.append(_tails((low[:, 1:] & low[:, :-1]).sum(axis=0), len(rows), p[1:] * p[:-1]))
+    tails = np.concatenate(tests) if tests else np.ones(1)
     return min(1.0, float(tails.min()) * tails.size)
 
 
 def _tails(counts: Any, n: int, p: Floats) -> Floats:
-    """Return twice the smaller tail of binomial counts."""
     import numpy as np
     from scipy.special import bdtr, bdtrc
 

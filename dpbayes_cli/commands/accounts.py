@@ -50,8 +50,8 @@ def print_account(account: Account, ledger: Ledger, *, changed: bool, as_json: b
 def account_document(account: Account) -> dict[str, Any]:
     """Return an account as a JSON object; its keys are stable."""
     from dpbayes_cli.base.numeric import decimal_text
-    from dpbayes_cli.ledger.allowance import allowances, routes_of
-    from dpbayes_cli.ledger.budgets import texts
+    from dpbayes_cli.ledger.allowance import allowances, remaining_by_route
+    from dpbayes_cli.ledger.budgets import component_texts
 
     return {
         "account": account.name,
@@ -61,20 +61,20 @@ def account_document(account: Account) -> dict[str, Any]:
         "opened": account.opened,
         "by_default": account.by_default,
         "kind": account.budget.kind,
-        "budget": texts(account.budget.total),
-        "spent": texts(account.spent),
-        "remaining": texts(account.remaining),
+        "budget": component_texts(account.budget.total),
+        "spent": component_texts(account.spent),
+        "remaining": component_texts(account.remaining),
         "allows_next": allowances(account),
         "limits": {
             analyst: {
-                "limit": texts(limit.budget.total),
-                "spent": texts(limit.spent),
-                "remaining": texts(limit.remaining),
+                "limit": component_texts(limit.budget.total),
+                "spent": component_texts(limit.spent),
+                "remaining": component_texts(limit.remaining),
             }
             for analyst, limit in account.limits.items()
         },
         "notice": None if account.notice is None else decimal_text(account.notice),
-        "routes": texts(dict(routes_of(account))),
+        "routes": component_texts(dict(remaining_by_route(account))),
     }
 
 

@@ -35,12 +35,12 @@ def amend(
 
     The total cannot be less than what is spent.
     """
-    from dpbayes_cli.ledger.limits import amendment
+    from dpbayes_cli.ledger.limits import amendment_entry
 
     changes, why = _stated_totals(totals, needed=not separate_population), checked_reason(reason, needed=True)
     ledger = open_ledger(ledger_place)
     amended, changed = ledger.change(
-        account, lambda each: amendment(each, changes, why, separate_population=separate_population)
+        account, lambda each: amendment_entry(each, changes, why, separate_population=separate_population)
     )
     print_account(amended, ledger, changed=changed, as_json=as_json)
 
@@ -62,7 +62,7 @@ def limit(
     the total. Nothing checks that the name is true.
     """
     from dpbayes_cli.base.errors import SpecError
-    from dpbayes_cli.ledger.limits import limitation
+    from dpbayes_cli.ledger.limits import limit_entry
     from dpbayes_cli.spec.release_spec import check_name
 
     try:
@@ -71,7 +71,7 @@ def limit(
         raise SpecError(str(error)) from None
     changes, why = _stated_totals(totals), checked_reason(reason, needed=False)
     ledger = open_ledger(ledger_place)
-    amended, changed = ledger.change(account, lambda each: limitation(each, analyst, changes, why))
+    amended, changed = ledger.change(account, lambda each: limit_entry(each, analyst, changes, why))
     print_account(amended, ledger, changed=changed, as_json=as_json)
 
 
@@ -89,7 +89,7 @@ def notify(
 
     Every later charge prints it on stderr.
     """
-    from dpbayes_cli.ledger.limits import notification
+    from dpbayes_cli.ledger.limits import notice_entry
 
     if (share is None) != never:
         raise click.UsageError("state a share, such as --at 0.8, or --never")
@@ -97,7 +97,7 @@ def notify(
         raise click.UsageError("--at must be above 0 and at most 1")
     why = checked_reason(reason, needed=False)
     ledger = open_ledger(ledger_place)
-    amended, changed = ledger.change(account, lambda each: notification(each, share, why))
+    amended, changed = ledger.change(account, lambda each: notice_entry(each, share, why))
     print_account(amended, ledger, changed=changed, as_json=as_json)
 
 

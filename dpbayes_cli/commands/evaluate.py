@@ -41,7 +41,7 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.commands.evaluation import evaluation_of, held_out_evaluation, show
     from dpbayes_cli.prediction.from_bundle import held_out, predictor
-    from dpbayes_cli.prediction.records import read_labelled
+    from dpbayes_cli.prediction.records import read_labeled
 
     layout = pop_document(flags).get("source", {})
     contents = read_bundle(bundle)
@@ -64,7 +64,7 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
         if densities is not None and density is not None:
             densities.append(density)
 
-    read_labelled(contents, model, data, layout, take=score)
+    read_labeled(contents, model, data, layout, take=score)
     evaluation = evaluation_of(
         release_id,
         model,

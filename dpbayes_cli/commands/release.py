@@ -142,7 +142,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     import msgspec
 
     from dpbayes_cli.bundle.assemble import guarantee_part
-    from dpbayes_cli.ledger.budgets import texts
+    from dpbayes_cli.ledger.budgets import component_texts
     from dpbayes_cli.ledger.charging import price_text
 
     preview = ledger.preview(prepared.charge)
@@ -163,7 +163,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
             guarantee_part(prepared.plan.guarantee, prepared.spec.privacy.neighbors, Decimal(0))
         ),
         "already_charged": preview.known is not None,
-        "remaining": texts(preview.remaining),
+        "remaining": component_texts(preview.remaining),
     }
     if as_json:
         emit_json(document)
@@ -183,7 +183,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
 
 def _document(outcome: PublishedRelease) -> dict[str, Any]:
     """Return the JSON document of a release; its keys are stable."""
-    from dpbayes_cli.ledger.budgets import texts
+    from dpbayes_cli.ledger.budgets import component_texts
 
     public = outcome.document.builtins()
     return {
@@ -195,7 +195,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
         "statistics": public["statistics"],
         **({"bounds": public["bounds"]} if "bounds" in public else {}),
         "guarantee": public["guarantee"],
-        "remaining": texts(outcome.remaining),
+        "remaining": component_texts(outcome.remaining),
         "posterior": public["posterior"],
         "replayed": outcome.replayed,
         "receipt": {"sequence": outcome.sequence, "head": outcome.head},
@@ -205,7 +205,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
 def _show(outcome: PublishedRelease) -> None:
     from dpbayes_cli.bundle.report.wording import are_estimates, bounds_text, guarantee_text
     from dpbayes_cli.commands.posterior_table import posterior_lines
-    from dpbayes_cli.ledger.budgets import texts
+    from dpbayes_cli.ledger.budgets import component_texts
 
     document = outcome.document
     guarantee = document.guarantee
@@ -217,7 +217,7 @@ def _show(outcome: PublishedRelease) -> None:
     head = "estimate" if are_estimates(document) else "posterior"
     for line in posterior_lines(document.posterior, document.inference.warnings, head):
         emit(line)
-    emit(f"remaining {_components(texts(outcome.remaining))} in account {document.account}")
+    emit(f"remaining {_components(component_texts(outcome.remaining))} in account {document.account}")
     emit(f"receipt   entry {outcome.sequence}, head {outcome.head}")
 
 

@@ -1,4 +1,4 @@
-"""What an account would still let through, mechanism by mechanism: for ``budget show``."""
+"""The largest next release that an account still allows, by mechanism: for ``budget show``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpbayes_cli.privacy.kinds import BoundedRange, GaussianDP, PureDP, ZeroConc
 
 _THREE_DIGITS = Context(prec=3, rounding=ROUND_FLOOR)
 _SMALLEST_MU, _LARGEST_MU = Decimal("1e-11"), Decimal(44)
-"""Their mu^2 / 2 are prices that can be stated."""
+"""The range of mu for which mu^2 / 2 is a valid rho."""
 _KINDS: dict[str, tuple[str, Decimal, Callable[[Decimal], Guarantee]]] = {
     "laplace": ("epsilon", LARGEST_EPSILON, PureDP),
     "ops": ("epsilon", LARGEST_EPSILON, BoundedRange),
@@ -23,40 +23,43 @@ _KINDS: dict[str, tuple[str, Decimal, Callable[[Decimal], Guarantee]]] = {
 
 
 def allowances(account: Account) -> dict[str, dict[str, str]]:
-    """Return the largest parameter at which a release of each mechanism would fit next, three digits, rounded down.
+    """Return the largest parameter at which the next release of each mechanism fits: three digits, rounded down.
 
     Returns:
-        Mechanism to {parameter: value}; ``"0"`` where none fits.
+        Mechanism to {parameter: value}; the value is ``"0"`` if no release fits.
     """
-    return {name: {of: f"{_largest(account, most, make):f}"} for name, (of, most, make) in _KINDS.items()}
+    return {
+        name: {parameter: f"{_largest_fitting(account, maximum, guarantee_at):f}"}
+        for name, (parameter, maximum, guarantee_at) in _KINDS.items()
+    }
 
 
-def _largest(account: Account, most: Decimal, make: Callable[[Decimal], Guarantee]) -> Decimal:
-    """Return the largest parameter up to ``most`` that fits, by bisection over exponents; prices grow with it."""
+def _largest_fitting(account: Account, maximum: Decimal, guarantee_at: Callable[[Decimal], Guarantee]) -> Decimal:
+    """Bisect over the parameter's logarithm; the privacy cost grows with the parameter."""
 
     def fits(value: Decimal) -> bool:
-        return not account.exhausted and not account.budget.shortfall(account.charged, make(value))
+        return not account.exhausted and not account.budget.shortfall(account.charged, guarantee_at(value))
 
     if not fits(SMALLEST_EPSILON):
         return Decimal(0)
-    left = account.remaining.get("epsilon", account.remaining.get("rho", most))
-    exact = min(left, most)  # the remainder itself, where a parameter is the price
-    if exact >= SMALLEST_EPSILON and fits(exact) and not fits(min(most, exact * Decimal("1.01"))):
+    remaining = account.remaining.get("epsilon", account.remaining.get("rho", maximum))
+    exact = min(remaining, maximum)  # if the parameter is the cost itself, all that remains fits
+    if exact >= SMALLEST_EPSILON and fits(exact) and not fits(min(maximum, exact * Decimal("1.01"))):
         return exact
-    low, high = math.log(float(SMALLEST_EPSILON)), math.log(float(most))
+    low, high = math.log(float(SMALLEST_EPSILON)), math.log(float(maximum))
     for _ in range(60):
         middle = (low + high) / 2.0
-        low, high = (middle, high) if fits(_rounded(middle)) else (low, middle)
-    return _rounded(low)
+        low, high = (middle, high) if fits(_exp_rounded_down(middle)) else (low, middle)
+    return _exp_rounded_down(low)
 
 
-def _rounded(exponent: float) -> Decimal:
+def _exp_rounded_down(exponent: float) -> Decimal:
     value = _THREE_DIGITS.create_decimal(Decimal(math.exp(exponent)))
     return max(SMALLEST_EPSILON, value)
 
 
-def routes_of(account: Account) -> list[tuple[str, Decimal]]:
-    """Return what is left by each route of an account that has several; empty elsewhere."""
+def remaining_by_route(account: Account) -> list[tuple[str, Decimal]]:
+    """Return what remains by each way of composition, if the account has several; else an empty list."""
     from dpbayes_cli.ledger.union_budget import UnionBudget
 
     if not isinstance(account.budget, UnionBudget) or account.exhausted:

@@ -8,16 +8,16 @@ from dpbayes_cli.ledger.budgets import Budget, Lanes
 
 
 @dataclass(frozen=True)
-class Limit:
-    """What one analyst may spend of an account, in the account's notion of privacy.
+class AnalystLimit:
+    """The most that one analyst may spend of an account, in the account's notion of privacy.
 
-    Privacy: another filter beside the account's: what the analyst is charged together keeps the limit's promise, and
-        the account's total holds whatever the limits are.
+    Privacy: a second filter beside the account's: all charges of the analyst together keep the guarantee of the
+        limit, and the account's total holds whatever the limits are.
     Source: mechanisms, the ledger is a filter.
 
     Attributes:
         budget: the limit.
-        charged: the sums of the prices of the analyst's releases, in the lanes of the budget.
+        charged: the sums of the privacy costs of the analyst's releases, in the lanes of the budget.
     """
 
     budget: Budget
@@ -25,10 +25,10 @@ class Limit:
 
     @property
     def spent(self) -> Lanes:
-        """What was spent, by component."""
+        """The privacy cost so far, by component."""
         return self.budget.spent(self.charged)
 
     @property
     def remaining(self) -> Lanes:
-        """What is left, by component."""
+        """The remaining budget, by component."""
         return self.budget.remaining(self.charged)

@@ -1,7 +1,7 @@
-"""Every opening of a ledger: verified, compared with its anchors, and marked there once it is on disk.
+"""Open a ledger: verify it, compare it with its anchors, and mark the new head there when it is on disk.
 
-The comparison and the mark are made under the ledger's own lock and the anchors': the commit comes first, the mark
-second. Killed between the two, an anchor is behind, and the next command brings it up.
+The ledger and its anchors stay locked from the comparison to the mark. The commit comes first, the mark second. If the
+process is killed between the two, an anchor is behind the ledger, and the next command brings it up to date.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchor import Anchor, locked, read_last
+from dpbayes_cli.ledger.anchor import Anchor, lock_anchor, read_last
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Storage, Transaction
 from dpbayes_cli.ledger.verified_states import VerifiedStates
 
-_ADOPT = "dpbayes budget history shows what it holds, dpbayes budget adopt --reason TEXT goes on with it"
+_ADOPT = "dpbayes budget history shows the ledger's entries, dpbayes budget adopt --reason TEXT continues with it"
 
 
 @dataclass(frozen=True)
 class Dispute:
-    """What speaks against going on with a ledger.
+    """A reason not to continue with a ledger.
 
     Attributes:
-        path: the anchor, or an empty text where the ledger itself says so.
-        mark: what the anchor has seen; None where it has seen nothing.
-        text: one sentence.
+        path: the anchor that disagrees; empty if the ledger itself holds the reason.
+        mark: the last head in the anchor; None if it holds none.
+        text: the reason in one sentence.
         hint: what to do.
-        changes: what is not in the ledger as it was before, one sentence each.
+        changes: what a salvage changed in the ledger, one sentence each.
     """
 
     path: str
@@ -43,12 +43,12 @@ class Dispute:
 
 
 class AnchoredStorage:
-    """A storage that is believed only where its chain verifies and its anchors agree.
+    """A storage that is trusted only if its chain verifies and its anchors agree.
 
     Args:
         storage: where the ledger is.
-        stated: an anchor that is stated beside the ledger, which thus need not be believed about it.
-        keys: the keys at hand.
+        stated: an anchor that the caller names, so that the ledger is not trusted to name it.
+        keys: the available keys.
     """
 
     def __init__(self, storage: Storage, stated: Path | None, keys: Sequence[LedgerKey] = ()) -> None:
@@ -57,10 +57,10 @@ class AnchoredStorage:
         self._states = VerifiedStates(keys)
 
     def paths(self, state: State) -> list[Path]:
-        """Return the anchors: the one that the ledger configures, and the one that is stated.
+        """Return the anchors: the one in the ledger's configuration, and the one that the caller names.
 
         Raises:
-            LedgerError: one is the ledger itself.
+            LedgerError: an anchor is the ledger itself.
         """
         named = [state.anchor, str(self._stated.absolute()) if self._stated else ""]
         paths = [Path(name) for name in dict.fromkeys(named) if name]
@@ -70,10 +70,10 @@ class AnchoredStorage:
 
     @contextmanager
     def reading(self, *, compare: bool = True) -> Iterator[tuple[Transaction, State]]:
-        """Begin a transaction that changes nothing, on a ledger that is trusted.
+        """Begin a read-only transaction on a trusted ledger.
 
         Raises:
-            LedgerError: it cannot be read, does not verify, or an anchor speaks against it.
+            LedgerError: the ledger cannot be read, does not verify, or disagrees with an anchor.
         """
         with self._storage.reading() as transaction:
             state = self._states.seen_by(transaction, need_key=compare)
@@ -81,50 +81,50 @@ class AnchoredStorage:
             if not disputes:
                 yield transaction, state
                 return
-        with self._storage.reading() as transaction:  # which may be younger than what the anchor has seen
+        with self._storage.reading() as transaction:  # a writer may have committed and marked since the first reading
             state = self._states.seen_by(transaction)
-            _refuse(unsettled(state, disputes))
+            _refuse(unresolved(state, disputes))
             yield transaction, state
 
     @contextmanager
     def writing(
         self, new: Path | None = None, *, begin: bool = True, need_key: bool = True
     ) -> Iterator[tuple[Transaction, State]]:
-        """Begin a transaction that excludes all others, on a ledger that is trusted.
+        """Begin an exclusive transaction on a trusted ledger.
 
         Args:
-            new: an anchor that this transaction configures, and that need not be there yet.
-            begin: whether a ledger is begun where there is none.
-            need_key: whether the ledger must be signed with a key that is at hand, if one is stated.
+            new: an anchor that this transaction configures; its file may be missing.
+            begin: whether to create a missing ledger.
+            need_key: whether to refuse a signed ledger without its key, and an unsigned one if a key is given.
 
         Raises:
-            LedgerError: it cannot be opened, does not verify, an anchor speaks against it, or cannot be written.
+            LedgerError: the ledger cannot be opened or written, does not verify, or disagrees with an anchor.
         """
         if not self._storage.exists:
             if not begin:
                 raise LedgerError(
                     f"the ledger {self._storage.location!r} is gone: it was removed while it was in use",
-                    hint="restore it: what was charged in it is spent",
+                    hint="restore it: its charges are spent",
                 )
-            self.refuse_disputed(State(), new)  # a ledger that was lost is not begun anew unnoticed
+            self.refuse_disputed(State(), new)  # an anchor shows that a ledger was lost
         with self._open(adopting=False, new=new, need_key=need_key) as (transaction, state, _):
             yield transaction, state
 
     @contextmanager
     def adopting(self) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
-        """Begin a transaction as ``writing`` does, but tell what an anchor says against it instead of refusing."""
+        """Begin a transaction as ``writing`` does, but yield the disputes instead of refusing the ledger."""
         with self._open(adopting=True) as opened:
             yield opened
 
     @contextmanager
     def replacing(self, state: State) -> Iterator[list[Dispute]]:
-        """Hold the anchors while another chain takes the ledger's place, and mark its head there when that is done.
+        """Lock the anchors while another chain replaces the ledger; at the end, mark its head there.
 
         Args:
             state: the other chain, which may grow in the block.
 
         Yields:
-            What speaks against it.
+            The disputes about the other chain.
         """
         with ExitStack() as locks:
             taken: set[tuple[int, int]] = set()
@@ -137,24 +137,24 @@ class AnchoredStorage:
                 held.append(state.mark)
 
     def disputes(self, state: State, new: Path | None = None) -> list[Dispute]:
-        """Return what the ledger and its anchors say against going on, without a lock."""
-        found = _held(state)
+        """Return the reasons of the ledger and its anchors not to continue; nothing is locked."""
+        reasons = _held(state)
         for path in self.paths(state):
             if _begins(state, path, new):
                 continue
             try:
                 last = read_last(path)
             except FileNotFoundError:
-                found.append(_missing(path))
+                reasons.append(_missing(path))
                 continue
-            found += self._compared(state, path, last)
-        return found
+            reasons += self._compare(state, path, last)
+        return reasons
 
     def refuse_disputed(self, state: State, new: Path | None = None) -> None:
-        """Refuse a state that its anchors speak against.
+        """Refuse a state that has disputes.
 
         Raises:
-            LedgerError: they do.
+            LedgerError: there is a dispute.
         """
         _refuse(self.disputes(state, new))
 
@@ -173,7 +173,7 @@ class AnchoredStorage:
                 yield transaction, state, disputes
                 known = {anchor.path for anchor in anchors}
                 begun = [path for path in self.paths(state) if path not in known]
-                anchors += self._begun(locks, taken, state, before, begun)  # before the commit: what fails is undone
+                anchors += self._begun(locks, taken, state, before, begun)  # a failure undoes the transaction
             self._states.keep(state)
             for anchor in anchors:
                 anchor.append(state.mark)
@@ -181,41 +181,41 @@ class AnchoredStorage:
     def _held_anchors(
         self, locks: ExitStack, taken: set[tuple[int, int]], state: State, new: Path | None
     ) -> tuple[list[Anchor], list[Dispute]]:
-        """Lock the anchors, always after the ledger and in one order; return them and what they say."""
+        """Lock the anchors, always after the ledger and in one order, against deadlocks; compare them."""
         anchors, disputes = [], _held(state)
         for path in sorted(self.paths(state)):
             if _begins(state, path, new):
                 continue
             try:
-                anchor = locks.enter_context(locked(path, taken))
+                anchor = locks.enter_context(lock_anchor(path, taken))
             except FileNotFoundError:
                 disputes.append(_missing(path))
                 continue
             if anchor is not None:
                 anchors.append(anchor)
-                disputes += self._compared(state, path, anchor.last)
+                disputes += self._compare(state, path, anchor.last)
         return anchors, disputes
 
     def _begun(
         self, locks: ExitStack, taken: set[tuple[int, int]], state: State, before: Mark, paths: list[Path]
     ) -> list[Anchor]:
-        """Lock the anchors that this transaction has configured or given up as lost; begin those that are not there."""
+        """Lock the anchors that this transaction has configured or declared lost; create the missing ones."""
         anchors = []
         for path in paths:
             try:
-                anchor = locks.enter_context(locked(path, taken, begin=before))
+                anchor = locks.enter_context(lock_anchor(path, taken, begin=before))
             except FileNotFoundError:
                 raise LedgerError(
                     f"the directory of the anchor {str(path)!r} is missing",
-                    hint="is its file system mounted? or name another anchor",
+                    hint="check that its file system is mounted, or name another anchor",
                 ) from None
             if anchor is not None:
-                _refuse(self._compared(state, path, anchor.last))
+                _refuse(self._compare(state, path, anchor.last))
                 anchors.append(anchor)
         return anchors
 
-    def _compared(self, state: State, path: Path, last: Mark | None) -> list[Dispute]:
-        """Return what an anchor says against a chain: its last line must be in it, or be given up by a human."""
+    def _compare(self, state: State, path: Path, last: Mark | None) -> list[Dispute]:
+        """Require that the chain holds the anchor's last line, or that a human has adopted the chain without it."""
         if last is None:
             return [Dispute(str(path), None, f"the anchor {str(path)!r} is empty: it was truncated", _ADOPT)]
         if state.holds(last) or last in state.adopted:
@@ -223,22 +223,22 @@ class AnchoredStorage:
         end = state.mark.sequence
         text = (
             f"the ledger {self._storage.location!r} ends at entry {end}, but its anchor {str(path)!r} has seen entry "
-            f"{last.sequence}: an older copy was put in its place, or it was cut short"
+            f"{last.sequence}: the ledger was replaced by an older copy, or cut short"
             if last.sequence > end
             else f"entry {last.sequence} of the ledger {self._storage.location!r} is not the one that its anchor "
-            f"{str(path)!r} has seen: it is another ledger, was rewritten, or is a copy that went on by itself"
+            f"{str(path)!r} has seen: this is another ledger, was rewritten, or is a copy that was changed separately"
         )
         return [Dispute(str(path), last, text, f"find the ledger that the anchor has seen; if it is lost: {_ADOPT}")]
 
 
 def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
-    """Return what anchors have seen, as entries keep it."""
+    """Return the heads that anchors have seen, in the form that entries store."""
     seen = [(dispute.path, dispute.mark) for dispute in disputes if dispute.mark]
     return {"seen": [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in seen]}
 
 
-def unsettled(state: State, disputes: list[Dispute]) -> list[Dispute]:
-    """Return the disputes that a younger reading of the ledger does not settle."""
+def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
+    """Return the disputes that remain with a later reading of the ledger."""
     return [
         dispute
         for dispute in disputes
@@ -260,13 +260,13 @@ def _missing(path: Path) -> Dispute:
         str(path),
         None,
         f"the anchor {str(path)!r} is missing",
-        f"is its file system mounted? if it is lost: {_ADOPT} (--move FILE: and with an anchor elsewhere); "
-        "an anchor that is to be new: dpbayes budget anchor FILE",
+        f"check that its file system is mounted; if the anchor is lost: {_ADOPT} (--move FILE puts the anchor "
+        "elsewhere); to create a new anchor: dpbayes budget anchor FILE",
     )
 
 
 def _begins(state: State, path: Path, new: Path | None) -> bool:
-    """Return whether an anchor that is stated, but not configured yet, is to begin with this transaction."""
+    """Return whether this transaction starts an anchor that is not configured yet."""
     if path != new or state.anchor == str(path):
         return False
     try:

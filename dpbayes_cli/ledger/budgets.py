@@ -1,8 +1,8 @@
 """Budgets: the totals that an account may spend, and the filter that decides whether one more release fits.
 
-Releases are chosen after seeing earlier ones, so that only rules count which hold for adaptive choices. What is spent
-is kept by lane: ``epsilon`` and ``delta`` of the plain statements, ``rho``, and ``rdp(ORDER)`` for each order that the
-budget knows. Lanes add up in exact decimals; a release without a price in a lane makes it infinite for good.
+An analyst chooses a release after seeing earlier ones, so only composition rules for adaptive choices are used. Charges
+are summed by lane: ``epsilon`` and ``delta`` of the (epsilon, delta) statement, ``rho``, and ``rdp(ORDER)`` for each
+order of the budget. Sums are exact decimals; a release that has no finite cost in a lane makes it infinite for good.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon,
 Lanes = dict[str, Decimal]
 
 _SQUARES = Context(prec=100)
-"""A stored mu has 15 digits, so that its square is exact."""
+"""A stored mu has 15 digits, so its square is exact."""
 
 
 class Budget(ABC):
     """A total that an account may spend, in one notion of privacy.
 
-    Privacy: a filter: whatever the order and the adaptive choice of releases, what was let through together keeps the
-        account's promise.
+    Privacy: a filter: whatever the order and the adaptive choice of releases, all releases that it allowed together
+        keep the account's guarantee.
     Source: mechanisms, the ledger is a filter.
     """
 
@@ -36,7 +36,7 @@ class Budget(ABC):
     @property
     @abstractmethod
     def lanes(self) -> tuple[str, ...]:
-        """The lanes whose sums decide."""
+        """The names of the sums that the filter compares."""
 
     @property
     def shape(self) -> object:
@@ -50,7 +50,7 @@ class Budget(ABC):
 
     @abstractmethod
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return what was spent, by the components of ``total``; infinite where nothing is promised any more."""
+        """Return what was spent, by the components of ``total``; infinite if no guarantee is left."""
 
     @abstractmethod
     def serialize(self) -> dict[str, Any]:
@@ -65,16 +65,16 @@ class Budget(ABC):
         """
 
     def remaining(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return what is left by component, never below zero."""
+        """Return what remains, by component, at least zero."""
         spent = self.spent(charged)
         return {name: max(Decimal(0), exact_difference(total, spent[name])) for name, total in self.total.items()}
 
     def shortfall(self, charged: Mapping[str, Decimal], requested: Guarantee) -> Lanes:
-        """Return how much is missing for one more release, by component; empty where it fits."""
+        """Return how much is missing for one more release, by component; empty if it fits."""
         return self.excess(self.added(charged, requested))
 
     def excess(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return by how much the totals are exceeded, by component; empty where they are not."""
+        """Return by how much the totals are exceeded, by component; empty if they are not."""
         spent = self.spent(charged)
         over = {name: exact_difference(spent[name], total) for name, total in self.total.items()}
         return {name: amount for name, amount in over.items() if amount > 0}
@@ -89,10 +89,7 @@ class Budget(ABC):
 
     def added(self, charged: Mapping[str, Decimal], guarantee: Guarantee) -> Lanes:
         """Return the lanes after one more release."""
-        return {lane: exact_sum([charged[lane], price]) for lane, price in self._prices(guarantee)}
-
-    def _prices(self, guarantee: Guarantee) -> list[tuple[str, Decimal]]:
-        return [(lane, _price(guarantee, lane)) for lane in self.lanes]
+        return {lane: exact_sum([charged[lane], _cost(guarantee, lane)]) for lane in self.lanes}
 
     @property
     def nothing(self) -> Lanes:
@@ -116,7 +113,7 @@ class PureBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The plain statements."""
+        """Epsilon and delta."""
         return ("epsilon", "delta")
 
     @property
@@ -135,7 +132,7 @@ class PureBudget(Budget):
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
-        return {"kind": self.kind, **texts(self.total)}
+        return {"kind": self.kind, **component_texts(self.total)}
 
 
 @dataclass(frozen=True)
@@ -156,7 +153,7 @@ class ApproximateBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The plain statements."""
+        """Epsilon and delta."""
         return ("epsilon", "delta")
 
     @property
@@ -175,7 +172,7 @@ class ApproximateBudget(Budget):
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
-        return {"kind": self.kind, **texts(self.total)}
+        return {"kind": self.kind, **component_texts(self.total)}
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ class RenyiBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The order, and delta, of which there may be none."""
+        """The order, and delta, which must stay zero."""
         return (lane_of(self.order), "delta")
 
     @property
@@ -235,7 +232,7 @@ class ConcentratedBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """Rho, and delta, of which there may be none."""
+        """Rho, and delta, which must stay zero."""
         return ("rho", "delta")
 
     @property
@@ -254,16 +251,15 @@ class ConcentratedBudget(Budget):
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
-        return {"kind": self.kind, **texts(self.total)}
+        return {"kind": self.kind, **component_texts(self.total)}
 
 
-def texts(components: Mapping[str, Decimal]) -> dict[str, str]:
-    """Return components as decimal strings, ``inf`` for what is infinite."""
+def component_texts(components: Mapping[str, Decimal]) -> dict[str, str]:
+    """Return components as decimal strings, ``inf`` if infinite."""
     return {name: decimal_text(value) if value.is_finite() else "inf" for name, value in components.items()}
 
 
-def _price(guarantee: Guarantee, lane: str) -> Decimal:
-    """Return what a guarantee costs in a lane."""
+def _cost(guarantee: Guarantee, lane: str) -> Decimal:
     if lane == "epsilon":
         return guarantee.epsilon
     if lane == "delta":
@@ -281,10 +277,10 @@ def lane_of(order: Decimal) -> str:
 
 
 def check_components(changes: Mapping[str, Decimal], allowed: set[str], what: str) -> None:
-    """Refuse an amendment of what a budget does not total.
+    """Refuse to change a component that a budget does not have.
 
     Raises:
-        SpecError: an unknown component.
+        SpecError: there is an unknown component.
     """
     if unknown := changes.keys() - allowed:
         raise SpecError(

@@ -1,4 +1,4 @@
-"""The hash chain: an entry that is edited, dropped or moved is noticed, unless all later hashes are computed anew."""
+"""The hash chain: it shows an edited, removed or moved entry, unless all later hashes were recomputed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Entry:
 
     Attributes:
         sequence: 1, 2, 3, ...; the order of the ledger (clocks are not trusted).
-        body: the canonical JSON that is hashed; holds the sequence, the kind and everything else.
+        body: the canonical JSON that is hashed: the sequence, the kind and all other fields.
         hash: the digest of the previous entry's hash and this body.
     """
 
@@ -36,7 +36,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Mark:
-    """What is remembered of a chain elsewhere: the sequence and the hash of one of its entries."""
+    """The sequence and hash of an entry, by which the chain can be recognized later."""
 
     sequence: int
     hash: str
@@ -49,23 +49,23 @@ def next_entry(last: Entry | None, fields: Mapping[str, Any], key: LedgerKey | N
     if key is not None:
         numbered["mac"] = key.sign(previous, numbered)
     body = canonical_json(numbered)
-    return Entry(sequence, body.decode("ascii"), link(previous, body))
+    return Entry(sequence, body.decode("ascii"), entry_hash(previous, body))
 
 
-def link(previous: str, body: bytes) -> str:
-    """Return the hash of an entry."""
+def entry_hash(previous: str, body: bytes) -> str:
+    """Return the hash of an entry from the previous entry's hash and the entry's body."""
     return digest("ledger entry", previous.encode("utf-8", "surrogatepass"), body)
 
 
 def broken_links(entries: Iterable[Entry], after: Mark | None = None) -> list[str]:
-    """Return what is wrong with a chain, or with the part after an entry, one sentence each; empty if nothing is."""
+    """Return the defects of a chain, or of the part after an entry, one sentence each."""
     findings = []
     previous, expected = (after.hash, after.sequence + 1) if after else (GENESIS, 1)
     for entry in entries:
         if entry.sequence != expected:
             findings.append(f"entry {expected} is missing: entry {entry.sequence} follows entry {expected - 1}")
             expected = entry.sequence
-        if link(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
-            findings.append(f"entry {entry.sequence} does not follow from the one before it: it was edited or moved")
+        if entry_hash(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
+            findings.append(f"entry {entry.sequence} does not follow from the previous entry: it was edited or moved")
         previous, expected = entry.hash, expected + 1
     return findings

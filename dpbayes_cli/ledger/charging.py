@@ -1,4 +1,4 @@
-"""Which release a charge means, which account pays, and whether it fits; nothing is written here."""
+"""Decide which release a charge is for, which account pays, and whether it fits. Nothing is written here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, PureBudget, texts
+from dpbayes_cli.ledger.budgets import Budget, PureBudget, component_texts
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.populations import check_population
@@ -24,28 +24,30 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 DEFAULT_EPSILON = Decimal(3)
-"""The total of an account that a first release opens by itself."""
-_LISTED = 20
-"""Releases that a refusal lists, the youngest."""
+"""The total of an account that a first release opens by default."""
+_MAX_LISTED = 20
+"""A refusal lists this many releases, the latest ones."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What a release asks of the ledger.
+    """A release request to the ledger.
 
     Attributes:
-        account: the account that pays.
-        label: the label that the user gave, or None: the request names the release.
-        fresh: whether a new draw is wanted although the request was answered before.
+        account: the account to charge.
+        label: the user's label of the release; None: the request itself identifies it.
+        fresh: whether to pay for a new draw although the request has a release.
         same_data: whether the user says that another path holds the same data.
-        open_account: whether an unknown account may be opened with the default total.
-        request, request_digest, question_digest: what is asked.
+        open_account: whether a missing account may be opened with the default total.
+        request: the canonical request.
+        request_digest: its digest.
+        question_digest: the digest of the part of the request that determines the privacy cost.
         source: the identity of the data source.
-        guarantee: the price.
-        neighbors: the relation that the guarantee is about.
-        unit: the column that says whose a record is, or None: each record is a unit of its own.
-        purpose: why, for the history.
-        analyst: under whose limit it is charged, or None.
+        guarantee: the privacy cost.
+        neighbors: the neighbor relation of the guarantee.
+        unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
+        purpose: the reason, for the history.
+        analyst: whose limit is charged too, or None.
     """
 
     account: str
@@ -66,14 +68,14 @@ class Charge:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A release that is charged.
+    """A charged release.
 
     Attributes:
         release: its record.
-        payload: the sealed draw where there is one already.
-        document: the release document where it was published already.
-        delta: the delta that the account promises, 0 where it promises none.
-        opened: whether the account was opened for it.
+        payload: the sealed draw, if there is one already.
+        document: the release document, if it was published already.
+        delta: the delta of the account's total, 0 if it has none.
+        opened: whether the account was opened for this release.
     """
 
     release: ReleaseRecord
@@ -85,13 +87,13 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Preview:
-    """What reserving would do.
+    """The effect that ``Ledger.reserve`` would have.
 
     Attributes:
-        release_id: the id that the release has or would get.
-        known: its record where it is charged already, so that nothing more would be charged; else None.
-        remaining: what the account would have left, by component.
-        opened: whether the account would be opened for it.
+        release_id: the ID that the release has or would get.
+        known: its record if it is charged already, so that nothing more would be charged; else None.
+        remaining: the account's remaining budget after the charge, by component.
+        opened: whether the account would be opened for this release.
     """
 
     release_id: str
@@ -101,12 +103,16 @@ class Preview:
 
 
 def release_id_of(account: str, label: str) -> str:
-    """Return the id of a release: a digest of account and label, never of the data."""
+    """Return the ID of a release: a digest of account and label, never of the data."""
     return digest("release", account.encode("utf-8"), label.encode("utf-8"))[:16]
 
 
 def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
-    """Return the account that pays, and whether it has to be opened first."""
+    """Return the account to charge, and whether it has to be opened first.
+
+    Raises:
+        BudgetError: there is no such account, or its neighbors, privacy unit or file layout differ from the charge's.
+    """
     account = state.accounts.get(charge.account)
     if account is None:
         if not charge.open_account:
@@ -116,46 +122,44 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
             )
         if state.blind:
             raise BudgetError(
-                f"the ledger was restored from a backup, and whether it had an account {charge.account!r} is not known",
-                hint="add up what was released of these data, and open it with a total that is right: "
+                f"the ledger was restored from a backup, and an account {charge.account!r} may have been lost",
+                hint="add up what was released of these data, and open the account with the total that remains: "
                 f"dpbayes budget open {charge.account} --epsilon TOTAL",
             )
         return Account(charge.account, PureBudget(DEFAULT_EPSILON), charge.neighbors, "", True, charge.unit), True
     if account.neighbors is not charge.neighbors:
         raise BudgetError(
-            f"the account {account.name!r} is kept under {account.neighbors} neighbors; "
-            f"this release is priced under {charge.neighbors}",
-            hint="one account has one relation: state the account's; or for data of other people another --dataset",
+            f"the account {account.name!r} uses {account.neighbors} neighbors; this release uses {charge.neighbors}",
+            hint="use the account's neighbor relation; for data of other people, name another account with --dataset",
         )
     if account.unit != charge.unit:
         raise BudgetError(
             f"the account {account.name!r} protects {unit_text(account.unit)}; "
-            f"this release protects {unit_text(charge.unit)}, and the two do not add up",
-            hint="one account has one privacy unit: state the account's (--unit COLUMN); or for data of other people "
-            "another --dataset",
+            f"this release protects {unit_text(charge.unit)}: their privacy costs do not add up",
+            hint="use the account's privacy unit (--unit COLUMN); for data of other people, name another account with "
+            "--dataset",
         )
-    others = [
-        first for layout, first in account.layouts.items() if layout != record_layout(charge.request, charge.unit)
-    ]
+    requested = record_layout(charge.request, charge.unit)
+    others = [release_id for layout, release_id in account.layouts.items() if layout != requested]
     if others:
         raise BudgetError(
-            f"release {others[0]} of the account {account.name!r} read its files by another layout, by "
-            "which a record, or whose it is, is something else; the two do not add up",
-            hint="one account has one layout: state the same; or for data of other people another --dataset",
+            f"release {others[0]} of the account {account.name!r} read its files with another layout, in which records "
+            "or their privacy units differ: their privacy costs do not add up",
+            hint="use the same layout; for data of other people, name another account with --dataset",
         )
     return account, False
 
 
 def unit_text(unit: str | None) -> str:
-    """Return whom an account protects."""
+    """Return what an account protects: single records, or all records of one privacy unit."""
     return "single records" if unit is None else f"all records of one value of the column {unit!r}"
 
 
 def find_release(state: State, account: Account, charge: Charge) -> tuple[str, ReleaseRecord | None]:
-    """Return the label of the release, and its record where it is charged already.
+    """Return the label of the release, and its record if it is charged already; else None.
 
     Raises:
-        BudgetError: the label holds another request, or the data come from another place.
+        BudgetError: the label belongs to another request, or the release was of another data source.
     """
     label = charge.label if charge.label is not None else f"request {charge.request_digest}"
     if charge.fresh:
@@ -172,24 +176,25 @@ def find_release(state: State, account: Account, charge: Charge) -> tuple[str, R
         return label, known
     if known.stage == "reserved":
         raise BudgetError(
-            f"release {known.release_id} was begun on another source and is not finished; nothing was charged",
-            hint="give its original command to finish it; or pay for a new draw: "
+            f"release {known.release_id} was started on another source and is unfinished; nothing was charged",
+            hint="give its original command again to finish it; to pay for a new draw: "
             + ("--fresh" if charge.label is None else "another --release-id"),
         )
     if charge.label is None and not charge.same_data:
         raise BudgetError(
             f"release {known.release_id} answered this request from another source; nothing was charged",
-            hint="say what is meant: --same-data (show that release again), "
-            "--fresh (charge a new one), or --release-id NAME (charge one under a name of its own)",
+            hint="choose: --same-data (the data are the same: show that release again), "
+            "--fresh (charge a new one), or --release-id NAME (charge a new one under this name)",
         )
     return label, known
 
 
 def check_fits(state: State, account: Account, charge: Charge) -> None:
-    """Run the filter.
+    """Refuse a charge that must not be made.
 
     Raises:
-        BudgetError: the charge does not fit, would pay again for what is free, or from another account than the data's.
+        BudgetError: the charge does not fit the account or the analyst's limit, the request is free, or another account
+            has paid for these data.
     """
     check_population(state, account, charge.source)
     if charge.label is None and not charge.fresh:
@@ -197,20 +202,20 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
             if known.label.startswith("request "):
                 if known.stage == "reserved":
                     raise BudgetError(
-                        f"release {known.release_id} has paid for this question already and is not finished; "
+                        f"release {known.release_id} has paid for this request already and is unfinished; "
                         "nothing was charged",
-                        hint="give its original command again to finish it; or --fresh to pay for a new draw",
+                        hint="give its original command again to finish it; --fresh pays for a new draw",
                     )
                 raise BudgetError(
-                    f"release {known.release_id} has paid for this question already; "
+                    f"release {known.release_id} has paid for this request already: "
                     "another prior, method or number of samples is free; nothing was charged",
-                    hint="dpbayes infer BUNDLE --prior ... --samples N; or --fresh to pay for a new draw",
+                    hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
                 )
-    check_limit(account, charge.analyst, charge.guarantee, lambda: state.charged(account, last=_LISTED))
+    check_limit(account, charge.analyst, charge.guarantee, lambda: state.charged(account, last=_MAX_LISTED))
     if account.exhausted:
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
-            hint="add up what was released, and state the total that is right: "
+            hint="add up what was released, and set the total that remains: "
             f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT",
         )
     missing = account.budget.shortfall(account.charged, charge.guarantee)
@@ -218,19 +223,19 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
         return
     raise BudgetError(
         f"the budget of account {account.name!r} does not allow this release; nothing was charged",
-        requested=texts(account.budget.requested(account.charged, charge.guarantee)),
-        remaining=texts(account.remaining),
-        missing=texts(missing),
+        requested=component_texts(account.budget.requested(account.charged, charge.guarantee)),
+        remaining=component_texts(account.remaining),
+        missing=component_texts(missing),
         spent_by=[
             (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
-            for release in state.charged(account, last=_LISTED)
+            for release in state.charged(account, last=_MAX_LISTED)
         ],
-        hint=_way_out(account, charge.guarantee, missing),
+        hint=_remedy(account, charge.guarantee, missing),
     )
 
 
 def price_text(guarantee: Guarantee) -> str:
-    """Return a guarantee in few words."""
+    """Return a guarantee as a short text."""
     if guarantee.epsilon.is_finite():
         delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
         return f"epsilon {decimal_text(guarantee.epsilon)}{delta}"
@@ -242,26 +247,25 @@ def price_text(guarantee: Guarantee) -> str:
     return f"a Renyi curve{below}"
 
 
-def _way_out(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
-    """Return what the custodian can do about a charge that does not fit."""
+def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
     if all(amount.is_finite() for amount in missing.values()):
-        raised = f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT"
-        return f"ask for less, or raise the total: {raised}"
+        command = f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT"
+        return f"ask for less, or raise the total: {command}"
     if account.budget.kind == PureBudget.kind:
         opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
         if guarantee.mu.is_finite():
             opening += " --gaussian"
         if account.opened:
-            return f"the account keeps pure epsilon, which {price_text(guarantee)} does not have: use laplace or ops"
-        return f"{price_text(guarantee)} has no pure epsilon, and an account opened by default keeps that: {opening}"
+            return f"the account counts pure epsilon, and {price_text(guarantee)} has none: use laplace or ops"
+        return f"{price_text(guarantee)} has no pure epsilon, which a default account counts: {opening}"
     if guarantee.order_max.is_finite():
         needed = min(budget_orders(account.budget), default=guarantee.order_max)
         factor = (needed - 1) / (guarantee.order_max - 1)
         return (
-            f"the guarantee is infinite at and above order {guarantee.order_max:.6g}, and this account needs one at "
-            f"order {needed:f}: a prior whose parameters are more than {factor:.4g} times as large would have it"
+            f"the Renyi divergence is infinite at order {guarantee.order_max:.6g} and above, and this account needs a "
+            f"finite one at order {needed:f}: take prior parameters that are more than {factor:.4g} times as large"
         )
-    return f"{price_text(guarantee)} has no price in this account"
+    return f"{price_text(guarantee)} has no finite cost in the privacy notion of this account"
 
 
 def _total_option(account: Account) -> str:
@@ -269,15 +273,15 @@ def _total_option(account: Account) -> str:
 
 
 def budget_orders(budget: Budget) -> list[Decimal]:
-    """Return the Renyi orders that a budget knows."""
+    """Return the Renyi orders that a budget uses."""
     inner = (lane.removeprefix("rdp(").removesuffix(")") for lane in budget.lanes if lane.startswith("rdp("))
     return [Decimal(order) for order in inner]
 
 
 def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:
-    """Return the label of a new draw; an unfinished one whose process has died is finished first."""
+    """Return the label of a new draw; if the process of an unfinished draw has died, that draw is finished first."""
 
-    def taken(number: int) -> bool:
+    def is_taken(number: int) -> bool:
         return state.release(account, release_id_of(account.name, f"{base} fresh {number}")) is not None
 
     for release_id in account.unfinished:
@@ -287,8 +291,8 @@ def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> t
         same = is_same_source(known.source, charge.source) and known.guarantee == charge.guarantee
         if same and not is_running(known.owner):
             return known.label, known
-    above = 1
-    while taken(above):
-        above *= 2
-    number = bisect_left(range(above), True, lo=above // 2, key=lambda n: not taken(n)) if above > 1 else 1
+    bound = 1
+    while is_taken(bound):
+        bound *= 2
+    number = bisect_left(range(bound), True, lo=bound // 2, key=lambda n: not is_taken(n)) if bound > 1 else 1
     return f"{base} fresh {number}", None

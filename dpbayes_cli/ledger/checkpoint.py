@@ -1,7 +1,7 @@
-"""Checkpoints: the state of all accounts, kept beside the chain so that an opening replays only what follows it.
+"""Checkpoints: the state of all accounts, so that a command replays only the entries after the last checkpoint.
 
 A checkpoint's entry holds the digest of the state; the state itself is a payload. ``budget verify`` replays the whole
-chain and compares every checkpoint with what the entries before it say.
+chain and compares every checkpoint with the state after the entries before it.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from typing import Any
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, Lanes, texts
+from dpbayes_cli.ledger.budgets import Budget, Lanes, component_texts
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.state import Account, Lookup, State
 from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.neighbors import Neighbors
 
-_INTERVAL = 256
+_INTERVAL_ENTRIES = 256
 """Entries between checkpoints; a few milliseconds to replay."""
-_ACCOUNTS_AN_ENTRY = 8
-"""With very many accounts checkpoints are rarer, so that what they take to store stays below what the entries take."""
+_ACCOUNTS_PER_ENTRY = 8
+"""With very many accounts checkpoints are rarer, so that they take less storage than the entries."""
 
 
 def is_due(state: State) -> bool:
-    """Return whether so much has been written since the last checkpoint that another one pays."""
-    return state.mark.sequence - state.checkpoint >= max(_INTERVAL, len(state.accounts) // _ACCOUNTS_AN_ENTRY)
+    """Return whether enough entries follow the last checkpoint to make another one worthwhile."""
+    return state.mark.sequence - state.checkpoint >= max(_INTERVAL_ENTRIES, len(state.accounts) // _ACCOUNTS_PER_ENTRY)
 
 
 def payload_key(sequence: int) -> str:
-    """Return the name under which the state of a checkpoint is kept."""
+    """Return the key under which the state of a checkpoint is stored."""
     return f"checkpoint {sequence}"
 
 
 def state_payload(state: State) -> bytes:
-    """Return the stored form of a state: everything but the releases, in one spelling."""
+    """Return the stored form of a state as canonical JSON: everything except the releases."""
     document = {
         "version": 1,
         "accounts": [_stored(account) for account in state.accounts.values()],
@@ -53,7 +53,7 @@ def state_payload(state: State) -> bytes:
 
 
 def state_digest(state: State) -> str:
-    """Return the digest that a checkpoint's entry states."""
+    """Return the digest of a state, as a checkpoint's entry holds it."""
     return digest("payload", state_payload(state))
 
 
@@ -62,17 +62,17 @@ def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
 
     Args:
         entry: the checkpoint's entry.
-        payload: what is kept for it.
-        lookup: where older entries are found.
+        payload: the stored state.
+        lookup: where to find older entries.
 
     Raises:
-        LedgerError: the payload is not that of the checkpoint.
+        LedgerError: the payload does not belong to the checkpoint.
     """
     try:
         if digest("payload", payload) != entry.fields["state"]:
             raise ValueError
         stored = json.loads(payload)
-        accounts = [_account(each) for each in stored["accounts"]]
+        accounts = [_account(fields) for fields in stored["accounts"]]
         return State(
             accounts={account.name: account for account in accounts},
             last=entry,
@@ -90,7 +90,7 @@ def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise LedgerError(
-            f"the checkpoint of entry {entry.sequence} is damaged", hint="dpbayes budget verify lists all findings"
+            f"the checkpoint in entry {entry.sequence} is damaged", hint="dpbayes budget verify lists all findings"
         ) from None
 
 
@@ -102,8 +102,8 @@ def _stored(account: Account) -> dict[str, Any]:
         "opened": account.opened,
         "by_default": account.by_default,
         "unit": account.unit,
-        "charged": texts(account.charged),
-        "charged_by": {analyst: texts(lanes) for analyst, lanes in account.charged_by.items()},
+        "charged": component_texts(account.charged),
+        "charged_by": {analyst: component_texts(lanes) for analyst, lanes in account.charged_by.items()},
         "limits": {analyst: budget.serialize() for analyst, budget in account.limit_budgets.items()},
         "notice": None if account.notice is None else decimal_text(account.notice),
         "separate_population": account.separate_population,

@@ -1,7 +1,7 @@
-"""By which names a recorded source goes: which files or table it is, and the words by which its charges are found.
+"""The names of a recorded data source: its files or its table, and the index terms of its charges.
 
-What the ledger records of a source is a text. Two names of one file are found out by the file system as long as both
-lead to it: symbolic links, hard links, mounts. A copy, a view or another name of a server is not found out.
+The ledger records a source as a text. Two names of one file (symbolic links, hard links, mounts) are recognized by the
+file system while both lead to the file. A copy, a view or another name of a server is not recognized.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dpbayes_cli.base.canonical import digest
 _TABLE = re.compile(r"postgresql://(?:[^@/]*@)?(?P<host>[^/]*?)(?::(?P<port>[0-9]+))?/(?P<table>.*)", re.DOTALL)
 _NEXT_PATH = re.compile(re.escape(os.pathsep) + r"(?=/)")
 _DESCRIPTORS = ("/dev/fd/", "/proc/")
-"""Their names say nothing about the data."""
+"""The same names lead to other data in another process."""
 
 
 def data_names(source: str) -> set[str]:
-    """Return the names of the files or the table that a recorded source holds; none if it is a stream.
+    """Return the names of the files or of the table in a recorded source; an empty set for a stream.
 
-    A table is the same whoever reads it, so that the user is no part of its name.
+    A table's name does not include the user: it is the same table for every user.
     """
     if match := _TABLE.fullmatch(source):
         return {f"postgresql://{match['host'].lower()}:{match['port'] or 5432}/{match['table']}"}
@@ -32,36 +32,36 @@ def data_names(source: str) -> set[str]:
 
 
 def is_same_source(recorded: str, source: str) -> bool:
-    """Return whether a source is the recorded one, by whatever names their files go now."""
+    """Return whether a source is the recorded one, also if its files have other names now."""
     if recorded == source:
         return True
     names = data_names(source)
-    return bool(names) and set(map(file_behind, names)) == set(map(file_behind, data_names(recorded)))
+    return bool(names) and set(map(resolve_file, names)) == set(map(resolve_file, data_names(recorded)))
 
 
 def file_numbers(source: str) -> dict[str, int]:
-    """Return the number that the file system gives to each file of a source that is there now."""
-    identities = {name: file_behind(name) for name in sorted(data_names(source))}
+    """Return the inode number of each file of a source that exists now, by name."""
+    identities = {name: resolve_file(name) for name in sorted(data_names(source))}
     return {name: identity[1] for name, identity in identities.items() if isinstance(identity, tuple)}
 
 
 def data_terms(account: str, source: str, numbers: Mapping[str, int]) -> list[str]:
-    """Return the words by which a charge is found again from its data, or from the files that these were."""
+    """Return the index terms of a charge: its data's names and inode numbers, and both names and account."""
     names = [data_term(name) for name in sorted(data_names(source))]
     names += [f"inode:{number}" for number in sorted(set(numbers.values()))]
     return [*names, *(f"paid by {account} for {name}" for name in names)]
 
 
 def data_term(name: str) -> str:
-    """Return the word for a name, which may be no Unicode text."""
+    """Return the index term of a name, which need not be valid Unicode."""
     return f"data:{digest('data name', name.encode('utf-8', 'surrogatepass'))}"
 
 
-def file_behind(name: str) -> str | tuple[int, int]:
-    """Return what is behind a name: the file that it leads to now, else the name itself."""
+def resolve_file(name: str) -> str | tuple[int, int]:
+    """Return the device and inode of the file that a name leads to now, else the name itself."""
     if name.startswith("/"):
         try:
-            status = os.stat(name)  # noqa: PTH116 - for many names, and a Path for each takes longer than this
+            status = os.stat(name)  # noqa: PTH116 - for many names, creating a Path takes longer than this call
         except (OSError, ValueError):
             return name
         return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""The budget of Gaussian differential privacy: squares of mu add up."""
+"""A budget in Gaussian differential privacy: squares of mu add up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 class GaussianBudget(Budget):
     """A total of mu-Gaussian differential privacy: sum of mu^2 <= mu^2, and no delta.
 
-    Only releases that are Gaussian differentially private have a price in it.
+    Only releases with a GDP guarantee have a finite cost in it.
 
     Privacy: mu-GDP of everything together, hence (epsilon, delta)-DP at every point of the exact curve.
     Source: Smith and Thakurta 2022 (fully adaptive composition of Gaussian differential privacy is a filter).
@@ -34,14 +34,14 @@ class GaussianBudget(Budget):
 
     @classmethod
     def of_statement(cls, epsilon: Decimal, delta: Decimal) -> GaussianBudget:
-        """Return the largest total that keeps (epsilon, delta), rounded down."""
+        """Return the largest mu that implies (epsilon, delta)-DP, rounded down."""
         check_epsilon(epsilon)
         check_delta(delta)
         return cls(_DOWN.create_decimal(Decimal(mu_of_statement(float(epsilon), float(delta)) * (1.0 - 1e-12))))
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The squares, and delta, of which there may be none."""
+        """The squares of mu, and delta, which must stay zero."""
         return ("mu_squared", "delta")
 
     @property

@@ -1,4 +1,4 @@
-"""Whether a file is what a backup or a salvage would write: then a command that was killed at its very end was done."""
+"""Recognize a file that an earlier backup or salvage wrote, so that a command killed at its very end counts as done."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dpbayes_cli.base.atomic_file import remove_abandoned, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry, broken_links
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import change_said
+from dpbayes_cli.ledger.limits import describe_change
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.state import State
 
-_APPLICATION = slice(68, 72)
-"""Where SQLite keeps the number of the application, by which a file is known without being opened as a database."""
+_APPLICATION_ID_BYTES = slice(68, 72)
+"""Where SQLite stores the application ID, by which a ledger is recognized without opening a database."""
 
 
-def backed_up_already(ledger: Ledger, target: Path) -> State | None:
-    """Return the state of a backup that is there already and holds all of the ledger; None if there is none.
+def existing_backup(ledger: Ledger, target: Path) -> State | None:
+    """Return the state of a file that is already a complete backup of the ledger; None if it is not.
 
     Raises:
-        LedgerError: the ledger is not to be trusted, or the file is a backup of it that lacks entries.
+        LedgerError: the ledger is not trusted, or the file is a backup of it that lacks entries.
     """
     if not _may_be_a_copy(target, ledger):
         return None
@@ -36,39 +36,39 @@ def backed_up_already(ledger: Ledger, target: Path) -> State | None:
         return None
     if copied.mark != state.mark:
         raise LedgerError(
-            f"{str(target)!r} exists already: a backup up to entry {copied.mark.sequence}, and the ledger holds "
-            f"{state.mark.sequence}",
+            f"{str(target)!r} exists already: it is a backup up to entry {copied.mark.sequence}, and the ledger has "
+            f"{state.mark.sequence} entries",
             hint="name another file: nothing is replaced",
         )
     _finish(target)
     return copied
 
 
-def salvaged_already(
+def existing_salvage(
     ledger: Ledger, target: Path, entries: list[Entry], kept: int, payloads: Iterable[tuple[str, bytes]]
 ) -> State | None:
-    """Return the state of a file that holds what was salvaged, but for when and by whom; None if there is none.
+    """Return the state of a file that already holds the same salvage, apart from its time and user; else None.
 
     Args:
         ledger: the damaged ledger.
         target: the file.
-        entries: those of the new ledger, of which the first ``kept`` are those of the damaged one.
-        kept: how many.
-        payloads: those of the new ledger, by their keys.
+        entries: the entries of the new ledger.
+        kept: how many of them, from the first on, are entries of the damaged ledger.
+        payloads: the keys and payloads of the new ledger.
     """
     if not _may_be_a_copy(target, ledger):
         return None
     try:
         with SqliteStorage(target, anywhere=True).reading() as transaction:
             written = transaction.entries()
-            if broken_links(written) or written[:kept] != entries[:kept] or _said(written) != _said(entries):
+            if broken_links(written) or written[:kept] != entries[:kept] or _contents(written) != _contents(entries):
                 return None
-            left = set(transaction.payload_ids())
+            unmatched = set(transaction.payload_ids())
             for key, payload in payloads:
                 if transaction.payload(key) != payload:
                     return None
-                left.remove(key)
-            if left:
+                unmatched.remove(key)
+            if unmatched:
                 return None
     except (LedgerError, ValueError):
         return None
@@ -76,17 +76,17 @@ def salvaged_already(
     return replay(written)
 
 
-def _said(entries: list[Entry]) -> list[tuple[str, str]]:
-    return [change_said(entry.fields) for entry in entries]
+def _contents(entries: list[Entry]) -> list[tuple[str, str]]:
+    return [describe_change(entry.fields) for entry in entries]
 
 
 def _may_be_a_copy(target: Path, ledger: Ledger) -> bool:
-    """Return whether a file is a ledger by its first bytes, and not the one that is to be copied."""
+    """Return whether the first bytes of a file are a ledger's, and the file is not the ledger itself."""
     try:
         if not stat.S_ISREG(target.lstat().st_mode) or target.samefile(ledger.location):
             return False
         with target.open("rb") as file:
-            return file.read(_APPLICATION.stop)[_APPLICATION] == b"DPBY"
+            return file.read(_APPLICATION_ID_BYTES.stop)[_APPLICATION_ID_BYTES] == b"DPBY"
     except OSError:
         return False
 

@@ -1,7 +1,7 @@
-"""The optional key of a ledger: with it, a chain that was rewritten as a whole is noticed.
+"""The optional key of a ledger, which reveals a chain that was rewritten as a whole.
 
-Hashes alone tie entries to each other, and whoever can write the file can compute them anew. A signed entry carries an
-HMAC of itself and of the hash before it, which covers all entries up to there.
+Hashes alone only link entries, and whoever can write the file can recompute them. A signed entry carries an HMAC of
+itself and of the previous hash, which covers all entries up to there.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ class LedgerKey:
 
     @property
     def fingerprint(self) -> str:
-        """What names the key in the ledger, and does not tell it."""
+        """The public name of the key in the ledger; it does not reveal the key."""
         return digest("ledger key", self.secret)[:16]
 
     def sign(self, previous: str, fields: Mapping[str, Any]) -> str:
-        """Return the HMAC-SHA256 of an entry without its signature, and of the hash of the entry before it."""
+        """Return the HMAC-SHA256 of an entry (without its signature) and of the previous entry's hash, in hex."""
         body = canonical_json({name: value for name, value in fields.items() if name != "mac"})
         message = b"dpbayes/ledger mac/1" + previous.encode("utf-8", "surrogatepass") + body
         return hmac.new(self.secret, message, "sha256").hexdigest()
 
     def signed(self, previous: str, fields: Mapping[str, Any]) -> bool:
-        """Return whether an entry carries this key's signature."""
-        stated = fields.get("mac")
-        return isinstance(stated, str) and hmac.compare_digest(
-            stated.encode("utf-8", "surrogatepass"), self.sign(previous, fields).encode()
+        """Return whether an entry has a valid signature of this key."""
+        signature = fields.get("mac")
+        return isinstance(signature, str) and hmac.compare_digest(
+            signature.encode("utf-8", "surrogatepass"), self.sign(previous, fields).encode()
         )
 
 
 def read_key(path: Path) -> LedgerKey:
-    """Read a key.
+    """Read a key from its file.
 
     Raises:
-        LedgerError: it cannot be read, is no key, or others can read it.
+        LedgerError: the file cannot be read, holds no key, or is readable by others.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it has no valid name"
+        reason = getattr(error, "strerror", None) or "its name is not valid"
         raise LedgerError(
-            f"the ledger's key {str(path)!r} cannot be read: {reason}",
+            f"cannot read the ledger's key {str(path)!r}: {reason}",
             hint="DPBAYES_LEDGER_KEY names the file; dpbayes budget key FILE creates one",
         ) from None
     with os.fdopen(descriptor, "rb") as file:
@@ -67,20 +67,20 @@ def read_key(path: Path) -> LedgerKey:
         content = file.read(128) if stat.S_ISREG(status.st_mode) else b""
     if not _SECRET.fullmatch(content):
         raise LedgerError(
-            f"{str(path)!r} is not a key of a ledger: it must hold 64 hexadecimal digits",
+            f"{str(path)!r} is not a ledger key: expected 64 hexadecimal digits",
             hint="dpbayes budget key FILE creates one",
         )
     if status.st_mode & 0o077:
-        raise LedgerError(f"others can read the ledger's key {str(path)!r}", hint=f"chmod 600 {path}")
+        raise LedgerError(f"other users can read the ledger's key {str(path)!r}", hint=f"chmod 600 {path}")
     return LedgerKey(bytes.fromhex(content.decode("ascii")))
 
 
 def create_key(path: Path) -> LedgerKey:
-    """Write a new key for its owner alone, durable when this returns.
+    """Write a new random key that only its owner can read; it is on disk when this returns.
 
     Raises:
-        FileExistsError: there is a file of that name.
-        LedgerError: it cannot be written.
+        FileExistsError: the file exists already.
+        LedgerError: the file cannot be written.
     """
     key = LedgerKey(secrets.token_bytes(32))
     try:
@@ -89,6 +89,6 @@ def create_key(path: Path) -> LedgerKey:
     except FileExistsError:
         raise
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it has no valid name"
-        raise LedgerError(f"cannot write the key {str(path)!r}: {reason}") from None
+        reason = getattr(error, "strerror", None) or "its name is not valid"
+        raise LedgerError(f"cannot write the ledger's key {str(path)!r}: {reason}") from None
     return key

@@ -21,12 +21,8 @@ from dpbayes_cli.ledger.charging import (
     release_id_of,
 )
 from dpbayes_cli.ledger.data_names import file_numbers
-from dpbayes_cli.ledger.limits import change_said, opening
-from dpbayes_cli.ledger.payloads import (
-    document_key,
-    sealed_payload,
-    stored_document,
-)
+from dpbayes_cli.ledger.limits import describe_change, opening_entry
+from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_document
 from dpbayes_cli.ledger.process_identity import this_process
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import Account, State
@@ -35,12 +31,12 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 
 class Ledger(VerifiedChain):
-    """An append-only account book of privacy.
+    """An append-only record of all privacy costs.
 
-    Privacy: a charge is durable before ``reserve`` returns, is never refunded, and counts from then on. The filter
-        and the append are one transaction, so that racing processes cannot spend the same remainder.
+    Privacy: a charge is durable before ``reserve`` returns, and is never refunded. The filter and the append are one
+        transaction, so that concurrent processes cannot spend the same remaining budget.
         The clock is read once, before anything depends on data: every entry that is written through this object has
-        that time, and none tells how long a draw took.
+        that time, and no entry reveals how long a draw took.
     Source: architecture, the ledger; ``Budget`` for the composition.
     """
 
@@ -61,58 +57,58 @@ class Ledger(VerifiedChain):
     def open_account(
         self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None, separate: str | None = None
     ) -> tuple[Account, bool]:
-        """Open an account with a stated total.
+        """Open an account.
 
         Args:
             name, budget, neighbors, unit: see ``Account``.
-            separate: why its population is one of its own, which other accounts have not paid for; None: not said.
+            separate: why no other account's data hold the same people; None: not claimed.
 
         Returns:
-            The account, and whether it was opened now: not if it is open already, and the same.
+            The account, and whether it was opened now: False if the same account is open already.
 
         Raises:
-            BudgetError: it is already open, and another.
+            BudgetError: an account of this name is open already, with other terms.
         """
-        asked = Account(name, budget, neighbors, "", False, unit, separate_population=separate is not None)
+        requested = Account(name, budget, neighbors, "", False, unit, separate_population=separate is not None)
         with self.writing() as (transaction, state):
             known = state.accounts.get(name)
             if known is None:
-                self.append(transaction, state, opening(asked, separate))
-            elif known.terms != asked.terms:
+                self.append(transaction, state, opening_entry(requested, separate))
+            elif known.terms != requested.terms:
                 change = "--epsilon TOTAL" if known.separate_population or separate is None else "--separate-population"
                 raise BudgetError(
-                    f"the account {name!r} is already open",
+                    f"the account {name!r} is already open, with other terms",
                     hint=f"to change it: dpbayes budget amend {name} {change} --reason TEXT",
                 )
             return state.accounts[name], known is None
 
     def change(self, name: str, entry: Callable[[Account], dict[str, Any]]) -> tuple[Account, bool]:
-        """Append an entry about an account that is open; see ``amendment``, ``limitation`` and ``notification``.
+        """Append an entry that changes an open account: ``amendment_entry``, ``limit_entry`` or ``notice_entry``.
 
         Args:
             name: the account.
-            entry: returns the entry from the account as it is, or refuses.
+            entry: returns the entry for the account as it is, or raises.
 
         Returns:
-            The account, and whether the entry was appended: not if the last one about the same thing says the same.
+            The account, and whether the entry was appended: False if the last entry on the subject is the same.
 
         Raises:
-            BudgetError: there is no such account, or the entry is refused.
+            BudgetError: there is no such account, or ``entry`` refuses.
         """
         with self.writing() as (transaction, state):
             account = _account(state, name)
             fields = entry(account)
-            what, said = change_said(fields)
-            new = account.changes.get(what) != said
+            subject, content = describe_change(fields)
+            new = account.changes.get(subject) != content
             if new:
                 self.append(transaction, state, fields)
             return account, new
 
     def preview(self, charge: Charge) -> Preview:
-        """Say without changing anything what ``reserve`` would do.
+        """Return what ``reserve`` would do, without changing anything.
 
         Raises:
-            BudgetError: as ``reserve``.
+            BudgetError: ``reserve`` would refuse the charge.
         """
         with ExitStack() as held:
             if self.storage.exists:
@@ -129,7 +125,7 @@ class Ledger(VerifiedChain):
             return Preview(release_id, None, account.budget.remaining(after), opened)
 
     def sealed(self, charge: Charge) -> bytes | None:
-        """Return the sealed draw of a release that was answered before; whatever its guarantee says."""
+        """Return the sealed draw of a release that is charged already, whatever its guarantee; else None."""
         if not self.storage.exists:
             return None
         with self.anchored.reading() as (transaction, state):
@@ -140,11 +136,11 @@ class Ledger(VerifiedChain):
             return None if known is None else sealed_payload(transaction, known)
 
     def reserve(self, charge: Charge) -> Reservation:
-        """Charge a release, or find it charged already: one charge for each id, durable on return.
+        """Charge a release, unless it is charged already: one charge for each ID, durable on return.
 
         Raises:
-            BudgetError: it does not fit, or conflicts with an earlier release; nothing is changed.
-            LedgerError: the ledger cannot be trusted or written.
+            BudgetError: the charge does not fit, or conflicts with an earlier release; nothing is changed.
+            LedgerError: the ledger is not trusted, or cannot be written.
         """
         with self.writing() as (transaction, state):
             account, opened = paying_account(state, charge)
@@ -155,7 +151,7 @@ class Ledger(VerifiedChain):
                 return Reservation(known, sealed, document, delta, False)
             check_fits(state, account, charge)
             if opened:
-                self.append(transaction, state, opening(account))
+                self.append(transaction, state, opening_entry(account))
             release_id = release_id_of(account.name, label)
             fields = {
                 "kind": "reserved",
@@ -179,7 +175,7 @@ class Ledger(VerifiedChain):
             return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, opened)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
-        """Make a payload final: the first one for its id wins, and every caller gets the winner back.
+        """Store the payload of a release, unless it has one already; return the stored one, which is final.
 
         Raises:
             LedgerError: the release was never charged.
@@ -204,7 +200,7 @@ class Ledger(VerifiedChain):
     def publish(
         self, release: ReleaseRecord, account: str, files: Mapping[str, str], document: bytes
     ) -> tuple[ReleaseRecord, State]:
-        """Record that a release is on disk: its document and the digests of its files; the first record stays.
+        """Record that a release is on disk: its document and the digests of its files. The first record is kept.
 
         Raises:
             LedgerError: the release was never sealed.

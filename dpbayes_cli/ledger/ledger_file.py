@@ -1,4 +1,4 @@
-"""The ledger's file as a file: it has one name, and it stays the same file for as long as it is open."""
+"""Requirements on the ledger's file: on a local disk, under one name, and the same file while it is open."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dpbayes_cli.base.atomic_file import remove_abandoned, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.mounts import is_mount_point, network_file_system, read_mount_table
 
-_ATTEMPTS, _PAUSE = 10, 0.05
-"""How often, and after how many seconds, a second name is looked at: another process may be removing what is left."""
+_ATTEMPTS, _RETRY_SECONDS = 10, 0.05
+"""How often a second name is looked at: another process may be removing it."""
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Return which file has a name; None if there is none."""
+    """Return the device and inode of a file; None if there is no file."""
     try:
         status = path.stat()
     except OSError:
@@ -23,12 +23,12 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def make_directories(directory: Path) -> None:
-    """Make a directory and those that it is in, for their owner alone; their names are on disk when this returns.
+    """Make a directory and its parents, accessible to their owner only; they are on disk when this returns.
 
-    What is there already is synced too: whoever made it may have been killed before that.
+    Existing directories are synced too: the process that made them may have been killed before its own sync.
 
     Raises:
-        OSError: one cannot be made, or not brought to the disk.
+        OSError: a directory cannot be made, or not synced.
     """
     if directory == directory.parent:
         return
@@ -39,12 +39,12 @@ def make_directories(directory: Path) -> None:
     try:
         sync(directory.parent)
     except OSError:
-        if made:  # else it is not ours, as the root of a file system that is only read
+        if made:  # else the directory is not ours, e.g. on a read-only file system
             raise
 
 
 def check_local(path: Path) -> None:
-    """Refuse a path on a network's file system.
+    """Refuse a path on a network file system.
 
     Raises:
         LedgerError: it is on one.
@@ -52,41 +52,39 @@ def check_local(path: Path) -> None:
     kind = network_file_system(path)
     if kind:
         raise LedgerError(
-            f"the ledger {str(path)!r} would be on a network's file system ({kind}), whose locks a ledger in a file "
-            "cannot rely on",
-            hint="keep it on a disk of this host, or, where several hosts share it, in PostgreSQL: "
-            "--ledger postgresql://HOST/DATABASE; an anchor may be on a network",
+            f"the ledger {str(path)!r} would be on a network file system ({kind}), whose locks are not reliable",
+            hint="keep it on a disk of this host; if several hosts share it, in PostgreSQL: "
+            "--ledger postgresql://HOST/DATABASE; an anchor may be on a network file system",
         )
 
 
 def check_one_name(path: Path) -> None:
-    """Refuse a file that has another name too: SQLite leaves its journal beside the name that was used.
+    """Refuse a file that has several names: SQLite keeps its journal beside the name that was used to open the file.
 
-    After a crash the users of one name undo what the other's had begun; who uses the other name sees no journal, and
-    what they charge meanwhile is rolled back.
+    If a process crashes under one name, a process under another name sees no journal. What it charges is rolled back
+    when someone opens the file by the first name.
 
     Raises:
-        LedgerError: it has several names, or is mounted by itself.
+        LedgerError: the file has several names, or is mounted as a single file.
     """
     if is_mount_point(path, read_mount_table()):
         raise LedgerError(
-            f"the ledger {str(path)!r} is mounted as a single file, beside which no journal is seen",
-            hint="mount the directory that it is in",
+            f"the ledger {str(path)!r} is mounted as a single file, so that its journal cannot be seen",
+            hint="mount the directory of the ledger instead",
         )
     for _ in range(_ATTEMPTS):
         if _links(path) == 1:
             return
-        remove_abandoned(path.parent)  # a crash while the ledger got its name may have left another one
-        time.sleep(_PAUSE)
+        remove_abandoned(path.parent)  # a crash while the ledger was created may have left a second name
+        time.sleep(_RETRY_SECONDS)
     if (links := _links(path)) > 1:
         raise LedgerError(
-            f"the ledger {str(path)!r} has {links} names (hard links): after a crash its users would lose charges",
+            f"the ledger {str(path)!r} has {links} names (hard links): after a crash charges could be lost",
             hint=f"keep one name and remove the others: find DIRECTORY -samefile {path}",
         )
 
 
 def _links(path: Path) -> int:
-    """Return how many names a file has; one if it is not there."""
     try:
         return path.stat().st_nlink
     except OSError:

@@ -1,4 +1,4 @@
-"""What is said of an account: its opening, totals, notices and the limits of analysts; pure functions of it."""
+"""Entries that open and change accounts, and the limits of analysts; pure functions of an account."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, texts
+from dpbayes_cli.ledger.budgets import Budget, component_texts
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.records import ReleaseRecord
@@ -21,12 +21,12 @@ _TOTALS = {
     "pure": {"epsilon"}, "approximate": {"epsilon", "delta"}, "renyi": {"epsilon"}, "rdp": {"rdp"}, "zcdp": {"rho"},
     "gdp": {"mu"},
 }  # fmt: skip
-"""What of each kind of budget an amendment states."""
+"""By kind of budget, the components that state a total completely."""
 _CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
 
 
-def opening(account: Account, separate: str | None = None) -> dict[str, Any]:
-    """Return the entry that opens an account, and says why its population is one of its own, if it is."""
+def opening_entry(account: Account, separate: str | None = None) -> dict[str, Any]:
+    """Return the entry that opens an account; ``separate`` is the reason why its population is separate, if it is."""
     fields = {
         "kind": "open",
         "account": account.name,
@@ -41,34 +41,35 @@ def opening(account: Account, separate: str | None = None) -> dict[str, Any]:
     return fields
 
 
-def amendment(
+def amendment_entry(
     account: Account, changes: Mapping[str, Decimal], reason: str, *, separate_population: bool = False
 ) -> dict[str, Any]:
-    """Return the entry that changes the totals of an account, or says that its population is one of its own.
+    """Return the entry that changes the totals of an account, or declares its population separate.
 
     Raises:
-        BudgetError: more is spent already.
+        BudgetError: more is spent already, or the whole total must be stated.
         SpecError: there is no such component.
     """
     needed = _TOTALS[account.budget.kind]
     if account.exhausted and not needed <= changes.keys():
         raise BudgetError(
-            f"the whole budget of account {account.name!r} counts as spent: its total must be stated anew",
-            hint=f"state {' and '.join(f'--{name}' for name in sorted(needed))}: what is right less what was released",
+            f"the whole budget of account {account.name!r} counts as spent: its total must be set again",
+            hint=f"give {' and '.join(f'--{name}' for name in sorted(needed))}: the intended total minus what was "
+            "released",
         )
     budget = account.budget.amended(changes) if changes else account.budget
     if budget.excess(account.charged):
         raise BudgetError(
-            f"the account {account.name!r} has spent more than that",
-            requested=texts(budget.total),
-            remaining=texts(account.remaining),
+            f"the account {account.name!r} has already spent more than the new total",
+            requested=component_texts(budget.total),
+            remaining=component_texts(account.remaining),
         )
     fields = {"kind": "amend", "account": account.name, "budget": budget.serialize(), "reason": reason}
     return {**fields, "separate_population": True} if separate_population else fields
 
 
-def limitation(account: Account, analyst: str, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
-    """Return the entry that gives an analyst a limit, or another one; what is not stated is the account's.
+def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
+    """Return the entry that sets or changes an analyst's limit; unstated components are the account's.
 
     Raises:
         BudgetError: the analyst has spent more already.
@@ -79,16 +80,16 @@ def limitation(account: Account, analyst: str, changes: Mapping[str, Decimal], r
     charged = account.charged_to(analyst)
     if budget.excess(charged):
         raise BudgetError(
-            f"the analyst {analyst!r} has spent more than that",
-            requested=texts(budget.total),
-            remaining=texts((account.budget if known is None else known.budget).remaining(charged)),
+            f"the analyst {analyst!r} has already spent more than the new limit",
+            requested=component_texts(budget.total),
+            remaining=component_texts((account.budget if known is None else known.budget).remaining(charged)),
         )
-    found = {"kind": "limit", "account": account.name, "analyst": analyst, "budget": budget.serialize()}
-    return {**found, "reason": reason}
+    entry = {"kind": "limit", "account": account.name, "analyst": analyst, "budget": budget.serialize()}
+    return {**entry, "reason": reason}
 
 
-def notification(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
-    """Return the entry that sets the share of the budget from which on a release says so; None: none."""
+def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
+    """Return the entry that sets the spent share of the budget from which releases print a notice; None: never."""
     return {
         "kind": "notice",
         "account": account.name,
@@ -97,26 +98,29 @@ def notification(account: Account, share: Decimal | None, reason: str) -> dict[s
     }
 
 
-def change_said(fields: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what of an account an entry changes, and what it says of it, whoever says so and whenever."""
-    said = {name: value for name, value in fields.items() if name not in _CIRCUMSTANCES}
-    return f"{fields['kind']} {fields.get('analyst', '')}", canonical_json(said).decode("ascii")
+def describe_change(fields: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the subject of an entry about an account, and its content without user and time.
+
+    Checkpoints store both texts, and their digests depend on them.
+    """
+    content = {name: value for name, value in fields.items() if name not in _CIRCUMSTANCES}
+    return f"{fields['kind']} {fields.get('analyst', '')}", canonical_json(content).decode("ascii")
 
 
 def check_limit(
-    account: Account, analyst: str | None, guarantee: Guarantee, youngest: Callable[[], list[ReleaseRecord]]
+    account: Account, analyst: str | None, guarantee: Guarantee, latest: Callable[[], list[ReleaseRecord]]
 ) -> None:
-    """Refuse what an analyst's limit does not allow; a refusal lists what is the analyst's of the youngest releases.
+    """Refuse a charge that does not fit the analyst's limit; the refusal lists the analyst's latest releases.
 
     Raises:
-        BudgetError: the account has limits and none is the analyst's, or the charge does not fit it.
+        BudgetError: the charge does not fit the limit, or the account has limits but none for this analyst.
     """
     if analyst is None and not account.limits:
         return
     if analyst is None:
         raise BudgetError(
-            f"the account {account.name!r} has limits of analysts, and this release names none",
-            hint="say who asks: --analyst NAME",
+            f"the account {account.name!r} has a limit for each analyst, and this release names no analyst",
+            hint="name the analyst: --analyst NAME",
         )
     if analyst not in account.limits:
         raise BudgetError(
@@ -127,7 +131,7 @@ def check_limit(
         raise BudgetError(
             f"the limit of analyst {analyst!r} in account {account.name!r} counts as spent: later entries were lost; "
             "nothing was charged",
-            hint=f"state it anew: dpbayes budget limit {account.name} {analyst} --epsilon LIMIT --reason TEXT",
+            hint=f"set it again: dpbayes budget limit {account.name} {analyst} --epsilon LIMIT --reason TEXT",
         )
     limit = account.limits[analyst]
     missing = limit.budget.shortfall(limit.charged, guarantee)
@@ -135,35 +139,35 @@ def check_limit(
         raise BudgetError(
             f"the limit of analyst {analyst!r} in account {account.name!r} does not allow this release; nothing was "
             "charged",
-            requested=texts(limit.budget.requested(limit.charged, guarantee)),
-            remaining=texts(limit.remaining),
-            missing=texts(missing),
+            requested=component_texts(limit.budget.requested(limit.charged, guarantee)),
+            remaining=component_texts(limit.remaining),
+            missing=component_texts(missing),
             spent_by=[
-                (release.release_id, f"asked on {release.time}") for release in youngest() if release.analyst == analyst
+                (release.release_id, f"asked on {release.time}") for release in latest() if release.analyst == analyst
             ],
-            hint=f"ask for less, or raise it: dpbayes budget limit {account.name} {analyst} --epsilon LIMIT "
+            hint=f"ask for less, or raise the limit: dpbayes budget limit {account.name} {analyst} --epsilon LIMIT "
             "--reason TEXT",
         )
 
 
-def notices(account: Account, analyst: str | None) -> list[str]:
-    """Return what is to be said of an account after a charge: how much of it, and of an analyst's limit, is spent."""
+def due_notices(account: Account, analyst: str | None) -> list[str]:
+    """Return the notices to print after a charge: the spent share of the account, and of the analyst's limit."""
     if account.notice is None:
         return []
-    found = [(f"account {account.name!r}", account.budget, account.charged)]
+    budgets = [(f"account {account.name!r}", account.budget, account.charged)]
     if analyst is not None and analyst in account.limits:
         limit = account.limits[analyst]
-        found.append((f"the limit of analyst {analyst!r}", limit.budget, limit.charged))
-    said = []
-    for what, budget, charged in found:
+        budgets.append((f"the limit of analyst {analyst!r}", limit.budget, limit.charged))
+    notices = []
+    for name, budget, charged in budgets:
         share = spent_share(budget, charged)
         if share >= account.notice:
             percent = (100 * min(share, Decimal(1))).quantize(Decimal(1), rounding=ROUND_FLOOR)
-            said.append(f"notice: {percent} % of {what} is spent")
-    return said
+            notices.append(f"notice: {percent} % of {name} is spent")
+    return notices
 
 
 def spent_share(budget: Budget, charged: Mapping[str, Decimal]) -> Decimal:
-    """Return the largest share of a component that is spent, from 0 on."""
+    """Return the largest spent share over the components of a budget, at least 0."""
     spent = budget.spent(charged)
     return max((spent[name] / total for name, total in budget.total.items() if total > 0), default=Decimal(0))

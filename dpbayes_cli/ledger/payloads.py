@@ -14,27 +14,27 @@ from dpbayes_cli.ledger.storage import Transaction
 
 
 def sealed_payload(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
-    """Return the sealed draw of a release, refused where it is not the one that was sealed."""
+    """Return the sealed draw of a release, checked against its digest; None if it is not sealed."""
     return None if release.sealed is None else checked_payload(transaction, release.release_id, release.sealed)
 
 
 def stored_document(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
-    """Return the document of a published release, refused where it is another."""
+    """Return the document of a published release, checked against its digest; None if it is not published."""
     if release.document is None:
         return None
     return checked_payload(transaction, document_key(release.release_id), release.document)
 
 
 def document_key(release_id: str) -> str:
-    """Return the name under which the document of a release is kept."""
+    """Return the key under which the document of a release is stored."""
     return f"{release_id}/document"
 
 
 def checked_payload(transaction: Transaction, key: str, expected: str) -> bytes:
-    """Return what is kept under a name.
+    """Return the payload of a key.
 
     Raises:
-        LedgerError: its digest is another than the chain says.
+        LedgerError: its digest is not the one in the chain.
     """
     payload = transaction.payload(key)
     if payload is None or digest("payload", payload) != expected:
@@ -43,12 +43,11 @@ def checked_payload(transaction: Transaction, key: str, expected: str) -> bytes:
 
 
 def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
-    """Return what must be kept: names and digests."""
+    """Return the payloads that a ledger with these entries must hold: keys and digests."""
     kept = {}
     for entry in entries:
-        with suppress(
-            ValueError, LookupError, TypeError, AttributeError, RecursionError
-        ):  # an entry that was edited is found elsewhere
+        # another check reports an entry that was edited
+        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
             fields = entry.fields
             if fields["kind"] == "sealed":
                 kept[fields["release_id"]] = fields["payload"]
@@ -63,20 +62,20 @@ def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def payload_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[str]:
-    """Return what is missing, was never sealed, or is not what was sealed."""
+    """Return a finding for each payload that is missing, was never sealed, or is not the sealed one."""
     kept, stored = kept_payloads(entries), set(transaction.payload_ids())
-    found = [f"release {missing}: the sealed payload is missing" for missing in sorted(kept.keys() - stored)]
-    found += [f"release {extra}: a payload that was never sealed" for extra in sorted(stored - kept.keys())]
+    findings = [f"release {missing}: the sealed payload is missing" for missing in sorted(kept.keys() - stored)]
+    findings += [f"release {extra}: it has a payload that was never sealed" for extra in sorted(stored - kept.keys())]
     for key in sorted(kept.keys() & stored):
         try:
             checked_payload(transaction, key, kept[key])
         except LedgerError as error:
-            found.append(error.message)
-    return found
+            findings.append(error.message)
+    return findings
 
 
 def index_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[str]:
-    """Return whether the index is not that of the entries."""
+    """Return a finding if the index does not match the entries."""
     if not transaction.is_indexed:
         return []
     terms = []

@@ -1,4 +1,4 @@
-"""Which storage a text names: a file, or an address on a PostgreSQL server."""
+"""The storage that a text names: a file, or an address on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpbayes_cli.ledger.storage import Storage
 
 
 def storage_at(stated: str | None = None) -> Storage:
-    """Return the storage of the ledger that is named: by the caller, else by ``$DPBAYES_LEDGER``, else by default.
+    """Return the storage of the ledger that the caller names, else ``$DPBAYES_LEDGER``, else the default.
 
     Raises:
-        LedgerError: it is an address that is not understood, or of something else than PostgreSQL.
+        LedgerError: the address is malformed, or not of PostgreSQL.
     """
     stated = stated or os.environ.get("DPBAYES_LEDGER")
     if not stated:
@@ -28,14 +28,14 @@ def storage_at(stated: str | None = None) -> Storage:
         return PostgresStorage(parse_address(stated))
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", stated):
         raise LedgerError(
-            "the ledger's address is of something that dpbayes does not know",
+            "unknown kind of ledger address",
             hint="name a file, or postgresql://USER@HOST:PORT/DATABASE",
         )
     return SqliteStorage(Path(stated))
 
 
 def default_path() -> Path:
-    """Return the path of a ledger that is not named: in the user's state directory.
+    """Return the path of the default ledger, in the user's state directory.
 
     Raises:
         LedgerError: the user has no home directory.
@@ -45,5 +45,7 @@ def default_path() -> Path:
         try:
             state_home = Path.home() / ".local" / "state"
         except RuntimeError:
-            raise LedgerError("no ledger is named, and this user has no home", hint="set DPBAYES_LEDGER") from None
+            raise LedgerError(
+                "no ledger is named, and this user has no home directory", hint="set DPBAYES_LEDGER"
+            ) from None
     return state_home / "dpbayes" / "ledger.sqlite"

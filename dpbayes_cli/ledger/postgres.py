@@ -1,8 +1,8 @@
 """The ledger on a PostgreSQL server, for several hosts: serializable, one writer at a time, durable on commit.
 
-A writer takes the lock of ``meta`` as the first statement of its transaction. ``LOCK TABLE`` needs no snapshot: the one
-that the transaction lives in is taken after the lock is held, and shows what the writer before has committed. Were a
-program to write past the lock, ``SERIALIZABLE`` and the primary key would still let one of two through.
+A writer locks the table ``meta`` in the first statement of its transaction. ``LOCK TABLE`` needs no snapshot, so the
+transaction's snapshot is taken after the lock is held, and shows the commit of the previous writer. If a program wrote
+without the lock, ``SERIALIZABLE`` and the primary key would still let only one of two writers commit.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     import psycopg
 
 SCHEMA_VERSION = 1
-_LOCKING = 10.0
-"""Seconds that one attempt at the lock lasts; it is tried again up to the patience."""
-_PATIENCE = 120.0
-_STALLED = 300.0
-"""Seconds after which the server ends a transaction that has stalled, so that others can write."""
-_LONGEST = 600.0
-"""Seconds after which this side gives up a connection, whatever the server does."""
+_LOCK_ATTEMPT_SECONDS = 10.0
+"""One attempt at the lock; it is repeated up to the timeout below."""
+_LOCK_TIMEOUT_SECONDS = 120.0
+_IDLE_TIMEOUT_SECONDS = 300.0
+"""The server ends a stalled transaction after this time, so that others can write."""
+_SESSION_TIMEOUT_SECONDS = 600.0
+"""This process closes a connection after this time, whatever the server does."""
 _TABLES = {"meta", "entries", "payloads"}
 _INDEX = "terms"
-"""The table of the index, which ledgers of earlier versions lack until ``budget migrate`` makes it."""
+"""The table of the index; ledgers of earlier versions lack it until ``budget migrate`` creates it."""
 _CREATE = """
 CREATE TABLE {schema}.meta (name text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE {schema}.entries (sequence bigint PRIMARY KEY, body text NOT NULL, hash text NOT NULL);
@@ -65,24 +65,24 @@ SELECT set_config('search_path', 'pg_catalog, ' || %s || ', pg_temp', false),
   set_config('statement_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false),
   current_setting('fsync'), pg_is_in_recovery()
 """
-_UNWRITTEN = {"23", "25", "40"}
-"""The classes of SQLSTATE with which a server says that a commit did not come about."""
+_NOT_COMMITTED = {"23", "25", "40"}
+"""The classes of SQLSTATE by which a server reports that it did not commit."""
 _REASONS = {
     "08": ("the connection was lost", "run the same command again"),
     "23": ("another program wrote to it at the same time; nothing was written", "run the same command again"),
-    "23001": ("the server let nothing be changed that is there already", ""),
+    "23001": ("the server refuses to change existing entries", ""),
     "25P03": ("this process had stalled, and nothing was written", "run the same command again"),
-    "25": ("the server allows no writing", "is it a standby, or set to read only?"),
-    "28": ("the server does not let this user in", "are user and password right? see $PGPASSWORD and $PGPASSFILE"),
+    "25": ("the server does not allow writing", "check that it is neither a standby nor read-only"),
+    "28": ("the server rejects this user", "check the user and the password ($PGPASSWORD or $PGPASSFILE)"),
     "40": ("another program changed it at the same time; nothing was written", "run the same command again"),
-    "42501": ("this user lacks a right on it", "see the README for the rights that a ledger needs"),
-    "42": ("its tables are not those of a ledger", "does the address name the right database and schema?"),
-    "53": ("the server has no room left: disk, memory or connections", "run the same command again when it has"),
-    "55P03": ("another process holds it", "run the same command again"),
-    "57014": ("the server gave up or was told to", "run the same command again"),
+    "42501": ("this user lacks a privilege on it", "see the README for the privileges that a ledger needs"),
+    "42": ("its tables are not those of a ledger", "check that the address names the right database and schema"),
+    "53": ("the server has no disk space, memory or connections left", "free some, then run the same command again"),
+    "55P03": ("another process holds its lock", "run the same command again"),
+    "57014": ("the server canceled the statement", "run the same command again"),
     "57": ("the server ended the session", "run the same command again"),
 }
-"""What an SQLSTATE means here, by its class or in full; the driver's own texts are never shown."""
+"""By SQLSTATE or its class: the reason and a hint. The driver's own texts are never shown."""
 
 
 class PostgresStorage(Storage):
@@ -93,7 +93,7 @@ class PostgresStorage(Storage):
 
     @property
     def location(self) -> str:
-        """The address without anything secret."""
+        """The address without the password."""
         return self._address.location
 
     @property
@@ -101,7 +101,7 @@ class PostgresStorage(Storage):
         """Whether the schema holds a ledger.
 
         Raises:
-            LedgerError: the server cannot be asked, or part of the tables is there.
+            LedgerError: the server cannot be reached, or only some of the tables exist.
         """
         with self._connected() as connection:
             return self._has_tables(connection)
@@ -125,14 +125,13 @@ class PostgresStorage(Storage):
         """See ``Storage.reading``."""
         with self._connected() as connection:
             if not self._has_tables(connection):
-                raise LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
+                raise LedgerError(f"there is no ledger at {self.location!r}", hint="the first release creates one")
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._check_schema(connection)
             yield PostgresTransaction(connection)
 
     @contextmanager
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
-        """Connect, and translate what the driver raises."""
         psycopg = _driver()
         try:
             connection = connect(psycopg, self._address, tcp_user_timeout=30_000)
@@ -145,13 +144,16 @@ class PostgresStorage(Storage):
         except psycopg.Error as error:
             raise self._translated(error) from None
         except UnicodeError:
-            raise LedgerError(f"the ledger {self.location!r} holds what is no text") from None
+            raise LedgerError(f"the ledger {self.location!r} holds a text that is not valid Unicode") from None
         finally:
             connection.close()
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
-        """Set what makes a commit durable and a wait end, whatever the server, the role or the environment set."""
-        milliseconds = [str(int(seconds * 1000)) for seconds in (_LOCKING, _PATIENCE, _STALLED)]
+        """Make commits durable and waits finite, whatever the server, the role or the environment set."""
+        milliseconds = [
+            str(int(seconds * 1000))
+            for seconds in (_LOCK_ATTEMPT_SECONDS, _LOCK_TIMEOUT_SECONDS, _IDLE_TIMEOUT_SECONDS)
+        ]
         row = connection.execute(_SESSION, [f'"{self._address.schema}"', *milliseconds]).fetchone()
         *_, fsync, standby = row or ("off", True)
         if fsync != "on":
@@ -161,7 +163,7 @@ class PostgresStorage(Storage):
             )
         if standby:
             raise LedgerError(
-                f"the server of the ledger {self.location!r} is a standby, which may lag behind",
+                f"the server of the ledger {self.location!r} is a standby, which may lag behind the primary",
                 hint="name the primary server",
             )
 
@@ -173,16 +175,16 @@ class PostgresStorage(Storage):
         ).fetchall()
         if not all(allowed for _, allowed in rows):
             raise _driver().errors.InsufficientPrivilege
-        found = {name for name, _ in rows}
-        if found and found != _TABLES:
+        tables = {name for name, _ in rows}
+        if tables and tables != _TABLES:
             raise LedgerError(
-                f"{self.location!r} is not a dpbayes ledger, or not all of one",
-                hint="restore it from a backup, or state a schema of its own: ?schema=NAME",
+                f"{self.location!r} is not a dpbayes ledger, or an incomplete one",
+                hint="restore it from a backup, or name an empty schema: ?schema=NAME",
             )
-        return bool(found)
+        return bool(tables)
 
     def _create(self, connection: psycopg.Connection[Any]) -> None:
-        """Create the ledger whole; of several that begin at once, one does."""
+        """Create the ledger in one transaction; if several processes begin at once, one does it."""
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
         try:
             alone = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
@@ -202,7 +204,7 @@ class PostgresStorage(Storage):
         self._commit(connection)
 
     def migrate(self) -> tuple[int, None] | None:
-        """See ``Storage.migrate``: an earlier ledger gets its index, with the rights of its entries."""
+        """See ``Storage.migrate``: an earlier ledger gets its index, with the privileges of its entries."""
         with self._connected() as connection:
             self._begin(connection)
             try:
@@ -221,37 +223,41 @@ class PostgresStorage(Storage):
         return SCHEMA_VERSION, None
 
     def _begin(self, connection: psycopg.Connection[Any]) -> None:
-        """Begin a transaction that excludes other writers; what fails before anything was seen is begun again."""
+        """Begin a transaction that excludes other writers; retry if it fails before it has read anything."""
         psycopg = _driver()
-        again = (psycopg.errors.LockNotAvailable, psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
-        deadline = time.monotonic() + _PATIENCE
+        transient = (
+            psycopg.errors.LockNotAvailable,
+            psycopg.errors.SerializationFailure,
+            psycopg.errors.DeadlockDetected,
+        )
+        deadline = time.monotonic() + _LOCK_TIMEOUT_SECONDS
         while True:
             try:
                 connection.execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ WRITE")
                 connection.execute("LOCK TABLE meta IN EXCLUSIVE MODE")
                 self._check_schema(connection)
                 return
-            except again:
+            except transient:
                 _roll_back(connection)
                 if time.monotonic() > deadline:
                     raise
 
     def _commit(self, connection: psycopg.Connection[Any]) -> None:
-        """Commit; where it is not known whether it came about, or is on disk everywhere, say so."""
+        """Commit; raise if it is unknown whether the commit succeeded, or is on disk on every server."""
         psycopg = _driver()
-        warnings: list[str | None] = []  # as of one who told the server to wait for its standby no longer
+        warnings: list[str | None] = []  # e.g. if an administrator told the server not to wait for its standby
         connection.add_notice_handler(lambda notice: warnings.append(notice.severity_nonlocalized))
         try:
-            done = connection.execute("COMMIT").statusmessage == "COMMIT"
+            committed = connection.execute("COMMIT").statusmessage == "COMMIT"
         except psycopg.Error as error:
-            if not connection.closed and (error.sqlstate or "")[:2] in _UNWRITTEN:
+            if not connection.closed and (error.sqlstate or "")[:2] in _NOT_COMMITTED:
                 raise
-            done = False
-        if not done or "WARNING" in warnings:
+            committed = False
+        if not committed or "WARNING" in warnings:
             raise LedgerError(
                 f"the server of the ledger {self.location!r} did not confirm a commit: "
-                "whether it was written is not known",
-                hint="run the same command again: a release that was charged is finished, and not charged again",
+                "it is not known whether it was written",
+                hint="run the same command again: it finishes a charged release, and does not charge it twice",
             )
 
     def _check_schema(self, connection: psycopg.Connection[Any]) -> None:
@@ -266,16 +272,17 @@ class PostgresStorage(Storage):
             )
 
     def _unreachable(self, error: psycopg.Error) -> LedgerError:
-        """Return what a failed connection means: the state of the driver tells, and its text is not shown."""
-        tried = error.pgconn
-        hint = "is the server running, and does it let this user of this host in?"
-        if tried is not None and (tried.needs_password or tried.used_password):
-            hint = "is the password right? it is read from $PGPASSWORD, or from the file that $PGPASSFILE names"
-        return LedgerError(f"the server of the ledger {self.location!r} cannot be reached, or refuses", hint=hint)
+        attempt = error.pgconn
+        hint = "check that the server is running and accepts this user from this host"
+        if attempt is not None and (attempt.needs_password or attempt.used_password):
+            hint = "check the password: it is read from $PGPASSWORD, or from the file that $PGPASSFILE names"
+        return LedgerError(
+            f"the server of the ledger {self.location!r} cannot be reached, or refuses the connection", hint=hint
+        )
 
     def _translated(self, error: psycopg.Error) -> LedgerError:
         state = error.sqlstate or "08000"
-        unknown = (f"the server answered with SQLSTATE {state}", "the server's log says more")
+        unknown = (f"the server answered with SQLSTATE {state}", "see the server's log")
         reason, hint = next((_REASONS[key] for key in (state, state[:2]) if key in _REASONS), unknown)
         return LedgerError(f"the ledger {self.location!r} cannot be used: {reason}", hint=hint)
 
@@ -286,9 +293,9 @@ def _driver() -> Any:
 
 @contextmanager
 def _bounded(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """End a connection from this side when a server has stopped answering: no timeout of its own would end it."""
-    line = socket.socket(fileno=os.dup(connection.fileno()))
-    timer = threading.Timer(_LONGEST, line.shutdown, [socket.SHUT_RDWR])
+    """Close a connection from this side if the server stops answering; the driver itself would wait forever."""
+    connected = socket.socket(fileno=os.dup(connection.fileno()))
+    timer = threading.Timer(_SESSION_TIMEOUT_SECONDS, connected.shutdown, [socket.SHUT_RDWR])
     timer.daemon = True
     timer.start()
     try:
@@ -296,10 +303,10 @@ def _bounded(connection: psycopg.Connection[Any]) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
-        line.close()
+        connected.close()
 
 
 def _roll_back(connection: psycopg.Connection[Any]) -> None:
-    """Undo a transaction; where the connection is lost or busy, the server does when it is closed."""
+    """Undo a transaction; if the connection is lost or busy, the server undoes it when the connection closes."""
     with suppress(_driver().Error):
         connection.execute("ROLLBACK")

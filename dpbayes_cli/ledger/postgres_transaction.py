@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
-from dpbayes_cli.ledger.storage import Transaction, packed, unpacked
+from dpbayes_cli.ledger.storage import Transaction, compress_payload, decompress_payload
 
 if TYPE_CHECKING:
     from typing import LiteralString
@@ -17,7 +17,7 @@ _BEFORE_ALL = -(1 << 63)
 
 
 class PostgresTransaction(Transaction):
-    """What happens on one connection between its BEGIN and its end."""
+    """One transaction on one connection."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
@@ -43,7 +43,7 @@ class PostgresTransaction(Transaction):
 
     def begin_index(self) -> bool:
         """See ``Transaction.begin_index``."""
-        return False  # a new table needs rights for everyone who charges: ``budget migrate`` makes it
+        return False  # everyone who charges needs privileges on a new table: ``budget migrate`` creates it
 
     def indexed(self) -> list[tuple[str, int]]:
         """See ``Transaction.indexed``."""
@@ -54,8 +54,8 @@ class PostgresTransaction(Transaction):
         """See ``Transaction.find``."""
         if not self._is_indexed:
             return super().find(term, last)
-        found: LiteralString = "SELECT sequence FROM terms WHERE term = %s ORDER BY sequence DESC LIMIT %s"
-        return self._entries("sequence IN (" + found + ") ORDER BY sequence", term, last)
+        matching: LiteralString = "SELECT sequence FROM terms WHERE term = %s ORDER BY sequence DESC LIMIT %s"
+        return self._entries("sequence IN (" + matching + ") ORDER BY sequence", term, last)
 
     def append(self, entry: Entry) -> None:
         """See ``Transaction.append``."""
@@ -66,13 +66,13 @@ class PostgresTransaction(Transaction):
 
     def put_payload(self, key: str, payload: bytes) -> None:
         """See ``Transaction.put_payload``."""
-        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [key, packed(payload)])
+        self._connection.execute("INSERT INTO payloads VALUES (%s, %b)", [key, compress_payload(payload)])
 
     def payload(self, key: str) -> bytes | None:
         """See ``Transaction.payload``."""
         query = "SELECT payload FROM payloads WHERE release_id = %s"
         row = self._connection.execute(query, [key], binary=True).fetchone()
-        return None if row is None else unpacked(row[0], key)
+        return None if row is None else decompress_payload(row[0], key)
 
     def payload_ids(self) -> list[str]:
         """See ``Transaction.payload_ids``."""

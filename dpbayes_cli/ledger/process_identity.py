@@ -1,4 +1,4 @@
-"""Which process holds an unfinished reservation, and whether it is still running."""
+"""Identify the process that made a reservation, and tell whether it is still running."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 def this_process() -> dict[str, str]:
-    """Return what identifies this process on this boot of this host."""
+    """Return the identity of this process: host, boot, process ID and start time."""
     pid = os.getpid()
     return {"host": socket.gethostname(), "boot": _boot(), "pid": str(pid), "start": _start_time(pid)}
 
 
 def is_running(owner: dict[str, str]) -> bool:
-    """Return whether the process that made a reservation may still be at work.
+    """Return whether the process that made a reservation may still be running.
 
-    A process of another host is taken to be: a fresh release then makes a reservation of its own.
+    A process of another host counts as running: a fresh release then makes its own reservation.
     """
     if owner.get("host") != socket.gethostname():
         return True
@@ -35,7 +35,7 @@ def _boot() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Return the kernel's start time of a process, an empty text where there is no such process."""
+    """Return the kernel's start time of a process; an empty text if there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         fields = stat.rpartition(")")[2].split()
@@ -52,7 +52,7 @@ def _start_time(pid: int) -> str:
 
 
 def user_name() -> str:
-    """Return the name of the user who runs this process, not what the environment says."""
+    """Return the name of the user who runs this process, from the system and not from the environment."""
     import pwd
 
     try:

@@ -1,7 +1,7 @@
-"""A chain that is built anew from what can still be read of a damaged one: nothing that was spent comes back.
+"""Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
-Entries that verify are taken as they are. A charge that can be read, but not verified, is charged again under a name
-of its own, whether it fits or not; of totals and limits that can be read the tightest count.
+Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name,
+whether it fits or not. Of the readable totals and limits that do not verify, the tightest ones count.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Any
 
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError, SpecError
-from dpbayes_cli.ledger.budgets import Budget, texts
-from dpbayes_cli.ledger.chain import Entry, link, next_entry
+from dpbayes_cli.ledger.budgets import Budget, component_texts
+from dpbayes_cli.ledger.chain import Entry, entry_hash, next_entry
 from dpbayes_cli.ledger.charging import price_text, release_id_of
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.records import ReleaseRecord
-from dpbayes_cli.ledger.replay import refused
+from dpbayes_cli.ledger.replay import try_entry
 from dpbayes_cli.ledger.state import Account, State
-from dpbayes_cli.ledger.union_budget import parse_budget, tighter
+from dpbayes_cli.ledger.union_budget import parse_budget, tighter_budget
 
 
 @dataclass
 class RebuiltChain:
-    """A chain that grows by entries that keep the protocol.
+    """A chain that only takes entries that keep the protocol.
 
     Attributes:
-        state: what it says.
-        stamp: what its new entries say of when, by whom and by what they were written.
-        entries: all of it.
-        charged: releases that are charged once more, because what became of them is lost.
-        lost: what is not in it, one sentence each.
-        tightened: totals and limits that are lower than the entries that verify say, one sentence each.
-        opened: accounts whose opening could be read and not verified, one sentence each.
-        exhausted: whether an entry that could be read and not verified had said that later ones were lost.
+        state: the state after its entries.
+        stamp: the time, user and version of its new entries.
+        entries: all entries.
+        charged: the releases that are charged again, because their later entries are lost.
+        lost: what is missing from the chain, one sentence each.
+        tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
+        opened: the accounts whose opening is readable but does not verify, one sentence each.
+        exhausted: whether a readable entry that does not verify records that later entries were lost.
     """
 
     stamp: Mapping[str, str]
@@ -49,54 +49,54 @@ class RebuiltChain:
     exhausted: bool = False
 
     def take(self, entry: Entry) -> bool:
-        """Take an entry as it is if it follows from those before it; return whether it does."""
+        """Append an existing entry if it continues the chain; return whether it does."""
         body = entry.body.encode("utf-8", "surrogatepass")
         mark = self.state.mark
-        follows = entry.sequence == mark.sequence + 1 and link(mark.hash, body) == entry.hash
-        if not follows or refused(self.state, entry):
+        follows = entry.sequence == mark.sequence + 1 and entry_hash(mark.hash, body) == entry.hash
+        if not follows or try_entry(self.state, entry):
             return False
         self.entries.append(entry)
         return True
 
     def add(self, fields: Mapping[str, Any]) -> bool:
-        """Append a new entry; return whether it keeps the protocol, without which it is left out.
+        """Append a new entry if it keeps the protocol; return whether it does.
 
         Raises:
-            LedgerError: it must be signed, and the key is not at hand.
+            LedgerError: the entry must be signed, and the key is not available.
         """
         in_force = self.state.key or (fields["key"] if fields["kind"] == "key" else "")
         key = self.state.keys.get(in_force)
         if in_force and key is None:
             raise LedgerError(
-                f"the ledger is signed with the key {self.state.key}, which is not at hand",
-                hint="DPBAYES_LEDGER_KEY names the file of the key",
+                f"the ledger is signed with the key {self.state.key}, which was not given",
+                hint="set DPBAYES_LEDGER_KEY to the file of the key",
             )
         entry = next_entry(self.state.last, {**fields, **self.stamp}, key)
-        if refused(self.state, entry):
+        if try_entry(self.state, entry):
             return False
         self.entries.append(entry)
         return True
 
     def missing(self, read: Callable[[str], bytes | None], start: int = 0) -> list[str]:
-        """Return the names of the payloads that cannot be read, of the entries after so many."""
+        """Return the keys of the payloads that cannot be read, without those of the first ``start`` entries."""
         expected = kept_payloads(self.entries[start:])
         checkpoints = {payload_key(entry.sequence) for entry in self.entries}
         lost = [
             key
-            for key, wanted in expected.items()
-            if key not in checkpoints and ((payload := read(key)) is None or digest("payload", payload) != wanted)
+            for key, stated in expected.items()
+            if key not in checkpoints and ((payload := read(key)) is None or digest("payload", payload) != stated)
         ]
         self.lost += [f"the payload of release {key} cannot be read: it cannot be shown again" for key in lost]
         return lost
 
     def charge_unfinished(self) -> None:
-        """Charge every unfinished release once more: its draw may have been seen although its end is lost."""
+        """Charge every unfinished release again: its draw may have been seen, and the entry about it lost."""
         for account, release in unfinished(self.state):
             self._charge_again(account.name, self.entries[release.sequence - 1].fields)
 
     def account_for(self, entries: Iterable[Entry]) -> None:
-        """Count what entries say that can be read and not verified: accounts, charges, and the tightest totals."""
-        stated: list[dict[str, Any]] = []
+        """Count readable entries that do not verify: accounts, charges, and the tightest totals."""
+        totals: list[dict[str, Any]] = []
         for entry in entries:
             self.lost.append(f"entry {entry.sequence} does not verify")
             try:
@@ -113,10 +113,10 @@ class RebuiltChain:
                 elif fields["kind"] == "reserved":
                     self._charge_again(fields["account"], fields)
                 elif fields["kind"] in {"amend", "limit"}:
-                    stated.append(fields)
+                    totals.append(fields)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue  # listed already as an entry that does not verify
-        for fields in stated:
+        for fields in totals:
             try:
                 self._tighten(fields)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SpecError):
@@ -134,35 +134,35 @@ class RebuiltChain:
         if self.add({**fields, "label": label, "release_id": again, "lost": True}):
             self.charged.append(f"{name} at {price_text(known[again].guarantee)}, the price that can be read")
         else:
-            self.lost.append(f"the charge of release {name} is not one: it is not counted")
+            self.lost.append(f"the charge of release {name} is malformed: it is not counted")
 
     def _tighten(self, fields: Mapping[str, Any]) -> None:
-        """Lower a total or a limit to what a readable entry says; never raise one."""
+        """Lower a total or a limit to a readable entry's; never raise one."""
         account = self.state.accounts[fields["account"]]
         stated, analyst = parse_budget(fields["budget"]), fields.get("analyst")
-        now = account.budget if fields["kind"] == "amend" else account.limit_budgets.get(analyst or "")
-        lowered = stated if now is None else tighter(now, stated)
-        if lowered == now:
+        current = account.budget if fields["kind"] == "amend" else account.limit_budgets.get(analyst or "")
+        lowered = stated if current is None else tighter_budget(current, stated)
+        if lowered == current:
             return
         reason = "the tightest that can still be read"
         entry = {"kind": fields["kind"], "account": account.name, "budget": lowered.serialize(), "reason": reason}
         if fields["kind"] == "limit":
             entry["analyst"] = analyst
         if self.add({**entry, "lost": True}):
-            what = "total" if fields["kind"] == "amend" else f"limit of analyst {analyst!r}"
-            before = f", and not {_amount(now)}" if now else ""
-            self.tightened.append(f"the {what} of account {account.name!r} is {_amount(lowered)}{before}")
+            subject = "total" if fields["kind"] == "amend" else f"limit of analyst {analyst!r}"
+            before = f", and not {_amount(current)}" if current else ""
+            self.tightened.append(f"the {subject} of account {account.name!r} is {_amount(lowered)}{before}")
 
 
 def unfinished(state: State) -> list[tuple[Account, ReleaseRecord]]:
-    """Return the releases that are charged and not published."""
-    found = [
-        (account, state.release(account, release_id))
+    """Return the releases that are charged but not published, each with its account."""
+    return [
+        (account, release)
         for account in state.accounts.values()
         for release_id in account.unfinished
+        if (release := state.release(account, release_id)) is not None
     ]
-    return [(account, release) for account, release in found if release is not None]
 
 
 def _amount(budget: Budget) -> str:
-    return ", ".join(f"{name} {value}" for name, value in texts(budget.total).items())
+    return ", ".join(f"{name} {value}" for name, value in component_texts(budget.total).items())

@@ -1,4 +1,4 @@
-"""Releases in the ledger, each told by its own entries; and the words by which entries are found."""
+"""Releases in the ledger, each assembled from its own entries; and the index terms of entries."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class ReleaseRecord:
     """One release in the ledger.
 
     Attributes:
-        release_id, label: its name, derived from account and label.
+        release_id, label: its ID, which is derived from account and label, and the label.
         request: the canonical request.
-        request_digest, question_digest: what was asked for, and the part of it that has a price.
+        request_digest, question_digest: digests of the request, and of the part that determines the privacy cost.
         source: the identity of the data source, absolute paths or ``-``.
-        guarantee: what was charged.
+        guarantee: the privacy cost that was charged.
         owner: the process that reserved it.
         sequence, hash: the entry that charged it.
-        time, user, version, purpose: who asked, and why.
-        analyst: under whose limit it was charged, or None.
+        time, user, version, purpose: when, by whom, with which version, and why it was requested.
+        analyst: the analyst whose limit was charged too, or None.
         sealed: the digest of the sealed payload, or None.
         published: the digests of the published files, or None.
         document: the digest of the published document, or None.
@@ -57,18 +57,18 @@ class ReleaseRecord:
 
 
 def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
-    """Return the release that its own entries tell of, in order; None if there are none."""
+    """Return the release of these entries, which are in order; None if there are no entries."""
     record = None
     for entry in entries:
-        record = advanced(record, entry.fields, entry)
+        record = advance_release(record, entry.fields, entry)
     return record
 
 
-def advanced(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entry) -> ReleaseRecord:
+def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entry) -> ReleaseRecord:
     """Return a release after its next entry.
 
     Raises:
-        ValueError: the entry cannot follow.
+        ValueError: the entry is not a valid next step of the release.
     """
     kind = fields["kind"]
     if kind == "reserved":
@@ -90,11 +90,11 @@ def advanced(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entr
         return replace(known, sealed=fields["payload"])
     if kind == "published" and known.stage == "sealed":
         return replace(known, published=dict(fields["files"]), document=fields["document"])
-    raise ValueError(f"a release that is {known.stage} cannot become {kind}")
+    raise ValueError(f"a {known.stage} release cannot become {kind}")
 
 
 def terms_of(fields: Mapping[str, Any]) -> list[str]:
-    """Return the words by which an entry is found again without a walk through all entries."""
+    """Return the index terms of an entry, by which it is found without reading all entries."""
     terms = []
     if fields["kind"] == "checkpoint":
         terms.append("checkpoint")
@@ -104,11 +104,11 @@ def terms_of(fields: Mapping[str, Any]) -> list[str]:
         terms.append(f"release:{fields['release_id']}")
     if fields["kind"] == "reserved":
         terms.append(f"charged:{fields['account']}")
-        terms.append(asked_term(fields["account"], fields["question_digest"]))
+        terms.append(request_term(fields["account"], fields["question_digest"]))
         terms += data_terms(fields["account"], fields["source"], fields.get("inodes", {}))
     return terms
 
 
-def asked_term(account: str, question_digest: str) -> str:
-    """Return the word of the charges of one account that have paid for one question."""
+def request_term(account: str, question_digest: str) -> str:
+    """Return the index term of an account's charges with one question digest."""
     return f"asked:{question_digest} {account}"

@@ -1,4 +1,4 @@
-"""What a restore asks of the storage whose ledger it replaces."""
+"""The interface by which a restore replaces the ledger in a storage."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dpbayes_cli.ledger.chain import Entry
 
 
 class Leftover(ABC):
-    """What can be read of the ledger that is to be replaced.
+    """The readable part of the ledger that will be replaced.
 
     Attributes:
-        entries: every entry that can be read, verified or not.
-        is_the_ledger: whether nothing says that another file was put in its place: a journal that is not the file's.
+        entries: every readable entry, verified or not.
+        is_the_ledger: whether the file is the ledger, as far as can be told; False if its journal is another file's.
     """
 
     entries: list[Entry]
@@ -21,19 +21,19 @@ class Leftover(ABC):
 
     @abstractmethod
     def reads_on_from(self, sequence: int) -> bool:
-        """Return whether the entries after one can be walked to the last that anything in the file tells of."""
+        """Return whether all entries after one can be read, up to the last one that the file mentions anywhere."""
 
     @abstractmethod
     def payload(self, key: str) -> bytes | None:
-        """Return a payload that can still be read, or None."""
+        """Return a payload, or None if it cannot be read."""
 
 
 class Replacement(ABC):
-    """A ledger that is to take the place of another.
+    """A new ledger that will take the place of another.
 
     Attributes:
         partial: a file for the new ledger, empty at first.
-        left: what is left of what is there.
+        left: the readable part of the old ledger.
     """
 
     partial: Path
@@ -41,8 +41,8 @@ class Replacement(ABC):
 
     @abstractmethod
     def place(self) -> None:
-        """Keep a copy of what is there, and write the new ledger in its place.
+        """Keep a copy of the old files, and write the new ledger in their place.
 
         Raises:
-            OSError: a file cannot be written; the same replacement, made again, goes on from there.
+            OSError: a file cannot be written; the same replacement can be repeated, and continues from there.
         """

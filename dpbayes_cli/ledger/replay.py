@@ -1,4 +1,4 @@
-"""The protocol: what each kind of entry does to a state, and what it must not do."""
+"""The protocol: how each kind of entry changes the state, and when it is refused."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.checkpoint import state_digest
-from dpbayes_cli.ledger.limits import change_said
-from dpbayes_cli.ledger.records import advanced
+from dpbayes_cli.ledger.limits import describe_change
+from dpbayes_cli.ledger.records import advance_release
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -19,23 +19,23 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 
 def replay(entries: Iterable[Entry], state: State | None = None) -> State:
-    """Return what a chain says, from the beginning or after a state, which changes."""
+    """Return the state after entries, from the beginning or from a state, which is changed in place."""
     state = State() if state is None else state
     for entry in entries:
-        follow(state, entry)
+        apply_entry(state, entry)
     return state
 
 
-def follow(state: State, entry: Entry) -> None:
-    """Take in the next entry; one that does not follow the protocol is listed, not believed."""
-    refusal = refused(state, entry)
+def apply_entry(state: State, entry: Entry) -> None:
+    """Apply the next entry; an entry that breaks the protocol is listed as a finding and has no other effect."""
+    refusal = try_entry(state, entry)
     if refusal:
         state.findings.append(f"entry {entry.sequence} breaks the protocol: {refusal}")
         _end_with(state, entry)
 
 
-def refused(state: State, entry: Entry) -> str:
-    """Take in the next entry if it follows the protocol; else return why not, and leave the state as it was."""
+def try_entry(state: State, entry: Entry) -> str:
+    """Apply the next entry if it keeps the protocol; else return why not, and leave the state as it was."""
     try:
         _apply(state, entry)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, SpecError) as error:
@@ -50,14 +50,13 @@ def _end_with(state: State, entry: Entry) -> None:
 
 
 def _reason(error: Exception) -> str:
-    return f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+    return f"there is no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
 
 
 def _apply(state: State, entry: Entry) -> None:
-    """Apply one entry; raises where it does not follow from the state."""
     fields = entry.fields
     if fields["sequence"] != entry.sequence:
-        raise ValueError("its sequence number is another")
+        raise ValueError("its sequence number differs from its place in the chain")
     kind, name = fields["kind"], fields["account"]
     for key in ("kind", "account", "time", "user", "version"):
         if not isinstance(fields[key], str):
@@ -76,7 +75,7 @@ def _apply(state: State, entry: Entry) -> None:
 
 
 def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
-    """Raise where an entry should be signed and is not; a key that is not at hand is checked by whoever has it."""
+    """Require the signature of the key in force; without the key, only that there is a signature."""
     in_force = state.key or (fields.get("key") if fields["kind"] == "key" else "")
     state.is_signed = False
     if not in_force:
@@ -85,7 +84,7 @@ def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
         raise ValueError("it is not signed with the ledger's key")
     key = state.keys.get(in_force)
     if key is not None and not key.signed(state.mark.hash, fields):
-        raise ValueError("its signature is not that of the ledger's key: it was rewritten")
+        raise ValueError("its signature is not valid under the ledger's key: it was rewritten")
     state.is_signed = key is not None
 
 
@@ -102,19 +101,17 @@ def _open(state: State, name: str, fields: Mapping[str, Any]) -> None:
 
 
 def _is_separate(fields: Mapping[str, Any]) -> bool:
-    """Return whether an entry says that an account's population is one of its own."""
-    said = fields.get("separate_population", False)
-    if not isinstance(said, bool):
-        raise ValueError("its separate population is no truth value")
-    return said
+    is_separate = fields.get("separate_population", False)
+    if not isinstance(is_separate, bool):
+        raise ValueError("its separate population is not true or false")
+    return is_separate
 
 
 def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) -> None:
-    """Apply an entry about an account's total, an analyst's limit, or notices."""
     if kind == "notice":
         share = fields["share"]
         account.notice = None if share is None else parse_decimal(share)
-        account.changes.update([change_said(fields)])
+        account.changes.update([describe_change(fields)])
         return
     budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
     if budget.shape != account.budget.shape:
@@ -125,7 +122,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
         account.budget = budget
         account.exhausted = account.exhausted if lost else ""
         account.separate_population |= _is_separate(fields)
-        account.changes.update([change_said(fields)])
+        account.changes.update([describe_change(fields)])
         return
     analyst = fields["analyst"]
     if not isinstance(analyst, str) or not analyst:
@@ -135,11 +132,11 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     account.limit_budgets[analyst] = budget
     if not lost and analyst in account.exhausted_limits:
         account.exhausted_limits.remove(analyst)
-    account.changes.update([change_said(fields)])
+    account.changes.update([describe_change(fields)])
 
 
 def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None:
-    """Apply an entry about the whole ledger."""
+    """Apply an entry about the whole ledger; the reasons given to ``exhaust`` are part of checkpoints' digests."""
     if kind == "anchor":
         if not isinstance(fields["path"], str):
             raise ValueError("its path is not a text")
@@ -162,23 +159,22 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
         state.key = fields["key"]
     elif kind == "checkpoint":
         if fields["state"] != state_digest(state):
-            raise ValueError("the state that it states is not that of the entries before it")
+            raise ValueError("its state is not the state after the entries before it")
         state.checkpoint = state.mark.sequence + 1
     else:
-        raise ValueError(f"{kind!r} is a kind of entry that this version of dpbayes does not know")
+        raise ValueError(f"this version of dpbayes does not know the kind of entry {kind!r}")
 
 
 def exhaust(state: State, why: str) -> None:
-    """Count every total and every limit as spent, until it is stated anew."""
+    """Count every total and every limit as spent until it is set again."""
     state.blind = True
     for account in state.accounts.values():
         account.exhausted, account.exhausted_limits, account.changes = why, sorted(account.limit_budgets), {}
 
 
 def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any], entry: Entry) -> None:
-    """Apply an entry about one release."""
     release_id = fields["release_id"]
-    release = advanced(state.release(account, release_id), fields, entry)
+    release = advance_release(state.release(account, release_id), fields, entry)
     layout = record_layout(release.request, account.unit)
     if fields["kind"] == "reserved":
         guarantee, analyst = release.guarantee, release.analyst
@@ -196,7 +192,7 @@ def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any],
 
 
 def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
-    """Return the part of a request that decides what a record is, and by which column whose it is, in one spelling."""
+    """Return, as canonical JSON, the part of a request's layout that determines records and their privacy units."""
     layout = request.get("source")
     if not isinstance(layout, Mapping):
         return "{}"
@@ -206,11 +202,11 @@ def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
 
 
 def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
-    """Raise where a charge is more than was left; one that was salvaged counts all the same, for it is spent."""
+    """Require that a charge fits; not called for a salvaged charge, which is spent and counts in any case."""
     if account.exhausted or account.budget.shortfall(account.charged, guarantee):
         raise ValueError("the charge does not fit the budget")
     if (analyst is None) != (not account.limit_budgets):
-        raise ValueError("the charge names an analyst without a limit, or none where there are limits")
+        raise ValueError("the charge names an analyst without a limit, or no analyst although there are limits")
     if analyst in account.exhausted_limits:
         raise ValueError("the analyst's limit counts as spent")
     if analyst is not None and account.limit_budgets[analyst].shortfall(account.charged_to(analyst), guarantee):

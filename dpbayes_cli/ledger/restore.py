@@ -1,8 +1,7 @@
-"""Restore a ledger from a backup: what was charged after it stays charged.
+"""Restore a ledger from a backup; charges after the backup stay charged.
 
-Entries after the backup that can be read and follow from it are taken over as they are. What can be read and does not
-verify is charged again. What cannot be read may have been anything, so that every account counts as spent in full
-until a human states its total.
+Readable entries that continue the backup are kept as they are. Readable charges that do not verify are charged again.
+If any entry cannot be read, every account counts as fully spent until a human sets its total again.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchored_storage import marks_of, unsettled
+from dpbayes_cli.ledger.anchored_storage import marks_of, unresolved
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import RebuiltChain
@@ -24,15 +23,15 @@ from dpbayes_cli.ledger.upkeep import payloads, write_entries
 
 @dataclass
 class Restoration:
-    """What a restore did.
+    """The result of a restore.
 
     Attributes:
-        state: the ledger that is there now.
-        backup: the end of the backup.
-        carried: entries after the backup that were taken over as they are.
-        charged: releases that are charged again.
+        state: the new ledger.
+        backup: the last entry of the backup.
+        carried: the number of entries after the backup that were kept as they are.
+        charged: the releases that are charged again.
         lost: what could not be read or verified, one sentence each.
-        complete: whether everything after the backup was read; else every account counts as spent in full.
+        complete: whether everything after the backup was read; if not, every account counts as fully spent.
         already_done: whether the ledger had been restored from this backup, for this reason, before.
     """
 
@@ -46,26 +45,29 @@ class Restoration:
 
 
 def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
-    """Put a backup in the place of a ledger, and take over what was charged after it.
+    """Replace a ledger by a backup, and keep the charges after the backup.
 
     Args:
-        ledger: the ledger, which may be damaged, or gone.
-        backup: a copy that ``back_up`` made; it stays as it is.
+        ledger: the ledger, which may be damaged or missing.
+        backup: a copy that ``back_up`` made; it is not changed.
         reason: why, for the history.
 
     Raises:
         LedgerError: the backup does not verify, is of another ledger, or is the ledger itself; or a file cannot be
             written. Nothing is changed.
 
-    Privacy: what is spent of an account never falls: it is what the backup and all readable entries after it say, or
-        the full total.
+    Privacy: the spent part of an account never falls: it is the sum over the backup and all readable entries after it,
+        or the full total.
     Source: architecture, the ledger.
     """
     source = SqliteStorage(backup, anywhere=True)
     if backup.exists() and Path(ledger.location).exists() and backup.samefile(ledger.location):
         raise LedgerError("the backup is the ledger itself", hint="name a copy that dpbayes budget backup made")
     if source.has_journal:
-        raise LedgerError(f"beside the backup {str(backup)!r} lies a journal: it is no copy made by budget backup")
+        raise LedgerError(
+            f"the backup {str(backup)!r} has a journal: dpbayes budget backup did not make it",
+            hint="name a copy that dpbayes budget backup made",
+        )
     copy = Ledger(source, key=ledger.key)
     findings, _ = copy.findings(compare=False)
     if findings:
@@ -74,25 +76,28 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     if not entries:
         raise LedgerError(f"the backup {str(backup)!r} holds no entries")
     head = Mark(entries[-1].sequence, entries[-1].hash)
-    asked: dict[str, object] = {
+    requested: dict[str, object] = {
         "kind": "restored",
         "reason": reason,
         "backup": {"sequence": head.sequence, "hash": head.hash},
     }
-    if done := _restored_before(ledger, asked):
+    if done := _restored_before(ledger, requested):
         return done
     place = Ledger(SqliteStorage(Path(ledger.location), anywhere=True), key=ledger.key)
     suffix = f"replaced-{ledger.time.replace(':', '')}"
-    with ledger.storage.replacing(suffix, lambda: _restored_before(place, asked) is not None) as replacement:
+    with ledger.storage.replacing(suffix, lambda: _restored_before(place, requested) is not None) as replacement:
         if replacement is not None:
-            return _replaced(ledger, source, entries, asked, replacement)
-    return _restored_before(ledger, asked) or Restoration(ledger.state(), head)
+            return _replaced(ledger, source, entries, requested, replacement)
+    return _restored_before(ledger, requested) or Restoration(ledger.state(), head)
 
 
 def _replaced(
-    ledger: Ledger, source: SqliteStorage, entries: list[Entry], asked: Mapping[str, object], replacement: Replacement
+    ledger: Ledger,
+    source: SqliteStorage,
+    entries: list[Entry],
+    requested: Mapping[str, object],
+    replacement: Replacement,
 ) -> Restoration:
-    """Build the chain that goes on from a backup, and put it in the place of what is there."""
     chain, left = RebuiltChain(ledger.stamp(), State(keys=ledger.keys)), replacement.left
     for entry in entries:
         chain.take(entry)
@@ -101,12 +106,12 @@ def _replaced(
     counted = _counted_by_salvage(chain, left)
     complete = counted or (not rest and left.reads_on_from(head.sequence) and (carried > 0 or _has(left, head)))
     with ledger.anchored.replacing(chain.state) as disputes:
-        unseen = unsettled(chain.state, disputes)
+        unseen = unresolved(chain.state, disputes)
         complete = complete and not any(dispute.path for dispute in unseen)
         if not complete:
             chain.charge_unfinished()
             chain.account_for(rest)
-        fields = {**asked, "account": "", "carried": carried, "lost": not complete, **marks_of(unseen)}
+        fields = {**requested, "account": "", "carried": carried, "lost": not complete, **marks_of(unseen)}
         chain.add({**fields, "without": chain.missing(left.payload, start=len(entries))})
         if ledger.key is not None and not chain.state.key:
             chain.add({"kind": "key", "account": "", "key": ledger.key.fingerprint, "reason": "a key was stated"})
@@ -120,11 +125,7 @@ def _replaced(
 
 
 def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int, list[Entry]]:
-    """Append what follows from the backup; return how many entries, and those that do not follow.
-
-    Raises:
-        LedgerError: the file that is there begins otherwise.
-    """
+    """Append the entries that continue the backup; return their number, and the entries that do not continue it."""
     if left.entries and left.entries[0] != chain.entries[0] and RebuiltChain({}, State(keys={})).take(left.entries[0]):
         raise LedgerError(
             f"the backup is of another ledger than {location!r}",
@@ -139,7 +140,7 @@ def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int,
 
 
 def _counted_by_salvage(chain: RebuiltChain, left: Leftover) -> bool:
-    """Return whether the backup is a salvage of the very file that is there, which has counted all that can be read."""
+    """Return whether the backup is a salvage of the ledger itself, so that it counts all readable entries already."""
     if not left.entries:
         return False
     last = max(left.entries, key=lambda entry: entry.sequence)
@@ -151,8 +152,8 @@ def _has(left: Leftover, mark: Mark) -> bool:
     return any((entry.sequence, entry.hash) == (mark.sequence, mark.hash) for entry in left.entries)
 
 
-def _restored_before(ledger: Ledger, asked: Mapping[str, object]) -> Restoration | None:
-    """Return what the same restore has done; None if it has not, or not all is well with the ledger since."""
+def _restored_before(ledger: Ledger, requested: Mapping[str, object]) -> Restoration | None:
+    """Return the result of an earlier, equal restore; None if there is none, or the ledger has findings."""
     try:
         if not ledger.storage.exists or ledger.findings()[0]:
             return None
@@ -161,7 +162,7 @@ def _restored_before(ledger: Ledger, asked: Mapping[str, object]) -> Restoration
         return None
     for entry in reversed(entries):
         fields = entry.fields
-        if asked.items() <= fields.items():
+        if requested.items() <= fields.items():
             head = Mark(fields["backup"]["sequence"], fields["backup"]["hash"])
             return Restoration(state, head, fields["carried"], complete=not fields["lost"], already_done=True)
     return None

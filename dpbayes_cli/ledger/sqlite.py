@@ -1,4 +1,4 @@
-"""The ledger in one SQLite file: rollback journal, every commit on disk before it is believed.
+"""The ledger in one SQLite file, with a rollback journal; a commit is on disk before anyone relies on it.
 
 ``synchronous=EXTRA`` also syncs the directory after the journal is unlinked, without which a power cut right after a
 commit could bring the journal back and roll the charge away. The write-ahead log is not used.
@@ -18,16 +18,16 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, make_directories
 from dpbayes_cli.ledger.replacement import Replacement
-from dpbayes_cli.ledger.sqlite_connection import PATIENCE, connect, damage_of, persist, refuse_damage
-from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of
-from dpbayes_cli.ledger.sqlite_replacement import is_replaced_now, replacing, wait_for_replacement
+from dpbayes_cli.ledger.sqlite_connection import PATIENCE, connect, execute_patiently, integrity_findings, refuse_damage
+from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of
+from dpbayes_cli.ledger.sqlite_replacement import is_being_replaced, replacing, wait_for_replacement
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import INDEX, SqliteTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, tuple[str, ...]] = {}
-"""For each older version the statements that lead to the next one; they leave the entries' bodies and hashes alone."""
+"""By older version, the statements that lead to the next one; they do not change the entries' bodies and hashes."""
 _APPLICATION_ID = 0x44504259  # "DPBY"
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
@@ -42,7 +42,7 @@ class SqliteStorage(Storage):
 
     def __init__(self, path: Path, *, anywhere: bool = False) -> None:
         self._path = path.absolute()
-        self._anywhere = anywhere  # a copy that one process writes, and that nobody else uses yet
+        self._anywhere = anywhere  # for a copy that only this process uses
 
     @property
     def location(self) -> str:
@@ -54,7 +54,7 @@ class SqliteStorage(Storage):
         """Whether there is a ledger file.
 
         Raises:
-            LedgerError: it cannot be told, or what is there is no regular file with something in it.
+            LedgerError: the path cannot be examined, is not a regular file, or the file is empty.
         """
         try:
             status = self._path.stat()
@@ -63,7 +63,7 @@ class SqliteStorage(Storage):
                 wait_for_replacement(self._path)
             return self._path.exists()
         except OSError as error:
-            raise LedgerError(f"cannot look for the ledger {self.location!r}: {error.strerror}") from None
+            raise LedgerError(f"cannot access the ledger {self.location!r}: {error.strerror}") from None
         if not stat.S_ISREG(status.st_mode):
             raise LedgerError(f"{self.location!r} is not a regular file")
         if not status.st_size and not self._anywhere:
@@ -78,7 +78,7 @@ class SqliteStorage(Storage):
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """See ``Storage.writing``; where a crash had left a journal, pages and chain are checked first."""
+        """See ``Storage.writing``; if a crash left a journal, pages and chain are checked first."""
         self._check_place()
         with self._translated():
             self._create()
@@ -87,7 +87,7 @@ class SqliteStorage(Storage):
                     if rolled_back:
                         refuse_damage(connection)
                     yield SqliteTransaction(connection, is_suspect=rolled_back)
-                    persist(connection, "COMMIT")
+                    execute_patiently(connection, "COMMIT")
                 except BaseException:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
@@ -108,31 +108,31 @@ class SqliteStorage(Storage):
         return self._path.parent
 
     def settle(self) -> bool:
-        """See ``Storage.settle``; SQLite rolls back a journal that a crash left, when the file is opened next."""
+        """See ``Storage.settle``; SQLite plays back a crash's journal when the file is opened next."""
         if not self.exists:
             raise self._missing()
         with self.writing() as transaction:
             return transaction.is_suspect
 
     def _missing(self) -> LedgerError:
-        return LedgerError(f"there is no ledger at {self.location!r}", hint="a first release opens one")
+        return LedgerError(f"there is no ledger at {self.location!r}", hint="the first release creates one")
 
     def damage(self) -> list[str]:
-        """See ``Storage.damage``; SQLite's own check of pages, order and indexes."""
+        """See ``Storage.damage``; runs SQLite's own check of pages, order and indexes."""
         with self._translated(), self._patient() as (connection, _):
-            return damage_of(connection)
+            return integrity_findings(connection)
 
     def copy_to(self, target: Path) -> None:
-        """See ``Storage.copy_to``; through SQLite's backup, so that it is of one moment."""
+        """See ``Storage.copy_to``; uses SQLite's backup, which copies one moment."""
         with self._translated(), self._patient() as (connection, _), closing(connect(target)) as copy:
             connection.execute("BEGIN")
             self._version(connection)  # holds the lock of a reader from now on
             connection.backup(copy)
 
     def salvage(self) -> tuple[list[Entry], list[str]]:
-        """See ``Storage.salvage``; entry by entry, so that a damaged page costs no other."""
+        """See ``Storage.salvage``; reads entry by entry, so that a damaged page loses no other entry."""
         with self._translated(), self._patient() as (connection, _):
-            persist(connection, "SELECT name FROM sqlite_master").fetchall()
+            execute_patiently(connection, "SELECT name FROM sqlite_master").fetchall()
             return readable_entries(connection)
 
     def salvage_payload(self, release_id: str) -> bytes | None:
@@ -160,7 +160,7 @@ class SqliteStorage(Storage):
             raise self._missing()
         self._check_place()
         with self._translated(), self._patient() as (connection, _):
-            persist(connection, "BEGIN IMMEDIATE")
+            execute_patiently(connection, "BEGIN IMMEDIATE")
             try:
                 version = self._version(connection)
                 if version == SCHEMA_VERSION:
@@ -176,24 +176,23 @@ class SqliteStorage(Storage):
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 if SqliteTransaction(connection).entries() != before:
                     raise LedgerError("migrating would change the chain; nothing was changed")
-                persist(connection, "COMMIT")
+                execute_patiently(connection, "COMMIT")
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
         return version, backup
 
     def _copy_beside(self, version: int) -> Path:
-        """Back the ledger up beside itself under a free name."""
         for number in range(1, 1000):
             path = self._path.with_name(f"{self._path.name}.v{version}" + (f".{number}" if number > 1 else ""))
             with suppress(FileExistsError):
                 with new_file(path) as partial:
                     self.copy_to(partial)
                 return path
-        raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some away")
+        raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some of them away")
 
     def _check_place(self) -> None:
-        """Refuse a place where a journal may not be seen by all; wait while a backup is put there."""
+        """Refuse a path where other processes may not see a journal; wait while the ledger is replaced."""
         if self._anywhere:
             return
         check_local(self._path)
@@ -201,37 +200,33 @@ class SqliteStorage(Storage):
         wait_for_replacement(self._path)
 
     def _create(self) -> None:
-        """Create the ledger whole, beside its place and for its owner alone, and link it there."""
+        """Create the complete ledger under a temporary name, accessible to its owner only, then link it."""
         if self.exists:
             return
         try:
             make_directories(self._path.parent)
-            with suppress(FileExistsError), new_file(self._path) as partial:  # where another process was first
+            with suppress(FileExistsError), new_file(self._path) as partial:  # another process may be first
                 begin_ledger(partial)
         except OSError as error:
             raise LedgerError(f"cannot create the ledger {self.location!r}: {error.strerror}") from None
 
     @contextmanager
     def _patient(self, begin: str = "") -> Iterator[tuple[sqlite3.Connection, bool]]:
-        """Connect, waiting in short slices for another writer, so that a signal is heard meanwhile.
+        """Connect and begin, waiting for other writers in short slices, so that signals are handled meanwhile.
 
-        Args:
-            begin: the statement that begins a transaction on a ledger of this version, or an empty text.
-
-        Yields:
-            The connection, and whether SQLite had to undo what a crash left half done.
+        Yield the connection, and whether SQLite had to undo an incomplete transaction after a crash.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
             if not self._anywhere:
-                wait_for_replacement(self._path)  # without a connection, for which that would wait
-            before, left = file_identity(self._path), self._left_journal()
+                wait_for_replacement(self._path)  # before connecting: a replacement waits for all connections
+            before, rolled_back = file_identity(self._path), self._has_crash_journal()
             with ExitStack() as opened:
                 try:
                     connection = opened.enter_context(closing(connect(self._path)))
                     if begin:
-                        persist(connection, begin)
-                        connection.execute("PRAGMA schema_version").fetchone()  # a reader has its lock from here on
+                        execute_patiently(connection, begin)
+                        connection.execute("PRAGMA schema_version").fetchone()  # takes a reader's lock
                 except sqlite3.DatabaseError as error:
                     busy = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_BUSY
                     if not self._was_replaced(before) and (not busy or time.monotonic() > deadline):
@@ -243,48 +238,40 @@ class SqliteStorage(Storage):
                     self._check_schema(connection)
                     if not self._anywhere:
                         self._sync_names()
-                yield connection, left
+                yield connection, rolled_back
                 return
 
     def _sync_names(self) -> None:
-        """Bring the removal of the last journal to the disk: a commit that is seen must outlive a loss of power.
-
-        Raises:
-            LedgerError: it cannot be.
-        """
+        """Sync the removal of the last journal: a commit that anyone has seen must survive a power cut."""
         try:
             sync(journal_of(self._path).parent)
         except OSError as error:
-            raise LedgerError(f"the directory of {self.location!r} cannot be synced: {error.strerror}") from None
+            raise LedgerError(f"cannot sync the directory of {self.location!r}: {error.strerror}") from None
 
     def _was_replaced(self, before: tuple[int, int] | None) -> bool:
-        """Return whether another file has the name now, or another content is being put there."""
-        return not self._anywhere and (is_replaced_now(self._path) or file_identity(self._path) != before)
+        """Return whether the ledger was or is being replaced since its identity was ``before``."""
+        return not self._anywhere and (is_being_replaced(self._path) or file_identity(self._path) != before)
 
-    def _left_journal(self) -> bool:
-        """Return whether a crash left a journal that SQLite will play back.
-
-        Raises:
-            LedgerError: it belongs to another file than the one that is there.
-        """
+    def _has_crash_journal(self) -> bool:
+        """Return whether a crash left a journal that SQLite will play back; refuse a journal of another file."""
         try:
-            if not is_left_by_a_crash(self._path):
+            if not has_crash_journal(self._path):
                 return False
-            if belongs(self._path):
+            if journal_belongs(self._path):
                 return True
-        except FileNotFoundError:  # another process has dealt with it
+        except FileNotFoundError:  # another process has played it back
             return False
         except OSError as error:
-            raise LedgerError(f"the journal of the ledger {self.location!r} cannot be read: {error.strerror}") from None
+            raise LedgerError(f"cannot read the journal of the ledger {self.location!r}: {error.strerror}") from None
         raise LedgerError(
-            f"beside the ledger {self.location!r} lies a journal that does not belong to it: "
+            f"the ledger {self.location!r} has a journal that does not belong to it: "
             "another file was put in the ledger's place",
-            hint="move that file away, then restore it properly: dpbayes budget restore FILE --reason TEXT",
+            hint="move that file away, then restore from it: dpbayes budget restore FILE --reason TEXT",
         )
 
     def _version(self, connection: sqlite3.Connection) -> int:
-        """Return the version of the schema, of what is a ledger."""
-        (application_id,) = persist(connection, "PRAGMA application_id").fetchone()
+        """Return the schema version; refuse a file that is not a ledger."""
+        (application_id,) = execute_patiently(connection, "PRAGMA application_id").fetchone()
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if application_id != _APPLICATION_ID:
             raise LedgerError(f"{self.location!r} is not a dpbayes ledger")
@@ -297,19 +284,19 @@ class SqliteStorage(Storage):
                 f"the ledger {self.location!r} has schema version {version}; this dpbayes reads {SCHEMA_VERSION}",
                 hint="use the version of dpbayes that wrote it"
                 if version > SCHEMA_VERSION
-                else "dpbayes budget migrate makes a backup beside it and brings it to this version",
+                else "dpbayes budget migrate makes a backup beside it and migrates it to this version",
             )
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's own message may hold a damaged text
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's message may quote text that cannot be decoded
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
             damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-            what = "its text is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
+            reason = "its text is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
             raise LedgerError(
-                f"the ledger {self.location!r} cannot be used: {what}",
+                f"the ledger {self.location!r} cannot be used: {reason}",
                 hint="restore a backup, or save what verifies: dpbayes budget recover --to FILE"
                 if damaged
                 else "another process may hold it, or the disk may be full or read-only",
@@ -317,7 +304,7 @@ class SqliteStorage(Storage):
 
 
 def begin_ledger(path: Path) -> None:
-    """Make an empty file a ledger without entries."""
+    """Turn an empty file into a ledger without entries."""
     with closing(connect(path)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in (*_TABLES, INDEX):

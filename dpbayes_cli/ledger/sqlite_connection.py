@@ -1,4 +1,4 @@
-"""Connections to a ledger in SQLite: settings that make a commit durable, patience with others, damage."""
+"""Connections to a ledger in SQLite: settings for durable commits, waiting for locks, and checks for damage."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dpbayes_cli.base.errors import LedgerError
 PATIENCE = 120.0
 """Seconds for which another process may hold the file."""
 _SLICE = 0.25
-"""Seconds that SQLite waits by itself for a lock; signals are not heard meanwhile."""
+"""Seconds that SQLite itself waits for a lock; signals are not handled meanwhile."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Return a connection with the settings that make a commit durable."""
+    """Return a connection with the settings that make commits durable."""
     connection = sqlite3.connect(path, isolation_level=None, timeout=_SLICE)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA journal_mode = DELETE")
@@ -26,26 +26,26 @@ def connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def damage_of(connection: sqlite3.Connection) -> list[str]:
-    """Return what SQLite's own check of pages, order and indexes finds, one sentence each."""
-    rows = [str(row[0]) for row in persist(connection, "PRAGMA integrity_check(20)")]
+def integrity_findings(connection: sqlite3.Connection) -> list[str]:
+    """Return the findings of SQLite's own check of pages, order and indexes, one sentence each."""
+    rows = [str(row[0]) for row in execute_patiently(connection, "PRAGMA integrity_check(20)")]
     return [] if rows == ["ok"] else [f"the file is damaged: {' '.join(row.split())}" for row in rows]
 
 
 def refuse_damage(connection: sqlite3.Connection) -> None:
-    """Refuse a file whose pages do not hold together.
+    """Refuse a damaged file.
 
     Raises:
-        LedgerError: they do not.
+        LedgerError: SQLite's check finds damage.
     """
-    if found := damage_of(connection):
+    if findings := integrity_findings(connection):
         raise LedgerError(
-            f"after a crash, {found[0]}", hint="restore a backup: dpbayes budget restore BACKUP --reason TEXT"
+            f"after a crash, {findings[0]}", hint="restore a backup: dpbayes budget restore BACKUP --reason TEXT"
         )
 
 
-def persist(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
-    """Execute a statement again while another process holds the file, up to the patience."""
+def execute_patiently(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
+    """Execute a statement; retry while another process holds the file, up to ``PATIENCE`` seconds."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:

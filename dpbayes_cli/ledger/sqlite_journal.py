@@ -1,8 +1,8 @@
 """The rollback journal beside a SQLite file: whether a crash left it, and whether it belongs to the file.
 
-SQLite plays a leftover journal back into whatever file has its name: after a backup was copied into the ledger's place,
-into the backup. Page 1 of a file counts its commits. A journal belongs to a file whose count is the one that the
-journal keeps, or the next one, which the transaction that was cut off may have written already.
+SQLite plays a leftover journal back into whatever file has the name: if a backup was copied over the ledger, into the
+backup. Page 1 of a file counts its commits. A journal belongs to a file whose count is equal to the journal's, or the
+next one, which the incomplete transaction may have written already.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pathlib import Path
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 _HEADER = struct.Struct(">8sIIIII")
 _COUNTER, _PAGES = slice(24, 28), slice(28, 32)
-"""Where page 1 keeps the number of commits, and that of pages."""
+"""Where page 1 keeps the number of commits, and the number of pages."""
 _RESERVED = 0x40000001
-"""The byte of the file that a writer holds locked for as long as its journal is alive."""
+"""The byte of the file that a live writer keeps locked while its journal exists."""
 _FIRST_LOCK, _LOCKS = 0x40000000, 512
-_PAUSE = 0.05
+_RETRY_SECONDS = 0.05
 _LARGEST_SECTOR, _LARGEST_PAGE = 1 << 16, 1 << 16
 
 
 def journal_of(path: Path) -> Path:
-    """Return where SQLite keeps the journal of a file."""
+    """Return the path of a file's journal."""
     real = Path(os.path.realpath(path))
     return real.with_name(f"{real.name}-journal")
 
 
-def is_left_by_a_crash(path: Path) -> bool:
-    """Return whether there is a journal that SQLite would play back, and no writer that is alive has it.
+def has_crash_journal(path: Path) -> bool:
+    """Return whether there is a journal that SQLite would play back, which no live writer holds.
 
     Raises:
         OSError: the file cannot be opened.
@@ -41,40 +41,40 @@ def is_left_by_a_crash(path: Path) -> bool:
     before = _identity(journal)
     if before is None:
         return False
-    asked = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _RESERVED, 1, 0)
-    answer = fcntl.fcntl(_descriptor(path), fcntl.F_OFD_GETLK, asked)
-    return struct.unpack("hhqqi", answer)[0] == fcntl.F_UNLCK and _identity(journal) == before
+    query = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _RESERVED, 1, 0)
+    reply = fcntl.fcntl(_descriptor(path), fcntl.F_OFD_GETLK, query)
+    return struct.unpack("hhqqi", reply)[0] == fcntl.F_UNLCK and _identity(journal) == before
 
 
-def belongs(path: Path) -> bool:
-    """Return whether the journal of a file is of a transaction on the file as it is now.
+def journal_belongs(path: Path) -> bool:
+    """Return whether the journal of a file belongs to the present content of the file.
 
     Raises:
-        OSError: one of them cannot be opened or read.
+        OSError: the file or the journal cannot be opened or read.
     """
     file = _descriptor(path)
     with journal_of(path).open("rb") as journal:
         first = _header(journal.read(_HEADER.size))
         if first is None:
-            return True  # SQLite removes what is no journal
+            return True  # it is not a journal: SQLite removes it
         kept = _kept_counter(journal.fileno(), os.fstat(journal.fileno()).st_size)
         head = os.pread(file, 100, 0)
-        if kept is None:  # no ledger's, whose transactions begin with page 1; which thus tells the size before
+        if kept is None:  # not written by a ledger, whose journals begin with page 1: compare the numbers of pages
             return int.from_bytes(head[_PAGES], "big") == first[1]
         counted = int.from_bytes(head[_COUNTER], "big")
         return counted in (kept, (kept + 1) % (1 << 32))
 
 
-def lock_out(path: Path, patience: float) -> int:
-    """Lock a file against every reader and writer of SQLite; return the descriptor that holds the lock until closed.
+def lock_exclusively(path: Path, patience: float) -> int:
+    """Lock a file against all SQLite readers and writers; return the descriptor, which holds the lock until closed.
 
     Args:
         path: the file.
-        patience: seconds to wait for those who are at work with it.
+        patience: seconds to wait for other processes.
 
     Raises:
-        BlockingIOError: they are at work for longer.
-        OSError: it cannot be opened or locked.
+        BlockingIOError: other processes hold the file for longer.
+        OSError: the file cannot be opened or locked.
     """
     deadline = time.monotonic() + patience
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -83,10 +83,10 @@ def lock_out(path: Path, patience: float) -> int:
         try:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
             return descriptor
-        except BlockingIOError:  # not closed: that would give up the locks of other threads
+        except BlockingIOError:  # the descriptor stays open: closing it would release the locks of other threads
             if time.monotonic() > deadline:
                 raise
-            time.sleep(_PAUSE)
+            time.sleep(_RETRY_SECONDS)
 
 
 @cache
@@ -95,12 +95,12 @@ def _open(path: Path, _identity: tuple[int, int] | None) -> int:
 
 
 def _descriptor(path: Path) -> int:
-    """Return a descriptor of a database that is never closed: closing one gives up the locks of this whole process."""
+    """Return a descriptor that is never closed: closing any descriptor of a file releases all locks of the process."""
     return _open(path, _identity(path))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return which file this is, if it is not empty."""
+    """Return the device and inode of a file; None if it is missing or empty."""
     try:
         status = path.stat()
     except OSError:
@@ -109,7 +109,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _header(content: bytes) -> tuple[int, int, int, int] | None:
-    """Return number of records, pages of the file before, sector size and page size; None of what is no header."""
+    """Return the numbers of records and of pages before, sector size and page size; None if this is not a header."""
     if len(content) < _HEADER.size:
         return None
     magic, records, _, pages, sector, page = _HEADER.unpack(content)
@@ -119,13 +119,13 @@ def _header(content: bytes) -> tuple[int, int, int, int] | None:
 
 
 def _kept_counter(descriptor: int, size: int) -> int | None:
-    """Return the number of commits on page 1 as a journal keeps it; None if it does not keep page 1."""
+    """Return the number of commits on the journal's copy of page 1; None if it has no copy of page 1."""
     start = 0
     while (header := _header(os.pread(descriptor, _HEADER.size, start))) is not None:
         records, _, sector, page = header
         record = 4 + page + 4
-        there = max(0, (size - start - sector) // record)
-        records = there if records in (0, 0xFFFFFFFF) else min(records, there)
+        present = max(0, (size - start - sector) // record)
+        records = present if records in (0, 0xFFFFFFFF) else min(records, present)
         for number in range(records):
             at = start + sector + number * record
             if os.pread(descriptor, 4, at) == b"\0\0\0\1":

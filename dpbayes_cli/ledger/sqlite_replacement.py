@@ -1,10 +1,10 @@
-"""Put another content in the place of a ledger: whoever works with it waits, and nothing that was there is lost.
+"""Replace the content of a ledger's file: other processes wait, and the old content is kept in a copy.
 
-The file stays the same file: if its name went to another one, a process that still has the old one open would take the
-new one's journal for its own. What was there is copied aside, the file is emptied, and SQLite writes the new content
-in one transaction. A mark stands beside it from before the first change until after the last. Its lock is held
-meanwhile, for which others wait; a mark that nobody holds tells of a replacement that was cut off, and no command goes
-on before the same one is given again.
+The file keeps its inode: if the name went to another file, a process that still has the old file open would take the
+new file's journal for its own. The old content is copied aside, the file is emptied, and SQLite writes the new content
+in one transaction. A marker file stands beside the ledger from before the first change until after the last. Its lock
+is held meanwhile, and other processes wait for it. An unlocked marker means that a replacement was interrupted: every
+command is refused until the same restore is repeated.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity
 from dpbayes_cli.ledger.replacement import Leftover, Replacement
 from dpbayes_cli.ledger.sqlite_connection import connect
-from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash, journal_of, lock_out
+from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of, lock_exclusively
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 
-_PATIENCE = 120.0
-_PAUSE = 0.05
+_LOCK_TIMEOUT_SECONDS = 120.0
+_RETRY_SECONDS = 0.05
 _DOUBTFUL = "/"
-"""Ends the name in a mark where what was there may not have been the ledger; no name holds it."""
+"""Follows the copy's name in a marker if the old file may not have been the ledger; no file name contains it."""
 
 
 @dataclass
 class SqliteLeftover(Leftover):
-    """What can be read of a file; see ``Leftover``."""
+    """The readable part of a file; see ``Leftover``."""
 
     entries: list[Entry] = field(default_factory=list)
     is_the_ledger: bool = True
     _connection: sqlite3.Connection | None = None
 
     def reads_on_from(self, sequence: int) -> bool:
-        """See ``Leftover.reads_on_from``; the index of terms tells of entries, too."""
+        """See ``Leftover.reads_on_from``; the index of terms mentions entries, too."""
         if self._connection is None or not self.is_the_ledger:
             return False
         try:
             rows = self._connection.execute("SELECT sequence FROM entries WHERE sequence > ?", (sequence,)).fetchall()
-            walked = {number for (number,) in rows}
+            sequences = {number for (number,) in rows}
             if self._connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'terms'").fetchone():
-                (named,) = self._connection.execute("SELECT max(sequence) FROM terms").fetchone()
-                if named is not None and named > max(walked, default=sequence):
+                (last_indexed,) = self._connection.execute("SELECT max(sequence) FROM terms").fetchone()
+                if last_indexed is not None and last_indexed > max(sequences, default=sequence):
                     return False
         except (sqlite3.Error, UnicodeDecodeError, TypeError):
             return False
-        return walked == {entry.sequence for entry in self.entries if entry.sequence > sequence}
+        return sequences == {entry.sequence for entry in self.entries if entry.sequence > sequence}
 
     def payload(self, key: str) -> bytes | None:
         """See ``Leftover.payload``."""
@@ -70,14 +70,14 @@ class SqliteLeftover(Leftover):
 
 @dataclass
 class SqliteReplacement(Replacement):
-    """A file whose content is to take the place of another's.
+    """A file whose content will replace the ledger's.
 
     Attributes:
-        ledger: the place.
+        ledger: the ledger's path.
         partial: a file for the new ledger, empty at first.
-        left: what is left of what is there.
-        suffix: what is added to the names of the copies of what was there.
-        lock: holds the file that is there against all others; closed by ``place``.
+        left: the readable part of the old ledger.
+        suffix: added to the names of the copies of the old files.
+        lock: a descriptor that locks the old file exclusively; closed by ``place``; None if there is no old file.
     """
 
     ledger: Path
@@ -89,15 +89,15 @@ class SqliteReplacement(Replacement):
     def place(self) -> None:
         """See ``Replacement.place``."""
         sync(self.partial)
-        mark, journal = restoring_mark(self.ledger), journal_of(self.ledger)
-        if not mark.read_text():
+        marker, journal = restore_marker(self.ledger), journal_of(self.ledger)
+        if not marker.read_text():
             doubtful = "" if self.left.is_the_ledger else _DOUBTFUL
-            mark.write_text(self._keep_aside(journal) + doubtful)
-            sync(mark)
+            marker.write_text(self._keep_aside(journal) + doubtful)
+            sync(marker)
             sync(self.ledger.parent)
         journal.unlink(missing_ok=True)
         if self.lock is None:
-            rename_without_replacing(self.partial, self.ledger)  # what has appeared meanwhile stays
+            rename_without_replacing(self.partial, self.ledger)  # keeps a file that was created meanwhile
             return
         os.ftruncate(self.lock, 0)
         os.fsync(self.lock)
@@ -109,7 +109,7 @@ class SqliteReplacement(Replacement):
             new.backup(place)
 
     def _keep_aside(self, journal: Path) -> str:
-        """Copy what is there, and return the name of the ledger's copy; of no file if there was no ledger."""
+        """Copy the old files; return the name of the ledger's copy, which does not exist if there was no ledger."""
         aside = _free_name(self.ledger, self.suffix)
         for path in (self.ledger, journal):
             if path.exists():
@@ -121,24 +121,24 @@ class SqliteReplacement(Replacement):
 
 @contextmanager
 def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[SqliteReplacement | None]:
-    """Hold a ledger against all others while another one is made that takes its place.
+    """Lock a ledger exclusively while a new ledger is made that will replace it.
 
     Args:
         ledger: the file, which may be missing or damaged.
         suffix: see ``SqliteReplacement``.
-        is_done: asked where an earlier replacement was cut off: whether all but its end had been done.
+        is_done: called if an earlier replacement was interrupted: whether only its last step is missing.
 
     Yields:
         The replacement; None if it was done already.
 
     Raises:
-        LedgerError: others hold it for long, or a file cannot be written.
+        LedgerError: other processes hold the ledger for too long, or a file cannot be written.
     """
     real = Path(os.path.realpath(ledger))
     try:
         with ExitStack() as held:
-            mark = held.enter_context(_marked(real))
-            kept, doubtful, _ = mark.read_text().partition(_DOUBTFUL)
+            marker = held.enter_context(_held_marker(real))
+            kept, doubtful, _ = marker.read_text().partition(_DOUBTFUL)
             if kept and is_done():
                 yield None
                 return
@@ -157,8 +157,8 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
         raise LedgerError(f"cannot replace the ledger {str(ledger)!r}: {error.strerror}") from None
 
 
-def restoring_mark(ledger: Path) -> Path:
-    """Return the file that is there while a ledger is replaced; it names the copy of what was there."""
+def restore_marker(ledger: Path) -> Path:
+    """Return the file that exists while a ledger is replaced; it holds the name of the old ledger's copy."""
     real = Path(os.path.realpath(ledger))
     return real.with_name(f"{real.name}.restoring")
 
@@ -167,70 +167,71 @@ def wait_for_replacement(ledger: Path) -> None:
     """Wait while a ledger is replaced.
 
     Raises:
-        LedgerError: it lasts long, or was cut off.
+        LedgerError: the replacement takes too long, or was interrupted.
     """
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _LOCK_TIMEOUT_SECONDS
     while True:
         try:
-            descriptor = os.open(restoring_mark(ledger), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(restore_marker(ledger), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return
         except OSError as error:
             raise LedgerError(f"the ledger {str(ledger)!r} cannot be used: {error.strerror}") from None
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if is_replaced_now(ledger):
+            if is_being_replaced(ledger):
                 raise LedgerError(
-                    f"a restore of the ledger {str(ledger)!r} was cut off",
+                    f"a restore of the ledger {str(ledger)!r} was interrupted",
                     hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
                 )
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise LedgerError(f"a restore of the ledger {str(ledger)!r} is at work for long") from None
+                raise LedgerError(
+                    f"another process is still restoring the ledger {str(ledger)!r}", hint="wait, then try again"
+                ) from None
         finally:
             os.close(descriptor)
-        time.sleep(_PAUSE)
+        time.sleep(_RETRY_SECONDS)
 
 
-def is_replaced_now(ledger: Path) -> bool:
-    """Return whether a replacement has begun to change something, and has not ended: then its mark is not empty."""
+def is_being_replaced(ledger: Path) -> bool:
+    """Return whether a replacement has begun to change files and has not ended: its marker is not empty then."""
     try:
-        return restoring_mark(ledger).stat().st_size > 0
+        return restore_marker(ledger).stat().st_size > 0
     except OSError:
         return False
 
 
 @contextmanager
-def _marked(ledger: Path) -> Iterator[Path]:
-    """Hold the mark of a replacement; remove it if nothing was changed, or if all is done."""
-    mark = restoring_mark(ledger)
+def _held_marker(ledger: Path) -> Iterator[Path]:
+    """Create and lock the marker of a replacement; remove it if nothing was changed, or if all is done."""
+    marker = restore_marker(ledger)
     while True:
-        descriptor = os.open(mark, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(marker, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         status = os.fstat(descriptor)
-        if file_identity(mark) == (status.st_dev, status.st_ino):
+        if file_identity(marker) == (status.st_dev, status.st_ino):
             break
-        os.close(descriptor)  # another replacement has ended, and removed what was waited for
+        os.close(descriptor)  # another replacement has ended, and removed the marker that this one locked
     try:
-        begun = mark.read_text()
+        begun = marker.read_text()
         try:
-            yield mark
+            yield marker
         except BaseException:
-            if not begun and not mark.read_text():
-                mark.unlink()
+            if not begun and not marker.read_text():
+                marker.unlink()
             raise
         sync(ledger.parent)
-        mark.unlink()
+        marker.unlink()
         sync(ledger.parent)
     finally:
         os.close(descriptor)
 
 
 def _locked(ledger: Path) -> int | None:
-    """Lock the file that has the name against all readers and writers; None if there is none."""
     try:
-        return lock_out(ledger, _PATIENCE)
+        return lock_exclusively(ledger, _LOCK_TIMEOUT_SECONDS)
     except FileNotFoundError:
         return None
     except BlockingIOError:
@@ -238,9 +239,9 @@ def _locked(ledger: Path) -> int | None:
 
 
 def _roll_back(ledger: Path) -> None:
-    """Undo what a crash left half done, if the file is sound enough for it; nobody was told that it was done."""
+    """Undo an incomplete transaction after a crash, if the file allows it; no command has reported it as done."""
     with suppress(sqlite3.Error, OSError):
-        if is_left_by_a_crash(ledger) and belongs(ledger):
+        if has_crash_journal(ledger) and journal_belongs(ledger):
             with closing(connect(ledger)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
 
@@ -251,10 +252,10 @@ def _close(replacement: SqliteReplacement) -> None:
 
 
 def _left(path: Path, held: ExitStack) -> SqliteLeftover:
-    """Read a file as it lies, without playing its journal back; nobody changes it."""
+    """Read a file without playing back its journal; its lock keeps others from changing it."""
     try:
-        place = f"file:{quote(str(path))}?mode=ro&immutable=1"
-        connection = held.enter_context(closing(sqlite3.connect(place, uri=True, isolation_level=None)))
+        uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
+        connection = held.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
         entries, _ = readable_entries(connection)
     except (sqlite3.Error, UnicodeDecodeError):
         return SqliteLeftover()
@@ -262,9 +263,9 @@ def _left(path: Path, held: ExitStack) -> SqliteLeftover:
 
 
 def _has_own_journal(ledger: Path) -> bool:
-    """Return whether no journal lies beside a file, or one that belongs to it."""
+    """Return whether a file has no journal, or one that belongs to it."""
     try:
-        return not journal_of(ledger).exists() or belongs(ledger)
+        return not journal_of(ledger).exists() or journal_belongs(ledger)
     except OSError:
         return True
 

@@ -1,4 +1,4 @@
-"""What can still be read of a damaged ledger in SQLite: in order where pages allow it, else number by number."""
+"""Read the entries of a damaged ledger in SQLite: in order while the pages allow it, else one number at a time."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.sqlite_transaction import entry_of
 
 _BEFORE_ALL = -(1 << 63)
-_GAP = 1000
-"""Numbers that are tried one by one behind a page that cannot be read."""
+_MAX_GAP = 1000
+"""Entry numbers to try, one by one, after a page that cannot be read."""
 _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 Row = tuple[object, ...]
 
 
 def readable_entries(connection: sqlite3.Connection) -> tuple[list[Entry], list[str]]:
-    """Return every entry that can still be read, whatever its number, and what cannot be, one sentence each.
+    """Return every readable entry, whatever its number, and the unreadable or missing ones, one sentence each.
 
-    Entries whose numbers are none of a ledger come last.
+    Entries with numbers below 1, which no ledger writes, come last.
     """
     entries: list[Entry] = []
-    strange: list[Entry] = []
+    misnumbered: list[Entry] = []
     lost: list[str] = []
     last, expected = _BEFORE_ALL, 1
     while True:
@@ -32,7 +32,7 @@ def readable_entries(connection: sqlite3.Connection) -> tuple[list[Entry], list[
         except _UNREADABLE:
             row = _one_by_one(connection, max(last, 0))
             if row is None:
-                lost.append(f"what followed entry {max(last, 0)} cannot be read")
+                lost.append(f"the entries after entry {max(last, 0)} cannot be read")
                 break
         if row is None:
             break
@@ -41,15 +41,15 @@ def readable_entries(connection: sqlite3.Connection) -> tuple[list[Entry], list[
             lost.append(_missing(expected, last - 1))
         expected = max(expected, last + 1)
         try:
-            (strange if last < 1 else entries).append(entry_of(row))
+            (misnumbered if last < 1 else entries).append(entry_of(row))
         except sqlite3.DatabaseError:
             lost.append(_missing(last, last))
-    return [*entries, *strange], lost
+    return [*entries, *misnumbered], lost
 
 
 def _one_by_one(connection: sqlite3.Connection, last: int) -> Row | None:
-    """Return the next entry that its own number finds, or None where there is none for long."""
-    for sequence in range(last + 1, last + 1 + _GAP):
+    """Return the next entry that can be read by its number; None if there is none within ``_MAX_GAP``."""
+    for sequence in range(last + 1, last + 1 + _MAX_GAP):
         try:
             row: Row | None = connection.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)).fetchone()
         except _UNREADABLE:

@@ -6,7 +6,7 @@ import sqlite3
 
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
-from dpbayes_cli.ledger.storage import Transaction, packed, unpacked
+from dpbayes_cli.ledger.storage import Transaction, compress_payload, decompress_payload
 
 _BEFORE_ALL = -(1 << 63)
 INDEX = (
@@ -16,7 +16,7 @@ INDEX = (
 
 
 def entry_of(row: tuple[object, ...]) -> Entry:
-    """Return the entry that a row holds; of a damaged page SQLite may give back other types than the table's."""
+    """Return the entry in a row; raise ``sqlite3.DatabaseError`` if the types show that the page is damaged."""
     sequence, body, digest = row
     if not (isinstance(sequence, int) and isinstance(body, str) and isinstance(digest, str)):
         raise sqlite3.DatabaseError(f"the row of entry {sequence!r} is damaged")
@@ -24,7 +24,7 @@ def entry_of(row: tuple[object, ...]) -> Entry:
 
 
 class SqliteTransaction(Transaction):
-    """What happens on one connection between its BEGIN and its end."""
+    """One transaction on one connection."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_suspect: bool = False) -> None:
         self._connection = connection
@@ -72,8 +72,8 @@ class SqliteTransaction(Transaction):
         """See ``Transaction.find``."""
         if not self._indexed:
             return super().find(term, last)
-        found = "SELECT sequence FROM terms WHERE term = ? ORDER BY sequence DESC LIMIT ?"
-        return self._entries(f"sequence IN ({found}) ORDER BY sequence", term, -1 if last is None else last)
+        matching = "SELECT sequence FROM terms WHERE term = ? ORDER BY sequence DESC LIMIT ?"
+        return self._entries(f"sequence IN ({matching}) ORDER BY sequence", term, -1 if last is None else last)
 
     def append(self, entry: Entry) -> None:
         """See ``Transaction.append``."""
@@ -83,7 +83,7 @@ class SqliteTransaction(Transaction):
             self._index(entry)
 
     def _begin_with_page_1(self) -> None:
-        """Write page 1 before any other, so that a journal always tells which file it belongs to."""
+        """Write page 1 before any other page, so that the journal always shows which file it belongs to."""
         if not self._has_written:
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._connection.execute(f"PRAGMA user_version = {int(version)}")
@@ -96,12 +96,12 @@ class SqliteTransaction(Transaction):
     def put_payload(self, key: str, payload: bytes) -> None:
         """See ``Transaction.put_payload``."""
         self._begin_with_page_1()
-        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (key, packed(payload)))
+        self._connection.execute("INSERT INTO payloads VALUES (?, ?)", (key, compress_payload(payload)))
 
     def payload(self, key: str) -> bytes | None:
         """See ``Transaction.payload``."""
         row = self._connection.execute("SELECT payload FROM payloads WHERE release_id = ?", (key,)).fetchone()
-        return None if row is None else unpacked(row[0], key)
+        return None if row is None else decompress_payload(row[0], key)
 
     def payload_ids(self) -> list[str]:
         """See ``Transaction.payload_ids``."""

@@ -1,7 +1,7 @@
-"""What a chain of entries says: accounts, what they have spent, and how far each release has come.
+"""The state of a ledger after its entries: accounts, what they have spent, and the stage of each release.
 
-A state begins with nothing, or with what a checkpoint says of all entries before it. The second kind holds totals and
-the releases since; an older release is read from its own entries when it is asked for.
+A state starts empty, or from a checkpoint. A state from a checkpoint holds totals and the releases since; an older
+release is read from its own entries on demand.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from decimal import Decimal
 from typing import Protocol
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
-from dpbayes_cli.ledger.analyst_limit import Limit
+from dpbayes_cli.ledger.analyst_limit import AnalystLimit
 from dpbayes_cli.ledger.budgets import Budget, Lanes
-from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, link
+from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, entry_hash
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.records import ReleaseRecord, asked_term, record_of
+from dpbayes_cli.ledger.records import ReleaseRecord, record_of, request_term
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
 @dataclass
 class Account:
-    """One account: a population, a neighbor relation, a privacy unit, a budget and what was spent of it.
+    """One account: a population, a neighbor relation, a privacy unit, a budget, and what was spent of it.
 
     Attributes:
-        unit: the column that says whose a record is; None: each record is a unit of its own.
-        charged: the exact sum of the prices of all releases in the budget's lanes; a reservation counts from the
-            moment it is made, and for good.
-        charged_by: the part of it that was charged for each analyst.
-        limit_budgets: what each analyst may spend.
-        notice: the share of the budget from which on every charge says how much is spent.
-        separate_population: a human's word that its data hold other people than those of the other accounts.
-        changes: for each thing that may be changed, what was said of it last.
-        n_releases: how many were charged.
-        unfinished: the IDs of releases that are charged and not published.
-        layouts: how the releases read their files, each with the ID of the first release that did.
+        unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
+        charged: the exact sum of the privacy costs of all releases in the budget's lanes; a reservation counts from
+            the moment it is made, permanently.
+        charged_by: by analyst, the part of it that was charged under the analyst's name.
+        limit_budgets: by analyst, the limit.
+        notice: the spent share of the budget from which every charge prints a notice.
+        separate_population: whether a human has declared that no other account's data hold the same people.
+        changes: by subject, the content of the last change; see ``describe_change``.
+        n_releases: the number of charged releases.
+        unfinished: the IDs of releases that are charged but not published.
+        layouts: by file layout, the ID of the first release that used it.
         exhausted: why the whole total counts as spent until it is amended, or an empty text.
-        exhausted_limits: the analysts whose limits count as spent until they are stated anew.
-        recent: the releases since the checkpoint that the state began with; all of them if it began with none.
-        whole: whether ``recent`` is all of them.
+        exhausted_limits: the analysts whose limits count as spent until they are set again.
+        recent: the releases since the checkpoint that the state started from; all of them if it started empty.
+        whole: whether ``recent`` holds all releases.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Account:
 
     @property
     def terms(self) -> object:
-        """What it promises, and to whom."""
+        """The guarantee and whom it protects; fixed when the account is opened, except by amendments."""
         return self.budget.serialize(), self.neighbors, self.unit, self.separate_population
 
     @property
@@ -75,7 +75,7 @@ class Account:
         """All releases by their IDs.
 
         Raises:
-            DpbayesError: the state began with a checkpoint, and holds the younger ones only.
+            DpbayesError: the state started from a checkpoint, and holds only the later ones.
         """
         if not self.whole:
             raise DpbayesError(f"the state holds only the recent releases of account {self.name!r}")
@@ -83,30 +83,32 @@ class Account:
 
     @property
     def remaining(self) -> dict[str, Decimal]:
-        """What is left, by component."""
+        """The remaining budget, by component."""
         if self.exhausted:
             return dict.fromkeys(self.budget.total, Decimal(0))
         return self.budget.remaining(self.charged)
 
     @property
     def spent(self) -> dict[str, Decimal]:
-        """What was spent, by component; the whole total, or more, where later entries were lost."""
+        """The spent budget, by component; at least the whole total if entries were lost."""
         spent = self.budget.spent(self.charged)
         if not self.exhausted:
             return spent
         return {name: max(spent[name], total) for name, total in self.budget.total.items()}
 
     @property
-    def limits(self) -> dict[str, Limit]:
-        """The limits of analysts, with what they have spent."""
-        return {analyst: Limit(budget, self.charged_to(analyst)) for analyst, budget in self.limit_budgets.items()}
+    def limits(self) -> dict[str, AnalystLimit]:
+        """By analyst, the limit and what was spent of it."""
+        return {
+            analyst: AnalystLimit(budget, self.charged_to(analyst)) for analyst, budget in self.limit_budgets.items()
+        }
 
     def charged_to(self, analyst: str) -> Lanes:
-        """Return what an analyst was charged, with or without a limit."""
+        """Return the sums that an analyst was charged, with or without a limit."""
         return self.charged_by.get(analyst, self.budget.nothing)
 
     def copy(self) -> Account:
-        """Return an account that changes by itself."""
+        """Return an independent copy."""
         return replace(
             self,
             charged_by=dict(self.charged_by),
@@ -120,40 +122,40 @@ class Account:
 
 
 class Lookup(Protocol):
-    """What finds entries of a ledger by themselves: a transaction."""
+    """Finds single entries of a ledger; a transaction is one."""
 
     def find(self, term: str, last: int | None = None) -> list[Entry]:
-        """Return the entries that have a term, in order; see ``terms_of``."""
+        """Return the entries with an index term, in order; see ``terms_of``."""
 
     def entry(self, sequence: int) -> Entry | None:
-        """Return the entry of a number."""
+        """Return the entry with a sequence number, or None."""
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """Return the entries after a number, in order."""
+        """Return the entries after a sequence number, in order."""
 
 
 @dataclass
 class State:
-    """A ledger, replayed.
+    """The state of a ledger after its entries were replayed.
 
     Attributes:
-        accounts: by name, in the order of their opening.
+        accounts: by name, in the order of opening.
         last: the last entry; its hash is the head.
         findings: entries that break the protocol, one sentence each.
-        base: the last entry that was not replayed: that of the checkpoint that the state began with, or 0.
-        base_hash: its hash.
-        hashes: those of the entries after it, in order.
-        checkpoint: the entry of the last checkpoint, or 0.
+        base: the sequence of the checkpoint that the state started from, or 0; entries up to it were not replayed.
+        base_hash: the hash of that entry.
+        hashes: the hashes of the entries after it, in order.
+        checkpoint: the sequence of the last checkpoint, or 0.
         anchor: the path of the anchor, or an empty text.
-        adopted: marks of chains that this one has replaced, with a human's word.
-        held: why nothing may be charged until a human has looked, or an empty text.
-        changes: what a salvage changed, one sentence each, until it is adopted.
+        adopted: marks of chains that a human has given up in favor of this one.
+        held: why nothing may be charged until a human has checked the ledger, or an empty text.
+        changes: what a salvage changed, one sentence each, until the ledger is adopted.
         key: the fingerprint of the key that signs the entries, or an empty text.
-        key_since: the entry that brought this key into force; it signs those that follow.
-        keys: the keys at hand, by their fingerprints.
-        is_signed: whether the last entry carries the signature of the key in force, and that was checked.
-        blind: whether a backup was restored although later entries could not be read, so that accounts may be unknown.
-        lookup: where older entries are found; None if there are none.
+        key_since: the sequence of the entry that introduced this key; the key signs all later entries.
+        keys: the available keys, by fingerprint.
+        is_signed: whether the last entry has a signature of the key in force, and it was checked.
+        blind: whether a backup was restored although later entries could not be read, so that accounts may be missing.
+        lookup: where to find older entries; None if there are none.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -180,46 +182,49 @@ class State:
         return Mark(self.last.sequence, self.last.hash) if self.last else Mark(0, GENESIS)
 
     def holds(self, mark: Mark) -> bool:
-        """Return whether an entry that was seen is in the chain."""
+        """Return whether the chain holds an entry with this sequence and hash."""
         if mark.sequence == 0:
             return mark.hash == GENESIS
         if mark.sequence > self.base:
-            place = mark.sequence - self.base - 1
-            return place < len(self.hashes) and self.hashes[place] == mark.hash
+            index = mark.sequence - self.base - 1
+            return index < len(self.hashes) and self.hashes[index] == mark.hash
         if self.lookup is None:
             return False
-        later = self.lookup.entries(after=mark.sequence)  # their links lead to what was verified, or not
-        link_to_base = [entry for entry in later if entry.sequence <= self.base]
-        ends = (link_to_base or [Entry(mark.sequence, "", mark.hash)])[-1]
-        return not broken_links(link_to_base, mark) and (ends.sequence, ends.hash) == (self.base, self.base_hash)
+        later = self.lookup.entries(after=mark.sequence)  # the mark holds if their hashes link it to the verified base
+        up_to_base = [entry for entry in later if entry.sequence <= self.base]
+        last = (up_to_base or [Entry(mark.sequence, "", mark.hash)])[-1]
+        return not broken_links(up_to_base, mark) and (last.sequence, last.hash) == (self.base, self.base_hash)
 
     def release(self, account: Account, release_id: str) -> ReleaseRecord | None:
-        """Return a release of an account, of whatever age."""
+        """Return a release of an account, recent or not; None if it was never charged.
+
+        Raises:
+            LedgerError: its entries are damaged.
+        """
         if account.whole or release_id in account.recent:
             return account.recent.get(release_id)
         try:
-            found = [entry for entry in self.find(f"release:{release_id}") if entry.sequence <= self.base]
-            record = record_of(found)
+            record = record_of(entry for entry in self.find(f"release:{release_id}") if entry.sequence <= self.base)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise _damaged(f"what is kept of release {release_id}") from None
+            raise _damaged(f"the record of release {release_id}") from None
         if record is not None and (record.stage != "published") != (release_id in account.unfinished):
-            raise _damaged(f"how far release {release_id} has come")
+            raise _damaged(f"the stage of release {release_id}")
         return record
 
     def charged(self, account: Account, question: str = "", last: int | None = None) -> list[ReleaseRecord]:
         """Return the releases of an account, in the order of their charges.
 
         Args:
-            account: whose.
-            question: only those that paid for the question of this digest.
-            last: only so many, the youngest.
+            account: the account.
+            question: only releases with this question digest; an empty text: all.
+            last: only this many, the latest; None: all.
         """
         if account.whole:
-            records = [each for each in account.recent.values() if question in ("", each.question_digest)]
+            records = [record for record in account.recent.values() if question in ("", record.question_digest)]
             return records if last is None else records[len(records) - min(last, len(records)) :]
-        term = asked_term(account.name, question) if question else f"charged:{account.name}"
-        found = (self.release(account, entry.fields["release_id"]) for entry in self.find(term, last))
-        return [record for record in found if record is not None]
+        term = request_term(account.name, question) if question else f"charged:{account.name}"
+        releases = (self.release(account, entry.fields["release_id"]) for entry in self.find(term, last))
+        return [record for record in releases if record is not None]
 
     def whole_account(self, account: Account) -> Account:
         """Return an account with all its releases."""
@@ -227,31 +232,28 @@ class State:
         return replace(account, recent=releases, whole=True)
 
     def find(self, term: str, last: int | None = None) -> list[Entry]:
-        """Return the entries that have a term, in order; see ``terms_of``.
+        """Return the entries with an index term, in order, or only the last ones; see ``Transaction.find``.
 
         Raises:
-            LedgerError: one that is older than the checkpoint is not what was written.
+            LedgerError: an entry before the checkpoint was changed.
         """
-        found = self._looked_up(term, last)
-        for entry in found:
+        entries = self.lookup.find(term, last) if self.lookup else []
+        for entry in entries:
             if entry.sequence <= self.base and not self._is_genuine(entry):
                 raise _damaged(f"entry {entry.sequence}")
-        return found
+        return entries
 
     def _is_genuine(self, entry: Entry) -> bool:
-        """Return whether an older entry follows from the one before it, and is signed if there is a key at hand."""
+        """Return whether an older entry continues the previous one and, if the key is available, is signed with it."""
         before = self.lookup.entry(entry.sequence - 1) if self.lookup else None
         previous = GENESIS if entry.sequence == 1 else before.hash if before else ""
-        if link(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
+        if entry_hash(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
             return False
         fields, key = entry.fields, self.keys.get(self.key)
         return key is None or entry.sequence <= self.key_since or key.signed(previous, fields)
 
-    def _looked_up(self, term: str, last: int | None) -> list[Entry]:
-        return self.lookup.find(term, last) if self.lookup else []
-
     def copy(self, lookup: Lookup | None) -> State:
-        """Return a state that goes on by itself, and finds older entries elsewhere."""
+        """Return an independent copy that finds older entries by ``lookup``."""
         return replace(
             self,
             accounts={name: account.copy() for name, account in self.accounts.items()},
@@ -268,7 +270,7 @@ class State:
         return self.last.hash if self.last else ""
 
 
-def _damaged(what: str) -> LedgerError:
+def _damaged(subject: str) -> LedgerError:
     return LedgerError(
-        f"the ledger does not verify: {what} was changed", hint="dpbayes budget verify lists all findings"
+        f"the ledger does not verify: {subject} was changed", hint="dpbayes budget verify lists all findings"
     )

@@ -1,4 +1,4 @@
-"""The small interface behind which a ledger is stored."""
+"""The interface of the places where a ledger is stored, and of transactions on them."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
 from dpbayes_cli.ledger.replacement import Replacement
 
-LARGEST_PAYLOAD = 256 << 20
-"""Bytes of a payload as it is stored."""
-_LARGEST_UNPACKED = 1 << 30
+MAX_PAYLOAD_BYTES = 256 << 20
+"""The largest stored (compressed) payload."""
+_MAX_UNPACKED_BYTES = 1 << 30
 
 
-def packed(payload: bytes) -> bytes:
-    """Return a payload as it is stored.
+def compress_payload(payload: bytes) -> bytes:
+    """Return a payload in its stored form.
 
     Raises:
-        LedgerError: it is too large.
+        LedgerError: the payload is too large.
     """
     compressed = zlib.compress(payload, 6)
-    if len(compressed) > LARGEST_PAYLOAD or len(payload) > _LARGEST_UNPACKED:
-        raise LedgerError(f"the payload is larger than {LARGEST_PAYLOAD >> 20} MiB")
+    if len(compressed) > MAX_PAYLOAD_BYTES or len(payload) > _MAX_UNPACKED_BYTES:
+        raise LedgerError(f"the payload is larger than {MAX_PAYLOAD_BYTES >> 20} MiB")
     return compressed
 
 
-def unpacked(stored: object, release_id: str) -> bytes:
-    """Return a payload from what is stored, within fixed memory whatever that is.
+def decompress_payload(stored: object, release_id: str) -> bytes:
+    """Return a payload from its stored form, in bounded memory whatever is stored.
 
     Raises:
-        LedgerError: it is none.
+        LedgerError: the stored form is damaged.
     """
     inflate = zlib.decompressobj()
     try:
         if isinstance(stored, bytes):
-            payload = inflate.decompress(stored, _LARGEST_UNPACKED)
+            payload = inflate.decompress(stored, _MAX_UNPACKED_BYTES)
             if inflate.eof and not inflate.unused_data:
                 return payload
     except zlib.error:
@@ -48,43 +48,43 @@ def unpacked(stored: object, release_id: str) -> bytes:
 
 
 class Transaction(ABC):
-    """One serializable transaction: sees a fixed ledger, and appends to it or leaves it alone."""
+    """One serializable transaction: it sees a fixed ledger, and may append to it."""
 
     @property
     def is_suspect(self) -> bool:
-        """Whether the storage had to undo a transaction that a crash cut off, so that nothing is taken on trust."""
+        """Whether the storage had to undo an incomplete transaction after a crash, so that all must be verified."""
         return False
 
     @abstractmethod
     def entries(self, after: int = 0) -> list[Entry]:
-        """Return the entries after a number in the order of their sequence."""
+        """Return the entries after a sequence number, in order."""
 
     @abstractmethod
     def entry(self, sequence: int) -> Entry | None:
-        """Return the entry of a number, or None."""
+        """Return the entry with a sequence number, or None."""
 
     @property
     @abstractmethod
     def is_indexed(self) -> bool:
-        """Whether entries are found by their terms without a walk through all of them."""
+        """Whether there is an index, so that entries are found by their terms without reading all of them."""
 
     @abstractmethod
     def begin_index(self) -> bool:
-        """Index the entries that are there, and from now on every new one; return whether the storage allows it."""
+        """Create the index of all entries, present and future; return whether the storage allows it."""
 
     @abstractmethod
     def indexed(self) -> list[tuple[str, int]]:
-        """Return the whole index, in order: terms and the numbers of entries that have them."""
+        """Return the whole index, in order: terms, each with the sequence number of an entry."""
 
     def find(self, term: str, last: int | None = None) -> list[Entry]:
-        """Return the entries that have a term, in the order of their sequence; see ``terms_of``.
+        """Return the entries with an index term, in order; see ``terms_of``.
 
         Args:
-            term: what to look for.
-            last: only so many, the youngest.
+            term: the index term.
+            last: only this many, the latest; None: all.
         """
-        found = [entry for entry in self.entries() if term in terms_of(entry.fields)]
-        return found if last is None else found[len(found) - min(last, len(found)) :]
+        matching = [entry for entry in self.entries() if term in terms_of(entry.fields)]
+        return matching if last is None else matching[len(matching) - min(last, len(matching)) :]
 
     @abstractmethod
     def append(self, entry: Entry) -> None:
@@ -92,7 +92,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def put_payload(self, key: str, payload: bytes) -> None:
-        """Store a payload, compressed: a sealed draw, a document, the state of a checkpoint."""
+        """Store a payload, compressed: a sealed draw, a document or the state of a checkpoint."""
 
     @abstractmethod
     def payload(self, key: str) -> bytes | None:
@@ -100,7 +100,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def payload_ids(self) -> list[str]:
-        """Return the names of the stored payloads."""
+        """Return the keys of the stored payloads."""
 
 
 class Storage(ABC):
@@ -109,7 +109,7 @@ class Storage(ABC):
     @property
     @abstractmethod
     def location(self) -> str:
-        """The place, as a user would name it."""
+        """The place, as a user names it, without a password."""
 
     @property
     @abstractmethod
@@ -118,84 +118,84 @@ class Storage(ABC):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Transaction]:
-        """Begin a transaction that excludes all others; durable when the block ends, undone where it raises.
+        """Begin an exclusive transaction; it is durable when the block ends, and undone if the block raises.
 
-        Creates the ledger where there is none.
+        Creates the ledger if there is none.
 
         Raises:
-            LedgerError: it cannot be opened, locked or written.
+            LedgerError: the ledger cannot be opened, locked or written.
         """
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Transaction]:
-        """Begin a transaction that changes nothing.
+        """Begin a read-only transaction.
 
         Raises:
-            LedgerError: it cannot be opened.
+            LedgerError: the ledger cannot be opened.
         """
 
     @property
     def directory(self) -> Path | None:
-        """The directory that its file is in; None where it is no file of this host."""
+        """The directory of the ledger's file; None if it is not a file of this host."""
         return None
 
     def settle(self) -> bool:
-        """Undo what a crash left half done; return whether there was anything.
+        """Undo an incomplete transaction after a crash; return whether there was one.
 
         Raises:
-            LedgerError: it cannot be opened, locked or written.
+            LedgerError: the ledger cannot be opened, locked or written.
         """
         return False
 
     def damage(self) -> list[str]:
-        """Return what the storage itself finds wrong with what it keeps, one sentence each."""
+        """Return the findings of the storage's own integrity check, one sentence each."""
         return []
 
     def copy_to(self, target: Path) -> None:
         """Write a consistent copy into an empty file.
 
         Raises:
-            LedgerError: it is kept by a server, or cannot be read.
+            LedgerError: the ledger is on a server, or cannot be read.
         """
-        raise self._kept_by_a_server()
+        raise self._on_a_server()
 
     def salvage(self) -> tuple[list[Entry], list[str]]:
-        """Return every entry that can still be read, verified or not, and what cannot be, one sentence each.
+        """Return every readable entry, verified or not, and the unreadable ones, one sentence each.
 
         Raises:
-            LedgerError: it is kept by a server, or nothing can be read.
+            LedgerError: the ledger is on a server, or nothing can be read.
         """
-        raise self._kept_by_a_server()
+        raise self._on_a_server()
 
     def salvage_payload(self, release_id: str) -> bytes | None:
-        """Return a sealed payload that can still be read, or None."""
-        raise self._kept_by_a_server()
+        """Return a sealed payload, or None if it cannot be read."""
+        raise self._on_a_server()
 
     def replacing(self, suffix: str, is_done: Callable[[], bool]) -> AbstractContextManager[Replacement | None]:
-        """Hold the ledger against all others while a file is made that takes its place.
+        """Lock the ledger exclusively while a file is made that will replace it; yield None if that was done already.
 
         Args:
-            suffix: what is added to the names of the files that were there, which are kept.
-            is_done: asked where an earlier replacement was cut off: whether all but its end had been done.
+            suffix: added to the names of the old files, which are kept.
+            is_done: called if an earlier replacement was interrupted: whether only its last step is missing.
 
         Raises:
-            LedgerError: it is kept by a server, or a file cannot be written.
+            LedgerError: the ledger is on a server, or a file cannot be written.
         """
-        raise self._kept_by_a_server()
+        raise self._on_a_server()
 
     def migrate(self) -> tuple[int, Path | None] | None:
-        """Bring an older ledger to this version's schema, after a backup beside a file.
+        """Migrate an older ledger to this version's schema; a ledger in a file is backed up beside it first.
 
         Returns:
-            The version that it had, and the backup of a file; None if it is of this version already.
+            The old version, and the path of the backup, if any; None if the ledger has this version already.
 
         Raises:
-            LedgerError: it is newer, kept by a server, or cannot be migrated; nothing is changed.
+            LedgerError: the ledger is newer, or cannot be migrated; nothing is changed.
         """
-        raise self._kept_by_a_server()
+        raise self._on_a_server()
 
-    def _kept_by_a_server(self) -> LedgerError:
+    def _on_a_server(self) -> LedgerError:
         return LedgerError(
-            f"the ledger {self.location!r} is kept by a database server, which has tools of its own for this",
+            f"the ledger {self.location!r} is on a database server, which has its own tools for this",
             hint="with PostgreSQL: pg_dump and pg_restore; then dpbayes budget verify",
         )

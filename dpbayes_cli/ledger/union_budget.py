@@ -1,4 +1,4 @@
-"""The budget of several Renyi orders, each with its own part of delta; and every kind of budget, read back."""
+"""The budget over several Renyi orders, each with its own part of delta; and the parser of stored budgets."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DEFAULT_ORDERS = (
     Decimal("1.5"),
     *(Decimal(order) for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)),
 )
-"""The orders of an (epsilon, delta) account that states none; each gets the same share of nine tenths of delta."""
+"""The orders of an (epsilon, delta) account by default; each gets the same share of nine tenths of delta."""
 
 _DOWN = Context(prec=40, rounding=ROUND_FLOOR)
 _UP = Context(prec=40, rounding=ROUND_CEILING)
 _SHORT = Context(prec=15, rounding=ROUND_CEILING)
 _AMOUNTS = {"epsilon", "delta", "rho", "mu", "rdp"}
-_SAFE = Decimal("1e-30")
-"""More than the rounding of a few 40-digit operations, at sizes below 1e6."""
+_ROUNDING_MARGIN = Decimal("1e-30")
+"""Exceeds the rounding error of a few 40-digit operations on numbers below 1e6."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +42,16 @@ class UnionBudget(Budget):
     """A total of (epsilon, delta) under several Renyi orders, each with its own fixed part of delta.
 
     Privacy: delta is divided when the account is opened: delta_l for each order l, delta_approx for the releases' own
-        deltas. Order l fits while the sum of divergences at l stays within what converts to epsilon at delta_l; a
-        release is let through while some order fits, or the sum of epsilons does. Divide an event by the first order
-        that still fits at its end: each piece is an event of that order's own filter, so that the pieces add up to
+        deltas. Order l fits while the sum of divergences at l converts to at most epsilon at delta_l; a release is
+        allowed while some order fits, or the sum of epsilons does. Partition an event by the first order that still
+        fits at its end: each piece is an event of that order's own filter, so the pieces add up to
         exp(epsilon) Q + sum of delta_l. Choosing the best order at the full delta would be unsound.
     Source: mechanisms, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
 
     Attributes:
-        epsilon, delta: the promise.
+        epsilon, delta: the guarantee.
         orders: (order, delta_l) pairs, ascending.
-        delta_approx: the part of delta for releases that bring a delta of their own.
+        delta_approx: the part of delta for releases that have their own delta.
     """
 
     kind: ClassVar[str] = "renyi"
@@ -65,12 +65,12 @@ class UnionBudget(Budget):
         check_delta(self.delta)
         listed = [order for order, _ in self.orders]
         if not listed or listed != sorted(set(listed)):
-            raise SpecError("the orders ascend, and there is at least one", where="orders")
+            raise SpecError("expected one or more orders, in ascending order", where="orders")
         for order, part in self.orders:
             check_order(order)
             check_delta(part)
         if self.delta_approx < 0 or exact_sum([self.delta_approx, *(part for _, part in self.orders)]) > self.delta:
-            raise SpecError("the parts of delta exceed delta", where="orders")
+            raise SpecError("the parts of delta exceed delta in total", where="orders")
 
     @classmethod
     def divide(cls, epsilon: Decimal, delta: Decimal, orders: tuple[Decimal, ...] = DEFAULT_ORDERS) -> UnionBudget:
@@ -84,7 +84,7 @@ class UnionBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The plain statements and every order."""
+        """Epsilon, delta and every order."""
         return ("epsilon", "delta", *(lane_of(order) for order, _ in self.orders))
 
     @property
@@ -98,38 +98,38 @@ class UnionBudget(Budget):
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return the epsilon of the best route at its own part of delta, and what is taken of delta.
+        """Return the smallest epsilon of all routes, each at its own part of delta, and the spent delta.
 
-        A release that brings a delta of its own finds that the orders' parts are taken already.
+        If releases have their own delta, the parts of delta for the orders count as spent too.
         """
-        brought = charged["delta"]
-        taken = exact_sum([exact_difference(self.delta, self.delta_approx), brought]) if brought else brought
-        return {"epsilon": min(epsilon for _, epsilon in self.routes(charged)), "delta": taken}
+        own_deltas = charged["delta"]
+        spent = exact_sum([exact_difference(self.delta, self.delta_approx), own_deltas]) if own_deltas else own_deltas
+        return {"epsilon": min(epsilon for _, epsilon in self.routes(charged)), "delta": spent}
 
     def routes(self, charged: Mapping[str, Decimal]) -> list[tuple[str, Decimal]]:
-        """Return the epsilon of every route, basic composition first."""
+        """Return the epsilon by each route: basic composition first, then each order."""
         renyi = [(lane_of(order), self._epsilon(order, charged[lane_of(order)])) for order, _ in self.orders]
         return [("basic", charged["epsilon"]), *renyi]
 
     def _epsilon(self, order: Decimal, value: Decimal) -> Decimal:
-        """Return what a divergence converts to at the order's own part of delta; a filter by ``epsilon``."""
+        """Convert a divergence to an epsilon at the order's own part of delta, rounded up."""
         if not value or not value.is_finite():
-            return value  # nothing was released, or nothing is promised
+            return value  # nothing was released, or there is no guarantee at this order
         return max(Decimal(0), _SHORT.plus(_UP.add(value, self._offsets[order])))
 
     @cached_property
     def _offsets(self) -> dict[Decimal, Decimal]:
-        """For each order l what its conversion adds, log((l-1)/l) - (log delta_l + log l)/(l-1), rounded up."""
+        """For each order l, what its conversion adds: log((l-1)/l) - (log delta_l + log l)/(l-1), rounded up."""
         offsets = {}
         for order, part in self.orders:
             less = _UP.subtract(order, Decimal(1))
             first = _UP.ln(_UP.divide(less, order))
             second = _UP.divide(_UP.add(_DOWN.ln(part).copy_negate(), _DOWN.ln(order).copy_negate()), less)
-            offsets[order] = _UP.add(_UP.add(first, second), _SAFE)
+            offsets[order] = _UP.add(_UP.add(first, second), _ROUNDING_MARGIN)
         return offsets
 
     def amended(self, changes: Mapping[str, Decimal]) -> Budget:
-        """Return the budget with another epsilon; its parts of delta were fixed when it was opened."""
+        """Return the budget with another epsilon; its parts of delta are fixed since its opening."""
         check_components(changes, {"epsilon"}, "of (epsilon, delta) whose parts of delta are fixed")
         return UnionBudget(changes["epsilon"], self.delta, self.orders, self.delta_approx)
 
@@ -145,10 +145,10 @@ class UnionBudget(Budget):
 
 
 def parse_budget(stored: Mapping[str, Any]) -> Budget:
-    """Read back what ``serialize`` wrote.
+    """Return the budget that ``serialize`` stored.
 
     Raises:
-        ValueError: an unknown kind or a malformed number.
+        ValueError: the kind is unknown, or a number is malformed.
     """
     kind, values = stored.get("kind"), {key: value for key, value in stored.items() if key != "kind"}
     kinds: dict[Any, type[Budget]] = {
@@ -165,8 +165,8 @@ def parse_budget(stored: Mapping[str, Any]) -> Budget:
     raise ValueError("unknown kind of budget")
 
 
-def tighter(budget: Budget, other: Budget) -> Budget:
-    """Return the smaller total, component by component; the first where the two are of different kinds."""
+def tighter_budget(budget: Budget, other: Budget) -> Budget:
+    """Return the smaller total of two budgets, by component; the first budget if their kinds differ."""
     if other.shape != budget.shape:
         return budget
     stored, others = budget.serialize(), other.serialize()

@@ -1,8 +1,8 @@
-"""Back a ledger up, save what can be read of a damaged one, put a backup in its place: never in favor of anyone.
+"""Back up a ledger, and salvage a damaged one so that no spent budget becomes available again.
 
-What follows the first damaged entry cannot be verified. Charges that can still be read there are charged again under
-names of their own, and so is every release whose draw may have been seen although its end is lost. What cannot be read
-is listed, and a human looks before anything more is charged.
+Entries after the first damaged one cannot be verified. Readable charges there are charged again under new names, and so
+is every release whose draw may have been seen although its later entries are lost. Unreadable entries are listed, and a
+human must adopt the salvaged ledger before anything more is charged.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.checkpoint import payload_key, state_payload
-from dpbayes_cli.ledger.kept_copies import salvaged_already
+from dpbayes_cli.ledger.kept_copies import existing_salvage
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.rebuild import RebuiltChain
-from dpbayes_cli.ledger.replay import follow
+from dpbayes_cli.ledger.replay import apply_entry
 from dpbayes_cli.ledger.sqlite import SqliteStorage, begin_ledger
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Transaction
@@ -29,15 +29,15 @@ from dpbayes_cli.ledger.storage import Transaction
 
 @dataclass
 class Salvage:
-    """What was saved of a ledger.
+    """The result of a salvage.
 
     Attributes:
         state: the new ledger.
-        kept: entries that verify, from the first on.
-        charged: releases that are charged once more, because what became of them is lost.
-        lost: what is not in the new ledger, one sentence each.
-        tightened: totals and limits that are lower than the entries that verify say, one sentence each.
-        already_done: whether all this was written before, and nothing now.
+        kept: the number of entries, from the first on, that verify.
+        charged: the releases that are charged again, because their later entries are lost.
+        lost: what is missing from the new ledger, one sentence each.
+        tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
+        already_done: whether the file held the same salvage already, so that nothing was written.
     """
 
     state: State
@@ -49,13 +49,13 @@ class Salvage:
 
 
 def back_up(ledger: Ledger, target: Path) -> State:
-    """Copy a ledger into a new file, verified before it gets its name.
+    """Copy a ledger into a new file, and verify the copy before it gets its name.
 
     Returns:
         The state of the copy.
 
     Raises:
-        LedgerError: the ledger is not to be trusted, the file exists or cannot be written, or the copy does not verify.
+        LedgerError: the ledger is not trusted, the file exists or cannot be written, or the copy does not verify.
     """
     state = ledger.state()
     with _new_ledger_file(target) as partial:
@@ -67,17 +67,17 @@ def back_up(ledger: Ledger, target: Path) -> State:
 
 
 def salvage(ledger: Ledger, target: Path) -> Salvage:
-    """Write what verifies of a damaged ledger into a new file.
+    """Write the verified part of a damaged ledger, and the charges after it, into a new file.
 
     Raises:
-        LedgerError: it is undamaged, nothing verifies, the file exists, or it cannot be written.
+        LedgerError: the ledger is undamaged, no entry verifies, or the file exists or cannot be written.
     """
     readable, lost = ledger.storage.salvage()
     chain = RebuiltChain(ledger.stamp(), State(keys=ledger.keys))
     kept = next((number for number, entry in enumerate(readable) if not chain.take(entry)), len(readable))
     if not kept:
         raise LedgerError(
-            f"nothing of the ledger {ledger.location!r} verifies",
+            f"no entry of the ledger {ledger.location!r} verifies",
             hint="restore a backup: dpbayes budget restore BACKUP --reason TEXT",
         )
     if not lost and kept == len(readable) and _is_whole(ledger):
@@ -103,7 +103,7 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
         }
     )
     done = Salvage(chain.state, kept, chain.charged, chain.lost, chain.tightened)
-    if state := salvaged_already(ledger, target, chain.entries, kept, payloads(chain, ledger.storage.salvage_payload)):
+    if state := existing_salvage(ledger, target, chain.entries, kept, payloads(chain, ledger.storage.salvage_payload)):
         return replace(done, state=state, already_done=True)
     with _new_ledger_file(target) as partial:
         begin_ledger(partial)
@@ -115,7 +115,7 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
 
 
 def write_entries(transaction: Transaction, entries: list[Entry]) -> None:
-    """Append entries to a ledger that has an index from now on."""
+    """Append entries to a ledger, and create its index if it has none."""
     if not transaction.is_indexed:
         transaction.begin_index()
     for entry in entries:
@@ -123,28 +123,28 @@ def write_entries(transaction: Transaction, entries: list[Entry]) -> None:
 
 
 def payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Yield the payloads of a chain by their names, but for those that cannot be read.
+    """Yield the keys and payloads of a chain, without unreadable payloads.
 
     Args:
-        chain: the entries.
-        read: returns a payload by its name, or None.
-        start: how many entries have theirs already.
+        chain: the chain.
+        read: returns the payload of a key, or None if it cannot be read.
+        start: the number of entries, from the first on, whose payloads are not needed.
     """
     expected, state = kept_payloads(chain.entries[start:]), State()
     for entry in chain.entries:
         checkpoint = payload_key(entry.sequence)
-        if checkpoint in expected:  # which follows from the entries, whether or not it can be read
+        if checkpoint in expected:  # computed from the entries, so that it need not be readable
             yield checkpoint, state_payload(state)
             del expected[checkpoint]
-        follow(state, entry)
-    for key, wanted in expected.items():
+        apply_entry(state, entry)
+    for key, stated in expected.items():
         payload = read(key)
-        if payload is not None and digest("payload", payload) == wanted:
+        if payload is not None and digest("payload", payload) == stated:
             yield key, payload
 
 
 def _is_whole(ledger: Ledger) -> bool:
-    """Return whether nothing speaks against a ledger but its anchors, which are asked when it is next used."""
+    """Return whether a ledger has no findings, apart from its anchors, which are compared at its next use."""
     with suppress(LedgerError):
         return not ledger.findings(compare=False)[0]
     return False

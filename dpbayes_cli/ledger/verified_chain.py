@@ -1,7 +1,4 @@
-"""A ledger as a verified chain: opened, appended to, anchored and signed. What entries mean is for others.
-
-Every method is one transaction.
-"""
+"""A ledger as a verified chain: open it, append to it, anchor it and sign it. Each method is one transaction."""
 
 from __future__ import annotations
 
@@ -14,34 +11,31 @@ from typing import Any
 from dpbayes_cli import __version__
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, marks_of, unsettled
+from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, marks_of, unresolved
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.payloads import (
-    index_findings,
-    payload_findings,
-)
+from dpbayes_cli.ledger.payloads import index_findings, payload_findings
 from dpbayes_cli.ledger.process_identity import user_name
-from dpbayes_cli.ledger.replay import follow, replay
+from dpbayes_cli.ledger.replay import apply_entry, replay
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Storage, Transaction
 from dpbayes_cli.ledger.verified_states import key_findings
 
 
 class VerifiedChain:
-    """A chain of entries that is verified at each opening, and can be anchored and signed.
+    """A chain of entries that is verified whenever it is opened, and can be anchored and signed.
 
-    Privacy: nothing is appended to a ledger that does not verify, that an anchor speaks against, or whose key is not
-        at hand. The clock is read once, before anything depends on data: every entry that is written through this
-        object has that time, and none tells how long a draw took.
+    Privacy: nothing is appended to a ledger that does not verify, disagrees with an anchor, or whose key is not
+        available. The clock is read once, before anything depends on data: every entry that is written through this
+        object has that time, and no entry reveals how long a draw took.
     Source: architecture, the ledger.
 
     Args:
-        storage: what the ledger is kept in.
-        clock: tells the time.
-        stated_anchor: an anchor that is stated beside the ledger.
-        key: the key that is at hand.
+        storage: the place of the ledger.
+        clock: returns the time.
+        stated_anchor: an anchor to compare besides the configured one.
+        key: the available key, or None.
     """
 
     def __init__(
@@ -64,17 +58,17 @@ class VerifiedChain:
 
     @property
     def keys(self) -> dict[str, LedgerKey]:
-        """The key that is at hand, by its fingerprint."""
+        """The available key, by its fingerprint."""
         return {self.key.fingerprint: self.key} if self.key else {}
 
     def state(self, *, compare: bool = True) -> State:
-        """Return the verified state of the ledger; empty where there is none yet.
+        """Return the verified state of the ledger; an empty state if there is no ledger yet.
 
         Args:
-            compare: whether the anchors are asked; without, a human can look at what they speak against.
+            compare: whether to compare the anchors; if not, a human can look at a ledger that disagrees with them.
 
         Raises:
-            LedgerError: it cannot be read, its chain is broken, or an anchor speaks against it.
+            LedgerError: the ledger cannot be read, its chain is broken, or it disagrees with an anchor.
         """
         if not self.storage.exists:
             if compare:
@@ -89,36 +83,39 @@ class VerifiedChain:
             return transaction.entries()
 
     def findings(self, *, compare: bool = True) -> tuple[list[str], State]:
-        """Check everything: the file, the chain, the protocol, the totals, the sealed payloads and the anchors."""
+        """Check everything; return the findings, one sentence each, and the state.
+
+        Without ``compare``, the anchors and the key are not checked.
+        """
         with self.storage.reading() as transaction:
             entries = transaction.entries()
             state = replay(entries, State(keys=self.keys))
-            found = broken_links(entries) + state.findings
-            found += payload_findings(transaction, entries) + index_findings(transaction, entries)
+            findings = broken_links(entries) + state.findings
+            findings += payload_findings(transaction, entries) + index_findings(transaction, entries)
         if compare:
-            found += key_findings(state) + self.disputes(state)
-        return self.storage.damage() + found, state
+            findings += key_findings(state) + self.disputes(state)
+        return self.storage.damage() + findings, state
 
     def disputes(self, state: State) -> list[str]:
-        """Return what the anchors say against a state, one sentence each."""
+        """Return the disputes between the anchors and a state, one sentence each."""
         try:
             disputes = self.anchored.disputes(state)
         except LedgerError as error:
             return [error.message]
         if disputes and self.storage.exists:
-            with self.storage.reading() as transaction:  # which may be younger than what the anchor has seen
-                disputes = unsettled(replay(transaction.entries()), disputes)
+            with self.storage.reading() as transaction:  # a writer may have committed and marked since the state
+                disputes = unresolved(replay(transaction.entries()), disputes)
         return [dispute.text for dispute in disputes]
 
     def anchors(self, state: State) -> list[Path]:
-        """Return where the head of the ledger is marked."""
+        """Return the paths of the ledger's anchors."""
         return self.anchored.paths(state)
 
     def anchor(self, path: Path | None, reason: str) -> tuple[State, bool]:
-        """Mark the head in a file from now on, or in none; the entry that says so is the first to be marked.
+        """Set the anchor of the ledger, or remove it with None; the entry about it is the anchor's first mark.
 
         Returns:
-            The state, and whether anything was written: not if the anchor was there already.
+            The state, and whether anything was written: False if the anchor was set already.
 
         Raises:
             LedgerError: the file cannot be written, or has seen another ledger.
@@ -132,14 +129,14 @@ class VerifiedChain:
         return state, new
 
     def adopt(self, reason: str, move: Path | None = None) -> tuple[State, list[Dispute]]:
-        """Record that a human has looked at a ledger that its anchors speak against, and goes on with it.
+        """Record that a human has checked a disputed ledger and decided to continue with it.
 
         Args:
             reason: why, for the history.
-            move: where the anchor is from now on; None: where it was.
+            move: the new path of the anchor; None: the anchor stays.
 
         Returns:
-            The state, and what was said against it; where that is nothing, nothing is recorded.
+            The state, and the disputes; if there is none, nothing is recorded.
         """
         with self.anchored.adopting() as (transaction, state, disputes):
             if disputes:
@@ -158,42 +155,42 @@ class VerifiedChain:
         return state, disputes
 
     def begin_key(self, key: LedgerKey, reason: str) -> bool:
-        """Sign every entry from now on; the first signature covers all that is there.
+        """Sign every new entry with a key; the first signature covers all earlier entries.
 
         Args:
-            key: the key from now on. A ledger that is signed already must be opened with its own.
+            key: the new key. A ledger that is signed already must be opened with its old key.
             reason: why, for the history.
 
         Returns:
-            Whether this changed anything: not if the ledger is signed with this key.
+            Whether this changed anything: False if the ledger is signed with this key already.
 
         Raises:
-            LedgerError: the ledger is signed with a key that is not at hand.
+            LedgerError: the ledger is signed with a key that is not available.
         """
         with self.anchored.writing(need_key=False) as (transaction, state):
             if state.key == key.fingerprint:
                 return False
             if state.key and state.key not in state.keys:
                 raise LedgerError(
-                    f"the ledger is signed with the key {state.key}, which is not at hand",
-                    hint="to change it, let DPBAYES_LEDGER_KEY name the file of the old key",
+                    f"the ledger is signed with the key {state.key}, which was not given",
+                    hint="to change the key, set DPBAYES_LEDGER_KEY to the file of the old key",
                 )
             state.keys = {**state.keys, key.fingerprint: key}
-            rounds = 2 if state.key else 1  # signed with the old key, then with the new one
+            rounds = 2 if state.key else 1  # one entry is signed with the old key, one with the new key
             for _ in range(rounds):
                 fields = {"kind": "key", "account": "", "key": key.fingerprint, "reason": reason}
                 self.append(transaction, state, fields)
             return True
 
     def append(self, transaction: Transaction, state: State, fields: Mapping[str, Any]) -> None:
-        """Append an entry, and let the state follow it.
+        """Append an entry, and apply it to the state.
 
         Raises:
             LedgerError: the entry would break the protocol; the transaction is undone.
         """
         in_force = state.key or (fields["key"] if fields["kind"] == "key" else "")
         entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(in_force))
-        follow(state, entry)
+        apply_entry(state, entry)
         if state.findings:
             raise LedgerError(f"refused to write: {state.findings[0]}")
         transaction.append(entry)
@@ -214,9 +211,5 @@ class VerifiedChain:
                 transaction.put_payload(payload_key(state.mark.sequence), payload)
 
     def stamp(self) -> dict[str, str]:
-        """Return what every entry says of when, by whom and by what it was written."""
-        return {
-            "time": self.time,
-            "user": user_name(),
-            "version": __version__,
-        }
+        """Return the time, user and version that every new entry holds."""
+        return {"time": self.time, "user": user_name(), "version": __version__}

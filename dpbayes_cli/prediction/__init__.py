@@ -1,1 +1,1 @@
-"""Predictions and their evaluation, from a bundle: free. Knows no ledger and no source but new records."""
+"""Predictions for new records and their evaluation, from a bundle: free. Uses no ledger and no other data source."""

@@ -1,4 +1,4 @@
-"""What the model of a release offers for new records: a predictor of one column, or the likelihood of all of them."""
+"""The two uses of a release for new records: predict one column, or score whole records by their likelihood."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from dpbayes_cli.core.held_out import HeldOut
 from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.prediction.records import read_columns
 
-MOST_DRAWS = 1000
-"""Averages over so many draws of the posterior: their error is below 1.6 % of a probability's spread over it."""
+MAX_DRAWS = 1000
+"""Posterior draws in an average: its standard error is below 1.6 % of the range of a probability over the posterior."""
 
 
 def predictor(bundle: Bundle, target: str | None) -> Predictor:
-    """Return the predictor that a bundle holds.
+    """Return the predictor of a bundle.
 
     Args:
         bundle: the release.
-        target: of a network, the variable to predict; None: the one that the spec names.
+        target: the variable to predict, for a network; None: the variable that the spec names.
 
     Raises:
-        SpecError: the model predicts nothing, or there is no such variable, or none is named.
+        SpecError: the model does not predict, the variable does not exist, or no variable is named.
     """
     model = bundle.model
     column = model.predicted_column(target)
-    return model.predictor(column, analysis_of(bundle).samples[:MOST_DRAWS])
+    return model.predictor(column, analysis_of(bundle).samples[:MAX_DRAWS])
 
 
 def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOut | None:
-    """Return how likely the records of a file are, None where the model does not score whole records.
+    """Return the likelihood of a file's records; None if the model does not score whole records.
 
     Args:
         bundle: the release.
         data: the file, a pattern, or ``-``.
-        layout: what is stated about the file's layout, in place of what the spec of the release says.
+        layout: the file's layout; empty: the layout in the spec of the release.
 
     Raises:
-        SpecError: the release holds no states.
+        SpecError: the release holds no hidden states.
         SourceError: the data cannot be read.
     """
     model = bundle.model
@@ -47,6 +47,6 @@ def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOut | Non
         return None
     analysis = analysis_of(bundle)
     if analysis.states is None:
-        raise SpecError("the bundle holds no states of sequences", where="model")
+        raise SpecError("the bundle holds no hidden states of sequences", where="model")
     read_columns(bundle, model.columns, model.column_names, data, layout, take=likelihood.take)
-    return likelihood.score(analysis.samples[:MOST_DRAWS], analysis.states)
+    return likelihood.score(analysis.samples[:MAX_DRAWS], analysis.states)

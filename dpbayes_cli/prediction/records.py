@@ -1,4 +1,4 @@
-"""New records for a predictor: read as in the release, but with their targets as they are in the file."""
+"""Read new records for a predictor: features as in the release, but targets as they are in the file."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 
 def read_codes(
-    bundle: Bundle, found: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]
+    bundle: Bundle, predictor: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]
 ) -> int:
-    """Read new records as codes, in the order of the predictor's columns; return how many there were.
+    """Read new records as codes, in the order of the predictor's columns; return the number of records.
 
-    A cell that holds no valid value counts as it did in the release where a public value stands for it, and else has
-    the code -1. The target's column is not read: its codes are -1.
+    An invalid cell gets the release's stand-in value if there is one, else the code -1. The target's column is not
+    read: its codes are -1.
 
     Args:
         bundle: the release.
-        found: its predictor.
+        predictor: its predictor.
         data: the file, a pattern, or ``-``.
-        layout: what is stated about the file's layout, in place of what the spec of the release says.
+        layout: the file's layout; empty: the layout in the spec of the release.
         take: called with every block of codes, shape (n_records, n_columns).
 
     Raises:
@@ -41,36 +41,36 @@ def read_codes(
     import numpy as np
 
     policy = bundle.spec.policy
-    chosen = [i for i in range(len(found.columns)) if i != found.target]
+    chosen = [i for i in range(len(predictor.columns)) if i != predictor.target]
 
     def place(codes: Integers) -> None:
-        whole = np.full((len(codes), len(found.columns)), -1, dtype=np.int64)
+        whole = np.full((len(codes), len(predictor.columns)), -1, dtype=np.int64)
         whole[:, chosen] = codes
         take(whole)
 
-    columns = [_as_released(found.columns[i], policy) for i in chosen]
+    columns = [_as_released(predictor.columns[i], policy) for i in chosen]
     reader = CodeReader(columns, _dropping(policy), place)
-    return _read(_layout(bundle, layout), data, [found.names[i] for i in chosen], reader)
+    return _read(_layout(bundle, layout), data, [predictor.names[i] for i in chosen], reader)
 
 
-def read_labelled(
+def read_labeled(
     bundle: Bundle,
-    found: Predictor,
+    predictor: Predictor,
     data: str,
     layout: dict[str, Any],
     *,
     take: Callable[[Integers, Integers | Floats], None],
 ) -> int:
-    """Read new records with their targets; return how many there were.
+    """Read new records with their targets; return the number of records.
 
-    Features are those of ``read_codes``. A target is taken as it is: no public value stands for an invalid one, and a
+    Features are those of ``read_codes``. A target is taken as it is: there is no stand-in for an invalid one, and a
     number is neither clamped to its bounds nor rounded.
 
     Args:
         bundle: the release.
-        found: its predictor.
+        predictor: its predictor.
         data: the file, a pattern, or ``-``.
-        layout: what is stated about the file's layout, in place of what the spec of the release says.
+        layout: the file's layout; empty: the layout in the spec of the release.
         take: called with every block of codes, shape (n_records, n_columns), and its targets, shape (n_records,): the
             codes of classes, -1 for an invalid one, or numbers, NaN for an invalid one.
 
@@ -78,14 +78,14 @@ def read_labelled(
         SourceError: the data cannot be read.
     """
     policy = bundle.spec.policy
-    columns = [_as_released(column, policy) for column in found.columns]
-    columns[found.target] = target = replace(columns[found.target], impute=None)
+    columns = [_as_released(column, policy) for column in predictor.columns]
+    columns[predictor.target] = target = replace(columns[predictor.target], impute=None)
     reader: CodeReader
     if isinstance(target, NumericColumn):
-        reader = NumberReader(columns, _dropping(policy), found.target, take)
+        reader = NumberReader(columns, _dropping(policy), predictor.target, take)
     else:
-        reader = CodeReader(columns, _dropping(policy), lambda codes: take(codes, codes[:, found.target]))
-    return _read(_layout(bundle, layout), data, found.names, reader)
+        reader = CodeReader(columns, _dropping(policy), lambda codes: take(codes, codes[:, predictor.target]))
+    return _read(_layout(bundle, layout), data, predictor.names, reader)
 
 
 def read_columns(
@@ -97,11 +97,11 @@ def read_columns(
     *,
     take: Callable[[Integers], None],
 ) -> int:
-    """Read new records of some columns as codes; return how many there were.
+    """Read new records of some columns as codes; return the number of records.
 
     Args:
-        bundle: the release whose spec says how files are laid out.
-        columns: what is read; no public value stands for an invalid cell.
+        bundle: the release, whose spec has the default layout.
+        columns: the columns to read; there is no stand-in for an invalid cell.
         names: the columns' names in the file.
         data, layout: see ``read_codes``.
         take: called with every block of codes, -1 for an invalid one, shape (n_records, n_columns).
@@ -115,22 +115,20 @@ def read_columns(
 
 
 def _read(layout: SourceSection, data: str, names: list[str] | tuple[str, ...], reader: CodeReader) -> int:
-    with closing(source_of(layout, locate(data))) as source:  # whose new records are is no matter: all are read
+    with closing(source_of(layout, locate(data))) as source:  # without a privacy unit: all records are read
         source.check(reader.columns, names)
         source.read(reader)
     return reader.records
 
 
 def _dropping(policy: RecordPolicy) -> RecordPolicy:
-    """Return the policy of the release without its value for invalid cells, which the columns have already."""
+    """Return the policy of the release without its stand-in value, which the columns have already."""
     return RecordPolicy(policy.neighbors)
 
 
 def _as_released(column: AnyColumn, policy: RecordPolicy) -> AnyColumn:
-    """Return a column whose invalid cells count as they did in the release."""
     return replace(column, impute=column.impute or policy.impute)
 
 
-def _layout(bundle: Bundle, stated: dict[str, Any]) -> SourceSection:
-    """Return the layout that is stated; where one is, nothing of the release's own is kept."""
-    return convert_layout(stated) if stated else bundle.spec.source
+def _layout(bundle: Bundle, layout: dict[str, Any]) -> SourceSection:
+    return convert_layout(layout) if layout else bundle.spec.source

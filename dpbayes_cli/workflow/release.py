@@ -29,7 +29,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics, evaluate_codes
 from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import notices
+from dpbayes_cli.ledger.limits import due_notices
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.privacy.measurements import no_randomness
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -112,7 +112,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
         raise LedgerError("the ledger is empty after a release")
     account = state.accounts[charge.account]
     if not replayed:
-        for notice in notices(account, charge.analyst):
+        for notice in due_notices(account, charge.analyst):
             say(notice)
     remaining = account.remaining
     return PublishedRelease(document, target, remaining, replayed, last.sequence, last.hash)

@@ -142,7 +142,7 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | s
     Raises:
         LedgerError: the ledger cannot be read or trusted.
     """
-    from dpbayes_cli.ledger.budgets import texts
+    from dpbayes_cli.ledger.budgets import component_texts
     from dpbayes_cli.ledger.charging import price_text
 
     entries = ledger.account_entries(document.account)
@@ -156,10 +156,10 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | s
     after = replay(entries[: number + 1]).accounts[document.account]
     record = after.releases[document.release_id]
     return BudgetAround(
-        total=texts(after.budget.total),
-        before=texts(before.spent),
-        after=texts(after.spent),
-        remaining=texts(after.remaining),
+        total=component_texts(after.budget.total),
+        before=component_texts(before.spent),
+        after=component_texts(after.spent),
+        remaining=component_texts(after.remaining),
         charged=price_text(record.guarantee),
         releases=len(before.releases),
     )

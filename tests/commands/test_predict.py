@@ -16,7 +16,7 @@ from scipy import special
 
 from dpbayes_cli.bundle.read import read_bundle
 from dpbayes_cli.inference.predictive import classify
-from dpbayes_cli.prediction.from_bundle import MOST_DRAWS, predictor
+from dpbayes_cli.prediction.from_bundle import MAX_DRAWS, predictor
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
 from tests.commands.regressions import LEVEL, linear_predictors, patients, release_regression
 from tests.conftest import Cli
@@ -182,7 +182,7 @@ def test_probabilities_are_averages_over_the_released_draws(
     data = people(place / "people.csv", 40)
     assert release(dpbayes, data, naive_bayes(privacy={"epsilon": 0.2})).code == 0
     draws = predictor(read_bundle(Path("out")), None).draws
-    assert 0 < len(draws) <= MOST_DRAWS
+    assert 0 < len(draws) <= MAX_DRAWS
     exact = brute_force(draws, data)
 
     def predicted() -> Any:

@@ -1,4 +1,4 @@
-"""Make every system call of a release fail in turn, finish it, and check what must hold. A process of its own.
+"""Make every system call of a release fail in turn, finish the release, and check the invariants, in a fresh process.
 
 ``python -m tests.faults.errors DIRECTORY CALL:ERRNO...`` prints one JSON summary; without pairs it takes ``FAULTS``. A
 forked child runs the release of the kill sweep, and strace makes the n-th call of each of its threads fail: those of
@@ -41,7 +41,7 @@ _START = 20.0
 
 @dataclass(frozen=True)
 class Run:
-    """How a release ended: its exit code and what it printed."""
+    """The result of a release: its exit code and what it printed."""
 
     code: int
     printed: str
@@ -54,7 +54,7 @@ def _redirect(directory: Path) -> None:
 
 
 def command(directory: Path) -> int:
-    """Run the release in this process, which is a child; return its exit code."""
+    """Run the release in this child process; return its exit code."""
     os.chdir(directory / "work")
     os.environ["DPBAYES_LEDGER"] = str(directory / "ledger.sqlite")
     sys.argv = ["dpbayes", *harness.KIND.arguments]
@@ -65,7 +65,7 @@ def command(directory: Path) -> int:
 
 
 def run_traced(directory: Path, *options: str) -> Run:
-    """Run the release in a forked child under strace, which is attached before anything is done."""
+    """Run the release in a forked child under strace, which is attached before the release starts."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -97,14 +97,14 @@ def run_traced(directory: Path, *options: str) -> Run:
 
 
 def count_calls(root: Path) -> dict[str, int]:
-    """Return for each call how often the busiest thread of an undisturbed release makes it."""
+    """Return, by call, how often the busiest thread of an undisturbed release makes it."""
     log = root / "calls"
     directory = harness.fresh(root / "count")
     done = run_traced(directory, "-o", str(log), "-e", f"trace={','.join(CALLS)}")
     if done.code != 0:
         raise SystemExit(f"an undisturbed release ends with {done.code}: {done.printed}")
-    found = collections.Counter(re.findall(r"^(\d+) +(\w+)\(", log.read_text(errors="replace"), re.MULTILINE))
-    return {call: max([n for (_, name), n in found.items() if name == call], default=0) for call in CALLS}
+    counts = collections.Counter(re.findall(r"^(\d+) +(\w+)\(", log.read_text(errors="replace"), re.MULTILINE))
+    return {call: max([n for (_, name), n in counts.items() if name == call], default=0) for call in CALLS}
 
 
 def import_all(root: Path) -> None:
@@ -144,7 +144,7 @@ def strike(root: Path, fault: str, place: int) -> tuple[list[str], bool]:
 
 
 def _judged(done: Run, stage: str, *, silent: bool) -> list[str]:
-    """Return what is wrong with how a release that met a fault ended."""
+    """Return the violations by a release that met a fault."""
     wrong = []
     if done.code not in ALLOWED:
         wrong.append(f"exit {done.code}: {done.printed[-300:]}")
@@ -167,8 +167,8 @@ def sweep(root: Path, faults: tuple[str, ...]) -> dict[str, Any]:
     aborts = 0
     for fault, most in points.items():
         for place in range(1, most + 1):
-            found, aborted = strike(root, fault, place)
-            violations += found
+            new_violations, aborted = strike(root, fault, place)
+            violations += new_violations
             aborts += aborted
     return {
         "calls": sum(counted[call] for call in {fault.partition(":")[0] for fault in faults}),

@@ -1,4 +1,4 @@
-"""Kill a release at every step, finish it, and check what must hold. A process of its own; forks one child a run.
+"""Kill a release at every step, finish it, and check the invariants, in a fresh process that forks a child a run.
 
 ``python -m tests.faults.harness KIND DIRECTORY`` prints one JSON summary; kinds are single, pairs and terminate of the
 release of a coin, and the keys of ``KINDS``. All is imported before the first fork, so that a run costs a tenth of a
@@ -190,7 +190,7 @@ def fresh(directory: Path) -> Path:
 
 
 def marks_of(directory: Path) -> list[Mark]:
-    """Return the lines of the anchor; none may be torn, for a line is written at once."""
+    """Return the lines of the anchor; none may be incomplete, because a line is written by one call."""
     if not KIND.anchored:
         return []
     lines = [line.split() for line in (directory / "anchor").read_text().splitlines()]
@@ -203,7 +203,7 @@ def bundle_of(directory: Path) -> dict[str, bytes]:
 
 
 def examine(directory: Path) -> tuple[list[str], bytes | None, dict[str, bytes], str]:
-    """Check what must hold at any moment; return violations, the sealed payload, the bundle and the stage."""
+    """Check the invariants of any moment; return violations, the sealed payload, the bundle and the stage."""
     wrong: list[str] = []
     ledger, bundle = Ledger(SqliteStorage(directory / "ledger.sqlite")), bundle_of(directory)
     if not SqliteStorage(directory / "ledger.sqlite").exists:
@@ -241,7 +241,7 @@ def examine(directory: Path) -> tuple[list[str], bytes | None, dict[str, bytes],
 
 
 def finish(directory: Path, payload: bytes | None, bundle: dict[str, bytes]) -> list[str]:
-    """Run the same command undisturbed; return what is wrong with the result."""
+    """Run the same command undisturbed; return the violations by its result."""
     code, _ = run_child(directory, NEVER)
     wrong, final_payload, final_bundle, stage = examine(directory)
     if code != 0:
@@ -264,7 +264,7 @@ def finish(directory: Path, payload: bytes | None, bundle: dict[str, bytes]) -> 
 
 
 def sweep(root: Path, number: int, expected: set[int], *, pairs: bool, patience: int = NEVER) -> dict[str, Any]:
-    """Run the whole sweep, or until ``patience`` violations are found."""
+    """Run the whole sweep, or stop after ``patience`` violations."""
     code, total = run_child(fresh(root / "count"), NEVER, number)
     violations: list[str] = [] if code == 0 else [f"an undisturbed run ends with {code}"]
     runs = 0

@@ -1,4 +1,4 @@
-"""Kill what keeps a ledger at every step, run it again, and check what must hold; a process of its own.
+"""Kill the upkeep commands of a ledger at every step, run them again, and check the invariants, in a fresh process.
 
 ``python -m tests.faults.keeping KIND DIRECTORY`` prints one JSON summary; kinds are the keys of ``KEEPING``.
 """
@@ -64,7 +64,7 @@ def fresh(directory: Path, keeping: Keeping) -> Path:
 
 
 def examine(directory: Path, keeping: Keeping) -> tuple[list[str], State]:
-    """Check what must hold at any moment."""
+    """Check the invariants of any moment."""
     ledger, wrong = open_book(directory / "ledger.sqlite"), []
     if not keeping.damaged:
         wrong += ledger.findings(compare=False)[0]
@@ -87,7 +87,7 @@ def examine(directory: Path, keeping: Keeping) -> tuple[list[str], State]:
 
 
 def finished(directory: Path, keeping: Keeping) -> list[str]:
-    """Run the same command undisturbed; return what is wrong with the result."""
+    """Run the same command undisturbed; return the violations by its result."""
     code, _ = harness.run_child(directory, harness.NEVER)
     wrong, state = examine(directory, keeping)
     if code != 0:

@@ -28,7 +28,7 @@ COIN = ["--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
 
 
 def can_trace() -> bool:
-    """Return whether strace is there and may watch a process."""
+    """Return whether strace is installed and may trace a process."""
     if shutil.which("strace") is None:
         return False
     done = subprocess.run(["strace", "-o", os.devnull, "-e", "inject=fsync:error=EIO", "true"], check=False)
@@ -93,10 +93,10 @@ def test_a_file_that_cannot_be_opened_for_its_digest_is_not_published_without_it
 
 
 @pytest.mark.parametrize("kibibytes", [0, 8, 18])
-def test_a_disk_that_is_full_is_told_and_the_release_finished_later(
+def test_a_full_disk_is_reported_and_the_release_finished_later(
     kibibytes: int, coin: Path, dpbayes: Cli, place: Path
 ) -> None:
-    """The largest file that can be written: none at all, no whole ledger, a ledger and no samples."""
+    """By the largest file that can be written: no file, no complete ledger, or a ledger but no samples."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (kibibytes << 10, kibibytes << 10))
@@ -112,7 +112,9 @@ def test_a_disk_that_is_full_is_told_and_the_release_finished_later(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs privileges")
-def test_a_full_file_system_is_told_and_the_release_finished_elsewhere(coin: Path, dpbayes: Cli, place: Path) -> None:
+def test_a_full_file_system_is_reported_and_the_release_finished_elsewhere(
+    coin: Path, dpbayes: Cli, place: Path
+) -> None:
     small = place / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", small], check=False).returncode:
@@ -134,9 +136,7 @@ def test_a_full_file_system_is_told_and_the_release_finished_elsewhere(coin: Pat
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs privileges")
 @pytest.mark.parametrize("how", ["full", "read-only"])
-def test_a_ledger_that_cannot_be_written_charges_and_shows_nothing(
-    how: str, coin: Path, dpbayes: Cli, place: Path
-) -> None:
+def test_a_read_only_ledger_charges_and_shows_nothing(how: str, coin: Path, dpbayes: Cli, place: Path) -> None:
     disk = place / "disk"
     disk.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=False).returncode:
@@ -165,7 +165,7 @@ def test_a_ledger_that_cannot_be_written_charges_and_shows_nothing(
 def test_without_randomness_nothing_is_released(
     model: list[str], coin: Path, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch, ledger_path: Path
 ) -> None:
-    """Where the operating system gives none, there is no second source."""
+    """If the operating system has no randomness, there is no second source."""
     import opendp.mod
 
     from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -200,7 +200,7 @@ def test_without_randomness_nothing_is_released(
 @traced
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ENOSYS", "EPERM", "EIO"])
-def test_a_kernel_without_getrandom_releases_no_noise_of_another_source(error: str, tmp_path: Path) -> None:
+def test_a_kernel_without_getrandom_stops_the_release(error: str, tmp_path: Path) -> None:
     script = f"""
 import sys
 from pathlib import Path
@@ -249,7 +249,7 @@ print(len(set(mine) & set(theirs)), len(set(mine)))
 
 
 def test_a_fork_between_two_draws_gives_two_noises() -> None:
-    """Of 8 + 8 draws at scale 1e9 and 6 of 52 bits or more, two agree with probability below 1e-6."""
+    """Among 8 + 8 draws at scale 1e9 and 6 of at least 52 bits, two agree with probability below 1e-6."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORK], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -51,7 +51,7 @@ def test_upkeep_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp
 
 @pytest.mark.slow
 def test_publishing_before_sealing_is_caught(tmp_path: Path) -> None:
-    """The planted bug: write the bundle first, seal when it is published. The sweep must see it."""
+    """The planted bug writes the bundle first and seals when it is published. The sweep must find it."""
     script = tmp_path / "planted.py"
     script.write_text(
         """

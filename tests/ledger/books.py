@@ -1,4 +1,4 @@
-"""One ledger for a test, on either storage, with what a tamperer could do to it."""
+"""One ledger for a test, on either storage, and ways to tamper with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment
+from dpbayes_cli.ledger.limits import amendment_entry
 from dpbayes_cli.ledger.place import storage_at
 from dpbayes_cli.ledger.state import Account
 from dpbayes_cli.ledger.storage import Storage
@@ -24,7 +24,7 @@ from tests.postgres_server import Server
 
 def amend(ledger: Ledger, name: str, changes: dict[str, Decimal], reason: str) -> Account:
     """Change the totals of an account."""
-    return ledger.change(name, lambda account: amendment(account, changes, reason))[0]
+    return ledger.change(name, lambda account: amendment_entry(account, changes, reason))[0]
 
 
 class Books(ABC):
@@ -33,19 +33,19 @@ class Books(ABC):
     @property
     @abstractmethod
     def place(self) -> str:
-        """What ``--ledger`` is given."""
+        """The value of ``--ledger``."""
 
     @abstractmethod
     def tamper(self, *statements: str) -> None:
-        """Execute SQL past dpbayes, as one who may do anything."""
+        """Execute SQL without dpbayes, with all privileges."""
 
     @abstractmethod
     def cut_after(self, sequence: int) -> None:
-        """Remove the entries after one, and all trace of them but payloads."""
+        """Remove the entries after one, and every trace of them except payloads."""
 
     @abstractmethod
     def contents(self) -> object:
-        """Everything that is stored, to compare."""
+        """Return everything that is stored, for comparison."""
 
     @property
     def storage(self) -> Storage:
@@ -54,7 +54,7 @@ class Books(ABC):
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger, whose clock stands still."""
+        """Return the ledger, with a clock that stands still."""
         return Ledger(self.storage, clock=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 
 
@@ -115,7 +115,7 @@ class PostgresBooks(Books):
 
 
 def charge(epsilon: str = "1", **changes: Any) -> Charge:
-    """What a release of the account ``clinic`` asks."""
+    """Return the charge of a release of the account ``clinic``."""
     base = Charge(
         account="clinic",
         label=None,
@@ -133,7 +133,7 @@ def charge(epsilon: str = "1", **changes: Any) -> Charge:
 
 
 def walk(ledger: Ledger, asked: Charge) -> str:
-    """Take a release from its charge to its end, as the same command would again; return its id."""
+    """Take a release from its charge to publication, as a repeated command would; return its ID."""
     release = ledger.reserve(asked).release
     ledger.seal(release, asked.account, f"payload of {release.label}".encode())
     ledger.publish(release, asked.account, {"f": "d"}, f"document of {release.label}".encode())

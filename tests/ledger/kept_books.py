@@ -1,4 +1,4 @@
-"""Small ledgers for tests: finished releases, kept copies, rows that were changed behind the ledger's back."""
+"""Small ledgers for tests: finished releases, copies, and rows that were changed without the ledger."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def charge(label: str, epsilon: str = "0.1") -> Charge:
 
 
 def finish(ledger: Ledger, label: str, epsilon: str = "0.1", analyst: str | None = None) -> None:
-    """Reserve, seal and publish: three entries, and a first one that opens the account."""
+    """Reserve, seal and publish: three entries, after one that opens the account the first time."""
     release = ledger.reserve(replace(charge(label, epsilon), analyst=analyst)).release
     ledger.seal(release, "clinic", b"payload of " + label.encode())
     ledger.publish(release, "clinic", {"f": "d"}, b"document of " + label.encode())

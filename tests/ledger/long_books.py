@@ -1,4 +1,4 @@
-"""Ledgers of many entries, written at once."""
+"""Ledgers of many entries, written in one transaction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.ledger.books import charge
 
 
 def write_long_ledger(path: Path, entries: int, accounts: int = 1) -> Ledger:
-    """Return a ledger of at least so many entries: accounts in turn, published releases, checkpoints as they come."""
+    """Return a ledger of at least this many entries: published releases of accounts in turn, and checkpoints."""
     ledger = Ledger(SqliteStorage(path))
     for number in range(accounts):
         ledger.open_account(f"a{number}", PureBudget(Decimal(1000)), Neighbors.REPLACE_ONE)

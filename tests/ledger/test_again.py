@@ -1,4 +1,4 @@
-"""A command that was killed after its commit is given again: it is done, says so, and writes nothing."""
+"""A command that was killed after its commit and is repeated reports that it is done, and writes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.kept_copies import backed_up_already
+from dpbayes_cli.ledger.kept_copies import existing_backup
 from dpbayes_cli.ledger.upkeep import back_up, salvage
 from tests.conftest import Cli
 from tests.ledger.kept_books import changed, finish, open_book
@@ -18,7 +18,7 @@ from tests.ledger.kept_books import changed, finish, open_book
 UNION = ["--eps", "3", "--delta", "1e-6", "--unit", "who"]
 
 
-def test_what_is_said_of_an_account_is_said_once(dpbayes: Cli, tmp_path: Path) -> None:
+def test_a_repeated_account_command_appends_no_second_entry(dpbayes: Cli, tmp_path: Path) -> None:
     said = [
         ["open", "a", *UNION],
         ["open", "b", "--eps", "1", "--separate-population", "--reason", "men"],
@@ -44,7 +44,7 @@ def test_what_is_said_of_an_account_is_said_once(dpbayes: Cli, tmp_path: Path) -
     assert dpbayes("budget", "adopt", "--reason", "looked", "--json").json["already_done"]
 
 
-def test_what_differs_is_no_repetition(dpbayes: Cli) -> None:
+def test_a_command_that_differs_is_not_a_repetition(dpbayes: Cli) -> None:
     dpbayes("budget", "open", "a", *UNION)
     for other in (["--eps", "4", *UNION[2:]], UNION[:4], [*UNION, "--neighbors", "add-remove"], [*UNION, "--basic"],
                   [*UNION, "--separate-population", "--reason", "men"]):  # fmt: skip
@@ -60,7 +60,7 @@ def test_what_differs_is_no_repetition(dpbayes: Cli) -> None:
         assert len(dpbayes("budget", "history", "--json").json) == number + 2 + len(steps)
 
 
-def test_a_backup_that_holds_all_of_the_ledger_is_one(dpbayes: Cli, ledger_path: Path, tmp_path: Path) -> None:
+def test_a_repeated_backup_recognizes_its_own_complete_file(dpbayes: Cli, ledger_path: Path, tmp_path: Path) -> None:
     ledger, kept = open_book(ledger_path), tmp_path / "kept"
     finish(ledger, "a")
     first = dpbayes("budget", "backup", kept, "--json").json
@@ -69,12 +69,12 @@ def test_a_backup_that_holds_all_of_the_ledger_is_one(dpbayes: Cli, ledger_path:
     assert (again.json, "already done" in again.err) == ({**first, "already_done": True}, True)
     finish(ledger, "b")
     stale = dpbayes("budget", "backup", kept)
-    assert (stale.code, "a backup up to entry 4, and the ledger holds 7" in stale.err) == (6, True)
+    assert (stale.code, "a backup up to entry 4, and the ledger has 7 entries" in stale.err) == (6, True)
     assert kept.read_bytes() == whole
 
 
 @pytest.mark.parametrize("kind", ["ledger", "link", "hardlink", "edited", "payload", "other", "foreign", "empty"])
-def test_what_is_no_backup_is_not_taken_for_one(kind: str, ledger_path: Path, tmp_path: Path) -> None:
+def test_a_backup_does_not_accept_a_file_that_is_not_a_backup(kind: str, ledger_path: Path, tmp_path: Path) -> None:
     ledger, kept = open_book(ledger_path), tmp_path / "kept"
     finish(ledger, "a")
     if kind == "ledger":
@@ -96,11 +96,11 @@ def test_what_is_no_backup_is_not_taken_for_one(kind: str, ledger_path: Path, tm
     else:
         kept.touch()
     before = kept.read_bytes()
-    assert backed_up_already(ledger, kept) is None
+    assert existing_backup(ledger, kept) is None
     assert kept.read_bytes() == before
 
 
-def test_a_salvage_is_repeated_where_it_would_write_the_same(
+def test_a_repeated_salvage_recognizes_its_own_file(
     dpbayes: Cli, ledger_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger, new = open_book(ledger_path), tmp_path / "new"

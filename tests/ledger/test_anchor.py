@@ -12,7 +12,7 @@ import pytest
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import anchor as anchor_module
-from dpbayes_cli.ledger.anchor import locked, read_last
+from dpbayes_cli.ledger.anchor import lock_anchor, read_last
 from dpbayes_cli.ledger.chain import Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from tests.ledger.books import Books
@@ -45,7 +45,7 @@ def refused(use: Callable[[], object], match: str) -> None:
     assert "dpbayes budget adopt" in error.value.hint
 
 
-def test_every_change_is_marked_in_order(ledger: Ledger, file: Path) -> None:
+def test_an_anchor_gets_a_line_for_every_change_in_order(ledger: Ledger, file: Path) -> None:
     """The account and its first charge are one change."""
     hashes = [entry.hash for entry in ledger.entries()]
     assert [number for number, _ in lines(file)] == [0, 1, 3, 4, 5]
@@ -58,7 +58,7 @@ def test_every_change_is_marked_in_order(ledger: Ledger, file: Path) -> None:
     assert file.read_bytes() == before
 
 
-def test_the_entry_that_configures_it_is_in_the_chain(ledger: Ledger, file: Path, path: Path) -> None:
+def test_an_anchor_is_configured_by_an_entry_in_the_chain(ledger: Ledger, file: Path, path: Path) -> None:
     assert ledger.entries()[0].fields["path"] == str(file)
     assert open_book(path).anchors(open_book(path).state()) == [file]
     changed(path, "UPDATE entries SET body = replace(body, 'elsewhere', 'nowhere') WHERE sequence = 1")
@@ -67,7 +67,7 @@ def test_the_entry_that_configures_it_is_in_the_chain(ledger: Ledger, file: Path
 
 
 @pytest.mark.parametrize("entries", [1, 3, 4])
-def test_an_older_copy_is_refused_wherever_it_was_taken(entries: int, ledger: Ledger, path: Path) -> None:
+def test_an_anchor_refuses_an_older_copy_of_any_age(entries: int, ledger: Ledger, path: Path) -> None:
     changed(path, f"DELETE FROM entries WHERE sequence > {entries}")
     for use in (ledger.state, lambda: ledger.reserve(charge("b")), lambda: ledger.preview(charge("b")),
                 lambda: ledger.anchor(None, "away with it"), lambda: ledger.sealed(charge("a"))):  # fmt: skip
@@ -76,7 +76,7 @@ def test_an_older_copy_is_refused_wherever_it_was_taken(entries: int, ledger: Le
     assert len(ledger.entries()) == entries
 
 
-def test_a_copy_that_goes_on_by_itself_is_noticed(ledger: Ledger, path: Path) -> None:
+def test_an_anchor_refuses_a_copy_that_was_changed_separately(ledger: Ledger, path: Path) -> None:
     copy = open_book(kept(path, "copy.sqlite"))
     finish(ledger, "here")
     refused(lambda: copy.reserve(charge("there")), "has seen entry 8")
@@ -87,8 +87,8 @@ def test_a_copy_that_goes_on_by_itself_is_noticed(ledger: Ledger, path: Path) ->
     refused(lambda: elsewhere.reserve(charge("another")), "ends at entry 8, but its anchor .* has seen entry 9")
 
 
-def test_a_ledger_that_was_rewritten_with_new_hashes_is_refused(tmp_path: Path, file: Path) -> None:
-    """As many entries, all of them valid."""
+def test_an_anchor_refuses_a_ledger_rewritten_with_new_hashes(tmp_path: Path, file: Path) -> None:
+    """The rewritten ledger has as many entries, all of them valid."""
     first, second = open_book(tmp_path / "one.sqlite"), open_book(tmp_path / "two.sqlite", file)
     first.anchor(file, "")
     finish(first, "a")
@@ -98,7 +98,7 @@ def test_a_ledger_that_was_rewritten_with_new_hashes_is_refused(tmp_path: Path, 
     refused(second.state, "entry 5 of the ledger .* is not the one")
 
 
-def test_a_copy_from_before_the_anchor_is_refused_where_the_anchor_is_stated(path: Path, file: Path) -> None:
+def test_a_stated_anchor_refuses_a_copy_from_before_the_anchor(path: Path, file: Path) -> None:
     ledger = open_book(path)
     ledger.reserve(charge("first"))
     old = kept(path, "old.sqlite")
@@ -109,7 +109,7 @@ def test_a_copy_from_before_the_anchor_is_refused_where_the_anchor_is_stated(pat
     refused(lambda: open_book(path, file).reserve(charge("b")), "has seen entry 3")
 
 
-def test_a_lost_ledger_is_not_begun_anew_beside_its_anchor(ledger: Ledger, path: Path, file: Path) -> None:
+def test_an_anchor_refuses_a_new_ledger_in_place_of_a_lost_one(ledger: Ledger, path: Path, file: Path) -> None:
     path.unlink()
     again = open_book(path, file)
     for use in (again.state, lambda: again.reserve(charge("a"))):
@@ -160,7 +160,7 @@ def test_an_anchor_that_is_behind_is_brought_up(ledger: Ledger, file: Path) -> N
     assert read_last(file) == ledger.state().mark
 
 
-def test_the_last_line_is_found_behind_many_torn_ones(tmp_path: Path) -> None:
+def test_an_anchor_reads_its_last_complete_line_before_many_torn_ones(tmp_path: Path) -> None:
     file = tmp_path / "anchor"
     file.write_text(f"7 {'a' * 64}\n" + "8 abc\n" * 2000)
     assert read_last(file) == Mark(7, "a" * 64)
@@ -171,7 +171,7 @@ def test_the_last_line_is_found_behind_many_torn_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", ["secret notes\n", f"1 {'A' * 64}\n", f"01 {'a' * 64}\n", f"1 {'a' * 65}\n", "-1 a\n"]
 )
-def test_what_is_no_anchor_is_left_alone(content: str, path: Path, file: Path) -> None:
+def test_a_file_that_is_not_an_anchor_is_not_changed(content: str, path: Path, file: Path) -> None:
     file.write_text(content)
     with pytest.raises(LedgerError, match="not an anchor"):
         open_book(path).anchor(file, "")
@@ -179,7 +179,7 @@ def test_what_is_no_anchor_is_left_alone(content: str, path: Path, file: Path) -
     assert open_book(path).state().last is None
 
 
-def test_places_that_cannot_be_an_anchor(path: Path, tmp_path: Path) -> None:
+def test_an_anchor_at_an_impossible_path_is_refused(path: Path, tmp_path: Path) -> None:
     ledger = open_book(path)
     ledger.reserve(charge("a"))
     os.mkfifo(tmp_path / "pipe")
@@ -217,12 +217,12 @@ def test_adopting_records_who_looked_and_what_was_lost(ledger: Ledger, path: Pat
     finish(ledger, "b")
     seen = ledger.state().mark
     put_back(old, path)
-    found = ledger.state(compare=False).mark
+    head = ledger.state(compare=False).mark
     state, disputes = ledger.adopt("the disk died; looked at by Ada")
     assert len(disputes) == 1
     fields = ledger.entries()[-1].fields
     assert fields["seen"] == [{"path": str(file), "sequence": seen.sequence, "hash": seen.hash}]
-    assert fields["found"] == {"sequence": found.sequence, "hash": found.hash}
+    assert fields["found"] == {"sequence": head.sequence, "hash": head.hash}
     assert (fields["reason"], fields["time"]) == ("the disk died; looked at by Ada", "2026-01-02T03:04:05Z")
     assert fields["user"]
     assert read_last(file) == state.mark
@@ -230,7 +230,7 @@ def test_adopting_records_who_looked_and_what_was_lost(ledger: Ledger, path: Pat
     assert ledger.findings()[0] == []
 
 
-def test_an_adoption_that_was_cut_off_before_its_mark_holds(
+def test_an_adoption_interrupted_before_its_mark_holds(
     ledger: Ledger, path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = kept(path, "old.sqlite")
@@ -244,7 +244,7 @@ def test_an_adoption_that_was_cut_off_before_its_mark_holds(
     assert [entry.fields["kind"] for entry in ledger.entries()].count("adopt") == 1
 
 
-def test_what_was_adopted_away_is_refused_from_then_on(ledger: Ledger, path: Path) -> None:
+def test_a_ledger_given_up_by_an_adoption_is_refused_afterwards(ledger: Ledger, path: Path) -> None:
     old = kept(path, "old.sqlite")
     finish(ledger, "b")
     newer = kept(path, "newer.sqlite")
@@ -254,13 +254,13 @@ def test_what_was_adopted_away_is_refused_from_then_on(ledger: Ledger, path: Pat
     refused(ledger.state, "is not the one that its anchor")
 
 
-def test_nothing_is_adopted_where_nothing_speaks_against_it(ledger: Ledger) -> None:
+def test_adopting_an_undisputed_ledger_records_nothing(ledger: Ledger) -> None:
     before = len(ledger.entries())
     assert ledger.adopt("just so")[1] == []
     assert len(ledger.entries()) == before
 
 
-def test_a_lost_anchor_begins_anew_only_by_a_human(ledger: Ledger, file: Path) -> None:
+def test_a_lost_anchor_is_recreated_only_by_adopting(ledger: Ledger, file: Path) -> None:
     file.unlink()
     ledger.adopt("the share is gone")
     assert ledger.entries()[-1].fields["lost"] == [str(file)]
@@ -276,7 +276,7 @@ def test_a_lost_anchor_begins_anew_only_by_a_human(ledger: Ledger, file: Path) -
 
 
 @pytest.mark.parametrize("name", ["write", "fsync"])
-def test_a_charge_whose_mark_fails_stands_and_is_marked_later(
+def test_a_charge_whose_anchor_write_fails_stands_and_is_marked_later(
     name: str, ledger: Ledger, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = getattr(os, name)
@@ -312,11 +312,11 @@ def test_an_anchor_that_cannot_be_opened_stops_a_charge_before_it_is_made(ledger
     assert len(ledger.entries()) == before
 
 
-def test_an_anchor_that_another_holds_is_waited_for(
+def test_an_anchor_locked_by_another_process_is_waited_for(
     ledger: Ledger, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anchor_module, "_PATIENCE", 0.05)
-    with locked(file, set()), pytest.raises(LedgerError, match="another process holds its lock"):
+    monkeypatch.setattr(anchor_module, "_LOCK_TIMEOUT_SECONDS", 0.05)
+    with lock_anchor(file, set()), pytest.raises(LedgerError, match="another process holds its lock"):
         ledger.reserve(charge("b"))
     ledger.reserve(charge("b"))
 
@@ -343,7 +343,7 @@ for i in range(25):
 """
 
 
-def test_processes_that_race_mark_every_change_in_order(ledger: Ledger, path: Path, file: Path) -> None:
+def test_racing_processes_mark_every_change_in_order(ledger: Ledger, path: Path, file: Path) -> None:
     root = Path(__file__).parents[2]
     writers = [
         subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(i)], cwd=root) for i in range(4)

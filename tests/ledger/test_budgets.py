@@ -1,4 +1,4 @@
-"""Budgets as filters: exact, sound for adaptive choices, and never fooled by what has no price."""
+"""Budgets as filters: exact, sound for adaptive choices, and closed to releases without a finite cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpbayes_cli.ledger.budgets import (
     Lanes,
     PureBudget,
     RenyiBudget,
-    texts,
+    component_texts,
 )
 from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
 from dpbayes_cli.ledger.union_budget import UnionBudget, parse_budget
@@ -47,7 +47,7 @@ def charged(budget: Budget, *spent: Guarantee) -> Lanes:
 
 
 @given(st.lists(amounts, max_size=12), amounts)
-def test_the_filter_lets_through_exactly_what_fits(spent: list[Decimal], asked: Decimal) -> None:
+def test_the_filter_allows_exactly_the_releases_that_fit(spent: list[Decimal], asked: Decimal) -> None:
     budget = PureBudget(Decimal(3))
     fits = not budget.shortfall(charged(budget, *map(PureDP, spent)), PureDP(asked))
     assert fits == (sum(spent, Decimal(0)) + asked <= 3)
@@ -58,16 +58,16 @@ def test_a_budget_can_be_spent_to_the_last_digit_and_not_beyond() -> None:
     lanes = charged(budget, *[tenth] * 9)
     assert budget.shortfall(lanes, tenth) == {}
     lanes = budget.added(lanes, tenth)
-    assert texts(budget.remaining(lanes)) == {"epsilon": "0"}
-    assert texts(budget.shortfall(lanes, PureDP(Decimal("1e-12")))) == {"epsilon": "0.000000000001"}
+    assert component_texts(budget.remaining(lanes)) == {"epsilon": "0"}
+    assert component_texts(budget.shortfall(lanes, PureDP(Decimal("1e-12")))) == {"epsilon": "0.000000000001"}
 
 
 def test_both_components_of_an_approximate_budget_bind() -> None:
     budget = ApproximateBudget(Decimal(2), MICRO)
     one = ApproximateDP(ONE, Decimal("6e-7"))
     assert budget.shortfall(budget.nothing, one) == {}
-    assert texts(budget.shortfall(charged(budget, one), one)) == {"delta": "0.0000002"}
-    assert texts(budget.shortfall(charged(budget, one), PureDP(Decimal("1.5")))) == {"epsilon": "0.5"}
+    assert component_texts(budget.shortfall(charged(budget, one), one)) == {"delta": "0.0000002"}
+    assert component_texts(budget.shortfall(charged(budget, one), PureDP(Decimal("1.5")))) == {"epsilon": "0.5"}
 
 
 @pytest.mark.parametrize(
@@ -87,29 +87,29 @@ def test_both_components_of_an_approximate_budget_bind() -> None:
         (UnionBudget.divide(ONE, MICRO, (Decimal(8), Decimal(16))), CURVE),
     ],
 )
-def test_what_has_no_price_in_a_budget_is_refused(budget: Budget, guarantee: Guarantee) -> None:
+def test_a_release_without_a_finite_cost_in_the_budget_is_refused(budget: Budget, guarantee: Guarantee) -> None:
     missing = budget.shortfall(budget.nothing, guarantee)
     assert missing
     assert not all(amount.is_finite() for amount in missing.values())
-    assert "inf" in texts(missing).values()
+    assert "inf" in component_texts(missing).values()
 
 
-def test_curves_add_up_at_the_order_of_the_account() -> None:
+def test_renyi_curves_add_up_at_the_order_of_the_account() -> None:
     budget = RenyiBudget(Decimal(5), ONE)
-    assert texts(budget.spent(charged(budget, CURVE, CURVE))) == {"rdp(5)": "0.8"}
-    assert texts(budget.shortfall(charged(budget, CURVE, CURVE), CURVE)) == {"rdp(5)": "0.2"}
+    assert component_texts(budget.spent(charged(budget, CURVE, CURVE))) == {"rdp(5)": "0.8"}
+    assert component_texts(budget.shortfall(charged(budget, CURVE, CURVE), CURVE)) == {"rdp(5)": "0.2"}
     rho = ConcentratedBudget(ONE)
     spent = charged(rho, PureDP(ONE), BoundedRange(ONE), GaussianDP(ONE), ZeroConcentrated(Decimal("0.1")))
-    assert texts(rho.spent(spent)) == {"rho": "1.225"}  # 1/2 + 1/8 + 1/2 + 0.1
+    assert component_texts(rho.spent(spent)) == {"rho": "1.225"}  # 1/2 + 1/8 + 1/2 + 0.1
 
 
 def test_squares_of_mu_add_up_and_keep_the_statement_that_they_were_opened_with() -> None:
     budget, third = GaussianBudget(Decimal("0.65")), GaussianDP(Decimal("0.375"))
     lanes = charged(budget, third, third, third)
-    assert texts(budget.spent(lanes)) == {"mu_squared": "0.421875"}
-    assert texts(budget.remaining(lanes)) == {"mu_squared": "0.000625"}
+    assert component_texts(budget.spent(lanes)) == {"mu_squared": "0.421875"}
+    assert component_texts(budget.remaining(lanes)) == {"mu_squared": "0.000625"}
     assert budget.shortfall(lanes, GaussianDP(Decimal("0.025"))) == {}
-    assert texts(budget.shortfall(lanes, GaussianDP(Decimal("0.026")))) == {"mu_squared": "0.000051"}
+    assert component_texts(budget.shortfall(lanes, GaussianDP(Decimal("0.026")))) == {"mu_squared": "0.000051"}
     opened = GaussianBudget.of_statement(Decimal(3), MICRO)
     assert GaussianDP(opened.mu).delta_at(Decimal(3)) <= MICRO
     assert GaussianDP(opened.mu * Decimal("1.0000001")).delta_at(Decimal(3)) > MICRO
@@ -124,7 +124,7 @@ def test_many_draws_cost_far_less_than_their_sum() -> None:
     assert budget.spent(lanes)["epsilon"] == best[1] < Decimal("2.7")
 
 
-def test_a_million_small_charges_are_not_lost() -> None:
+def test_a_million_small_charges_add_up_exactly() -> None:
     for budget in (PureBudget(Decimal(3)), UnionBudget.divide(Decimal(3), MICRO)):
         lanes = charged(budget, PureDP(ONE))
         price = {lane: value * 10**6 for lane, value in charged(budget, PureDP(Decimal("1e-9"))).items()}
@@ -146,7 +146,7 @@ def bernoulli_divergence(p: float, q: float, order: float) -> float:
     return max(one(p, q), one(q, p))
 
 
-def test_the_best_order_at_the_full_delta_is_unsound_and_the_union_rule_refuses_it() -> None:
+def test_the_union_budget_refuses_what_the_best_order_at_full_delta_would_allow() -> None:
     """Two orders, one rare event: on every path one order fits at delta = 1e-6, yet the true delta is 1.994e-6."""
     orders, epsilon, delta = (8.0, 32.0), 3.0, 1e-6
     first, plus, minus = (6.38e-5, 3.69e-5), (0.499999, 0.0416947), (7.976e-6, 3.475e-7)
@@ -177,7 +177,7 @@ def test_the_parts_of_delta_never_exceed_delta() -> None:
 
 
 @pytest.mark.parametrize("order", ["1.5", "8", "256"])
-def test_the_conversion_of_an_order_is_rounded_against_the_spender(order: str) -> None:
+def test_the_conversion_of_an_order_is_rounded_up(order: str) -> None:
     budget = UnionBudget.divide(ONE, MICRO, (Decimal(order),))
     lane, spent = budget.routes(charged(budget, ZeroConcentrated(Decimal("0.01"))))[1]
     exact = epsilon_of_rdp(float(order), float(order) * 0.01, float(budget.orders[0][1]))
@@ -211,7 +211,7 @@ def test_an_amendment_keeps_the_notion(budget: Budget) -> None:
      {"kind": "zcdp", "rho": "x"}, {"kind": "rdp", "order": "1", "rdp": "1"}, {"kind": "renyi", "epsilon": "1"},
      {"kind": "renyi", "epsilon": "1", "delta": "1e-6", "delta_approx": "0", "orders": {"2": "1e-3"}}],
 )  # fmt: skip
-def test_a_damaged_budget_is_not_believed(stored: dict[str, Any]) -> None:
+def test_a_damaged_stored_budget_is_refused(stored: dict[str, Any]) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse_budget(stored)
 
@@ -235,10 +235,10 @@ def test_absurd_budgets_are_refused(build: Any) -> None:
         build()
 
 
-def test_a_delta_that_a_release_brings_has_a_part_of_its_own() -> None:
+def test_a_release_with_its_own_delta_spends_its_own_part_of_delta() -> None:
     budget = UnionBudget.divide(Decimal(3), MICRO)
     fitting, larger = ApproximateDP(ONE, Decimal("1e-7")), ApproximateDP(ONE, Decimal("1.01e-7"))
-    assert texts(budget.remaining(budget.nothing)) == {"epsilon": "3", "delta": "0.000001"}
+    assert component_texts(budget.remaining(budget.nothing)) == {"epsilon": "3", "delta": "0.000001"}
     assert budget.shortfall(budget.nothing, fitting) == {}
-    assert texts(budget.shortfall(budget.nothing, larger)) == {"delta": "0.000000001"}
-    assert texts(budget.remaining(charged(budget, fitting))) == {"epsilon": "2", "delta": "0"}
+    assert component_texts(budget.shortfall(budget.nothing, larger)) == {"delta": "0.000000001"}
+    assert component_texts(budget.remaining(charged(budget, fitting))) == {"epsilon": "2", "delta": "0"}

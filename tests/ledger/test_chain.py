@@ -21,7 +21,7 @@ def test_an_honest_chain_verifies() -> None:
     assert entries[2].fields == {"kind": "test", "value": "2", "sequence": 3}
 
 
-def test_a_known_head_never_changes() -> None:
+def test_the_head_of_a_known_chain_never_changes() -> None:
     assert chain()[-1].hash == HEAD
 
 
@@ -33,7 +33,7 @@ def test_every_edit_is_found(position: int) -> None:
 
 
 @pytest.mark.parametrize("position", range(5))
-def test_every_deletion_but_of_the_tail_is_found(position: int) -> None:
+def test_every_deletion_except_at_the_end_is_found(position: int) -> None:
     entries = chain()
     del entries[position]
     assert broken_links(entries)

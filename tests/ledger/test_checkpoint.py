@@ -1,4 +1,4 @@
-"""Checkpoints change what an opening costs, and nothing that it says."""
+"""Checkpoints make a transaction cheaper, and change no result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dpbayes_cli.ledger import checkpoint, verified_states
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import limitation, notification
+from dpbayes_cli.ledger.limits import limit_entry, notice_entry
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -27,11 +27,11 @@ NEVER = 10**9
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_INTERVAL", 5)
+    monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 5)
 
 
 def outcome(action: Callable[[], Any]) -> object:
-    """What an action did, as far as a user can see."""
+    """Return the result of an action, as far as a user can see it."""
     try:
         done = action()
     except DpbayesError as error:
@@ -42,7 +42,7 @@ def outcome(action: Callable[[], Any]) -> object:
 
 
 def operate(draw: random.Random, ledger: Ledger) -> object:
-    """One random operation on a ledger."""
+    """Do one random operation on a ledger."""
     account, epsilon = draw.choice(["clinic", "school"]), draw.choice(["0.1", "0.2", "0.3"])
     asked = charge(epsilon, account=account, source=f"/data/{account}.csv", fresh=draw.random() < 0.3)
     if draw.random() < 0.5:
@@ -55,14 +55,14 @@ def operate(draw: random.Random, ledger: Ledger) -> object:
         return outcome(lambda: amend(ledger, account, total, "so"))
     if kind == 2 and draw.random() < 0.2:
         limit = {"epsilon": Decimal(draw.choice(["1", "3"]))}
-        return outcome(lambda: ledger.change(account, lambda known: limitation(known, "ada", limit, "")))
+        return outcome(lambda: ledger.change(account, lambda known: limit_entry(known, "ada", limit, "")))
     if kind == 3:
-        return outcome(lambda: ledger.change(account, lambda known: notification(known, Decimal("0.5"), "")))
+        return outcome(lambda: ledger.change(account, lambda known: notice_entry(known, Decimal("0.5"), "")))
     return outcome(lambda: walk(ledger, asked))
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_with_checkpoints_every_answer_is_the_same(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_do_not_change_any_result(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random operations, each by a fresh process, on a ledger with checkpoints and on one without."""
     plain, dense = SqliteBooks(tmp_path / "plain"), SqliteBooks(tmp_path / "dense")
     draw = random.Random(seed)
@@ -70,7 +70,7 @@ def test_with_checkpoints_every_answer_is_the_same(seed: int, tmp_path: Path, mo
         step = draw.random()
         answers = []
         for books, interval in ((plain, NEVER), (dense, 5)):
-            monkeypatch.setattr(checkpoint, "_INTERVAL", interval)
+            monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", interval)
             answers.append(operate(random.Random(step), books.ledger))
         assert answers[0] == answers[1]
     entries = {books: books.ledger.entries() for books in (plain, dense)}
@@ -84,7 +84,7 @@ def test_with_checkpoints_every_answer_is_the_same(seed: int, tmp_path: Path, mo
         assert [*dense.ledger.account(name).releases] == [*plain.ledger.account(name).releases]
 
 
-def test_an_opening_replays_what_follows_the_checkpoint_and_later_ones_only_what_is_new(
+def test_the_first_transaction_replays_from_the_checkpoint_and_later_ones_only_new_entries(
     books: Books, monkeypatch: pytest.MonkeyPatch, often: None
 ) -> None:
     for number in range(10):
@@ -104,7 +104,7 @@ def test_an_opening_replays_what_follows_the_checkpoint_and_later_ones_only_what
     assert max(replayed[1:]) <= 1, "under the lock only what others have appended is verified"
 
 
-def test_a_checkpoint_that_was_changed_is_refused_and_one_that_lies_is_found(books: Books, often: None) -> None:
+def test_a_changed_checkpoint_is_refused_and_a_wrong_one_is_found(books: Books, often: None) -> None:
     for number in range(4):
         walk(books.ledger, charge("0.1", label=f"n{number}"))
     key = f"checkpoint {books.ledger.state().base}"
@@ -112,18 +112,21 @@ def test_a_checkpoint_that_was_changed_is_refused_and_one_that_lies_is_found(boo
     with pytest.raises(LedgerError):
         books.ledger.reserve(charge("0.1", label="next"))
     books.tamper(f"DELETE FROM payloads WHERE release_id = '{key}'")
-    with pytest.raises(LedgerError, match="not what was written"):
+    with pytest.raises(LedgerError, match=r"checkpoint in entry .* was changed"):
         books.ledger.state()
     assert books.ledger.findings()[0]
 
 
 def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, books: Books) -> None:
     walk(ledger, charge("0.1"))
-    with ledger.writing() as (transaction, state), pytest.raises(LedgerError, match="is not that of the entries"):
+    with (
+        ledger.writing() as (transaction, state),
+        pytest.raises(LedgerError, match="is not the state after the entries"),
+    ):
         ledger.append(transaction, state, {"kind": "checkpoint", "account": "", "state": "0" * 64})
 
 
-def test_what_was_edited_before_a_checkpoint_shows_when_all_is_verified(
+def test_verify_finds_an_edit_before_a_checkpoint(
     tmp_path: Path, often: None, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books = SqliteBooks(tmp_path / "ledger.sqlite")

@@ -1,4 +1,4 @@
-"""Verification, row by row: what was flipped, deleted, exchanged or cut off is found in every place."""
+"""Verification finds flipped, deleted, exchanged and missing rows, whichever row it is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = range(1, 9)
 
 @pytest.fixture
 def book(ledger_path: Path, tmp_path: Path) -> list[Entry]:
-    """A small ledger with an anchor: its eight entries."""
+    """A small ledger with an anchor and eight entries."""
     ledger = open_book(ledger_path)
     ledger.anchor(tmp_path / "anchor", "")
     finish(ledger, "a")
@@ -28,7 +28,7 @@ def book(ledger_path: Path, tmp_path: Path) -> list[Entry]:
 
 
 def flip_in_the_file(path: Path, text: str, bit: int = 1) -> None:
-    """Change one bit in the middle of a text that the file holds once."""
+    """Change one bit in the middle of a text that occurs once in the file."""
     content = bytearray(path.read_bytes())
     assert content.count(text.encode()) == 1
     content[content.index(text.encode()) + len(text) // 2] ^= bit
@@ -52,7 +52,7 @@ def test_a_flipped_bit_of_a_hash_is_found(row: int, book: list[Entry], ledger_pa
 
 
 @pytest.mark.parametrize("body", ["", "null", "[]", '{"sequence":3}', '"source":null', '"guarantee":[]'])
-def test_a_body_of_another_shape_is_damage_and_no_crash(
+def test_a_malformed_body_is_a_finding_and_not_a_crash(
     body: str, book: list[Entry], ledger_path: Path, dpbayes: Cli
 ) -> None:
     if body.startswith('"'):  # one field of a charge is of another type
@@ -112,7 +112,7 @@ def test_a_ledger_cut_short_is_found_against_a_receipt(last: int, dpbayes: Cli, 
         assert (f"entry {entry} of the receipt" in done.err) == (entry > last)
 
 
-def test_what_is_no_receipt(dpbayes: Cli, book: list[Entry]) -> None:
+def test_a_malformed_receipt_is_refused(dpbayes: Cli, book: list[Entry]) -> None:
     for content in (
         "",
         "[]",
@@ -135,7 +135,7 @@ def test_a_byte_changed_anywhere_is_found_or_changes_nothing(
     seed: int, book: list[Entry], ledger_path: Path, tmp_path: Path
 ) -> None:
     draw, whole = random.Random(seed), ledger_path.read_bytes()
-    found = 0
+    n_detected = 0
     for _ in range(120):
         content = bytearray(whole)
         place = draw.randrange(len(content))
@@ -146,11 +146,11 @@ def test_a_byte_changed_anywhere_is_found_or_changes_nothing(
             findings, _state = ledger.findings()
             if not findings:
                 assert ledger.entries() == book
-            found += bool(findings)
+            n_detected += bool(findings)
         except DpbayesError:
-            found += 1
-    assert found >= 10
+            n_detected += 1
+    assert n_detected >= 10
 
 
-def test_lines_of_the_anchor_are_those_of_the_book(book: list[Entry], tmp_path: Path) -> None:
+def test_the_lines_of_the_anchor_are_entries_of_the_ledger(book: list[Entry], tmp_path: Path) -> None:
     assert lines(tmp_path / "anchor")[-1] == (8, book[-1].hash)

@@ -1,4 +1,4 @@
-"""With a key, a chain that was rewritten as a whole is noticed; without one it is not, as the documentation says."""
+"""With a key, a chain that was rewritten as a whole is refused; without a key it is not, as documented."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import checkpoint
-from dpbayes_cli.ledger.chain import GENESIS, Entry, link, next_entry
+from dpbayes_cli.ledger.chain import GENESIS, Entry, entry_hash, next_entry
 from dpbayes_cli.ledger.key import LedgerKey, create_key, read_key
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import terms_of
@@ -27,7 +27,7 @@ def opened(path: Path, key: LedgerKey | None = None) -> Ledger:
 
 
 def rewrite(path: Path, *, drop_key: bool = False) -> None:
-    """What whoever can write the file can do: lower a price, and compute all hashes anew."""
+    """Lower a privacy cost and recompute all hashes, as anyone can who can write the file."""
     with closing(sqlite3.connect(path)) as connection, connection:
         rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence").fetchall()
         connection.execute("DELETE FROM entries")
@@ -54,10 +54,10 @@ def test_without_a_key_a_rewritten_chain_verifies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drop_key", [False, True])
 @pytest.mark.parametrize("interval", [3, 256])
-def test_with_a_key_a_rewritten_chain_is_noticed(
+def test_with_a_key_a_rewritten_chain_is_refused(
     drop_key: bool, interval: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "_INTERVAL", interval)
+    monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", interval)
     for number in range(3):
         walk(opened(tmp_path / "l", KEY), charge("1", label=f"n{number}"))
     rewrite(tmp_path / "l", drop_key=drop_key)
@@ -73,23 +73,23 @@ def test_an_entry_with_the_signature_of_another_key_is_refused(tmp_path: Path) -
         last = transaction.entries()[-1]
         forged = {**last.fields, "kind": "notice", "account": "clinic", "share": None, "reason": ""}
         transaction.append(next_entry(last, forged, OTHER))
-    with pytest.raises(LedgerError, match="its signature is not that of the ledger's key"):
+    with pytest.raises(LedgerError, match="its signature is not valid under the ledger's key"):
         opened(tmp_path / "l", KEY).state()
     assert any("signature" in text for text in opened(tmp_path / "l", KEY).findings()[0])
 
 
 def test_a_signed_ledger_needs_its_key(tmp_path: Path) -> None:
     walk(opened(tmp_path / "l", KEY), charge("1"))
-    for key, said in ((None, "none is stated"), (OTHER, "another one is stated")):
+    for key, said in ((None, "no key was given"), (OTHER, "another key was given")):
         with pytest.raises(LedgerError, match=said):
             opened(tmp_path / "l", key).reserve(charge("0.1"))
         assert any(said in text for text in opened(tmp_path / "l", key).findings()[0])
     walk(opened(tmp_path / "plain"), charge("1"))
-    with pytest.raises(LedgerError, match="not signed with any"):
+    with pytest.raises(LedgerError, match="the ledger is not signed"):
         opened(tmp_path / "plain", KEY).state()
 
 
-def test_a_key_is_begun_and_changed_from_the_shell(
+def test_a_key_is_set_and_changed_from_the_shell(
     tmp_path: Path, dpbayes: Cli, coin: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ask = ("release", coin, "--model", "beta-bernoulli", "--eps")
@@ -121,7 +121,7 @@ def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
     with pytest.raises(FileExistsError):
         create_key(tmp_path / "k" / "key")
     (tmp_path / "k" / "key").chmod(0o640)
-    with pytest.raises(LedgerError, match="others can read"):
+    with pytest.raises(LedgerError, match="other users can read"):
         read_key(tmp_path / "k" / "key")
     (tmp_path / "k" / "short").write_text("abc")
     for name in ("short", "missing"):
@@ -129,8 +129,8 @@ def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
         assert dpbayes("budget", "show").code == 6
 
 
-def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> None:
-    """A history that is made up between two entries that name keys, of which the last names the real one."""
+def test_an_unknown_first_key_does_not_make_signatures_valid(tmp_path: Path) -> None:
+    """The history between two entries that name keys is made up; only the last entry names the real key."""
     walk(opened(tmp_path / "l", KEY), charge("1"))
     named = {"kind": "key", "account": "", "reason": "", "time": "t", "user": "u", "version": "v", "mac": "0" * 64}
     storage = SqliteStorage(tmp_path / "forged")
@@ -140,7 +140,7 @@ def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> Non
         for fields in ({**named, "key": "f" * 16}, {**named, "key": KEY.fingerprint}):
             body = json.dumps({**fields, "sequence": len(forged)}, sort_keys=True, separators=(",", ":"))
             last = forged[-1].hash if len(forged) > 1 else GENESIS
-            forged.append(Entry(len(forged), body, link(last, body.encode())))
+            forged.append(Entry(len(forged), body, entry_hash(last, body.encode())))
         for entry in forged[1:]:
             transaction.append(entry)
     with pytest.raises(LedgerError, match="the last entry is not signed"):
@@ -148,8 +148,8 @@ def test_an_unknown_key_at_the_beginning_signs_for_nobody(tmp_path: Path) -> Non
     assert any("not signed with the key" in text for text in opened(tmp_path / "forged", KEY).findings()[0])
 
 
-def test_what_an_earlier_key_signed_is_still_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_INTERVAL", 4)
+def test_entries_signed_with_an_earlier_key_are_still_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 4)
     for key in (None, KEY, OTHER):
         if key is not None:
             opened(tmp_path / "l", KEY if key is OTHER else None).begin_key(key, "")

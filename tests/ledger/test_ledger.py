@@ -1,4 +1,4 @@
-"""The ledger's protocol: one charge an id, one payload, nothing refunded, nothing believed that does not verify."""
+"""The ledger's protocol: one charge and one payload for each ID, no refund, no trust without verification."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.ledger.books import Books, SqliteBooks, amend, charge, walk
 
 
-def test_a_release_walks_reserved_sealed_published(ledger: Ledger) -> None:
+def test_a_release_goes_from_reserved_to_sealed_to_published(ledger: Ledger) -> None:
     reservation = ledger.reserve(charge())
     assert reservation.opened
     assert reservation.payload is None
@@ -60,7 +60,7 @@ def test_publishing_twice_keeps_the_first_record(ledger: Ledger) -> None:
     assert record.published == {"a": "1"}
 
 
-def test_a_step_cannot_be_skipped(ledger: Ledger) -> None:
+def test_a_stage_cannot_be_skipped(ledger: Ledger) -> None:
     release = ledger.reserve(charge()).release
     with pytest.raises(LedgerError, match="never sealed"):
         ledger.publish(release, "clinic", {}, b"")
@@ -68,7 +68,7 @@ def test_a_step_cannot_be_skipped(ledger: Ledger) -> None:
         ledger.seal(replace(release, release_id="0" * 16), "clinic", b"x")
 
 
-def test_asking_for_too_much_changes_nothing_and_says_how_much_is_missing(ledger: Ledger, books: Books) -> None:
+def test_a_refused_charge_changes_nothing_and_tells_how_much_is_missing(ledger: Ledger, books: Books) -> None:
     ledger.reserve(charge("2"))
     before = books.contents()
     with pytest.raises(BudgetError) as refused:
@@ -80,7 +80,7 @@ def test_asking_for_too_much_changes_nothing_and_says_how_much_is_missing(ledger
     assert [release_id for release_id, _ in refused.value.spent_by] == [release_id_of("clinic", "request request-2")]
 
 
-def test_a_reservation_counts_although_nothing_came_of_it(ledger: Ledger) -> None:
+def test_an_unfinished_reservation_stays_charged(ledger: Ledger) -> None:
     ledger.reserve(charge("2.5"))
     with pytest.raises(BudgetError):
         ledger.reserve(charge("1"))
@@ -94,7 +94,7 @@ def test_a_label_belongs_to_one_request(ledger: Ledger) -> None:
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(2)}
 
 
-def test_another_source_needs_a_word(ledger: Ledger) -> None:
+def test_the_same_request_on_another_source_needs_a_flag(ledger: Ledger) -> None:
     walk(ledger, charge("1"))
     moved = charge("1", source="/new/clinic.csv")
     with pytest.raises(BudgetError, match="another source") as refused:
@@ -106,24 +106,22 @@ def test_another_source_needs_a_word(ledger: Ledger) -> None:
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(3)}
 
 
-def test_a_label_that_was_stated_says_which_release_is_meant(ledger: Ledger) -> None:
+def test_a_stated_label_identifies_the_release(ledger: Ledger) -> None:
     known = walk(ledger, charge("1", label="q1"))
     assert ledger.reserve(charge("1", label="q1", source="/elsewhere.csv")).release.release_id == known
 
 
-def test_what_is_free_is_not_sold_again(ledger: Ledger) -> None:
+def test_a_request_that_is_free_is_not_charged_again(ledger: Ledger) -> None:
     ledger.reserve(charge("1"))
     other_prior = charge("1", request_digest="with-another-prior")
-    with pytest.raises(BudgetError, match="paid for this question"):
+    with pytest.raises(BudgetError, match="paid for this request"):
         ledger.reserve(other_prior)
     ledger.reserve(replace(other_prior, fresh=True))
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(2)}
 
 
-def test_a_fresh_draw_that_cannot_be_finished_at_its_price_is_left(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One record more, and another price: the dead reservation stays charged, and a new draw is paid for."""
+def test_a_dead_fresh_draw_with_another_cost_is_not_finished(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one more record the cost differs: the dead reservation stays charged, and a new draw is charged."""
     first = ledger.reserve(charge("0.5", fresh=True)).release
     monkeypatch.setattr("dpbayes_cli.ledger.charging.is_running", lambda _: False)
     other = ledger.reserve(charge("0.5", fresh=True, guarantee=PureDP(Decimal("0.25")))).release
@@ -131,7 +129,7 @@ def test_a_fresh_draw_that_cannot_be_finished_at_its_price_is_left(
     assert ledger.reserve(charge("0.5", fresh=True)).release.release_id == first.release_id
 
 
-def test_an_account_has_one_meaning_of_a_record(ledger: Ledger) -> None:
+def test_an_account_keeps_one_unit_and_one_layout(ledger: Ledger) -> None:
     def asked(label: str, layout: dict[str, Any], unit: str | None, account: str) -> Charge:
         changes = {"request": {"source": layout, "label": label}, "request_digest": label, "question_digest": label}
         return charge("0.1", account=account, unit=unit, label=label, source=f"/data/{account}.csv", **changes)
@@ -197,9 +195,9 @@ def test_an_unknown_account_is_opened_only_if_that_is_allowed(ledger: Ledger) ->
     assert account.budget == PureBudget(Decimal(3))
 
 
-def test_an_account_keeps_one_relation(ledger: Ledger) -> None:
+def test_an_account_keeps_one_neighbor_relation(ledger: Ledger) -> None:
     ledger.reserve(charge("1"))
-    with pytest.raises(BudgetError, match="kept under replace-one"):
+    with pytest.raises(BudgetError, match="uses replace-one neighbors"):
         ledger.reserve(charge("0.5", neighbors=Neighbors.ADD_REMOVE))
 
 
@@ -208,7 +206,7 @@ def test_opening_amending_and_their_limits(ledger: Ledger) -> None:
     with pytest.raises(BudgetError, match="already open"):
         ledger.open_account("clinic", PureBudget(Decimal(2)), Neighbors.REPLACE_ONE)
     ledger.reserve(charge("0.75"))
-    with pytest.raises(BudgetError, match="has spent more"):
+    with pytest.raises(BudgetError, match="has already spent more"):
         amend(ledger, "clinic", {"epsilon": Decimal("0.5")}, "less")
     account = amend(ledger, "clinic", {"epsilon": Decimal("0.75")}, "to the last drop")
     assert account.remaining == {"epsilon": Decimal(0)}
@@ -219,7 +217,7 @@ def test_opening_amending_and_their_limits(ledger: Ledger) -> None:
         amend(ledger, "other", {"epsilon": Decimal(5)}, "why")
 
 
-def test_a_preview_changes_nothing_and_tells_the_truth(ledger: Ledger, books: Books) -> None:
+def test_a_preview_changes_nothing_and_agrees_with_the_charge(ledger: Ledger, books: Books) -> None:
     assert ledger.preview(charge("1")).opened
     assert not books.storage.exists
     ledger.reserve(charge("1"))
@@ -281,7 +279,7 @@ def test_an_exchanged_payload_is_never_shown(used: Ledger, books: Books) -> None
 
 
 def test_a_rewritten_chain_that_breaks_the_protocol_is_found(used: Ledger, books: Books) -> None:
-    """Even one who can recompute all hashes cannot charge more than the budget or skip a step unnoticed."""
+    """Even with all hashes recomputed, a charge above the budget or a skipped stage is found."""
     entries = used.entries()
     last = entries[-1]
     forged = next_entry(
@@ -292,7 +290,7 @@ def test_a_rewritten_chain_that_breaks_the_protocol_is_found(used: Ledger, books
     assert any("does not fit the budget" in finding for finding in used.findings()[0])
 
 
-def test_there_is_nothing_to_show_where_there_is_no_ledger(ledger: Ledger) -> None:
+def test_a_missing_ledger_has_no_accounts(ledger: Ledger) -> None:
     assert ledger.state().accounts == {}
     with pytest.raises(LedgerError, match="no ledger"):
         ledger.entries()
@@ -308,12 +306,12 @@ def test_history_records_who_when_and_why(ledger: Ledger) -> None:
     assert fields["owner"]["pid"] == str(os.getpid())
 
 
-def test_ids_come_from_account_and_label_alone() -> None:
+def test_release_ids_depend_only_on_account_and_label() -> None:
     assert release_id_of("clinic", "2026-01-01") == "77ea50ee3bbce062"
     assert release_id_of("a", "bc") != release_id_of("ab", "c")
 
 
-def test_many_small_charges_are_not_lost(ledger: Ledger, books: Books) -> None:
+def test_many_small_charges_add_up_exactly(ledger: Ledger, books: Books) -> None:
     count = 300 if isinstance(books, SqliteBooks) else 60
     ledger.open_account("clinic", PureBudget(1 + count * Decimal("1e-9")), Neighbors.REPLACE_ONE)
     ledger.reserve(charge("1"))

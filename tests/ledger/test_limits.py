@@ -13,7 +13,7 @@ from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import limitation, notices, notification
+from dpbayes_cli.ledger.limits import due_notices, limit_entry, notice_entry
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
 from tests.ledger.books import Books, amend, charge
@@ -26,7 +26,7 @@ def asked(epsilon: str, label: str, analyst: str | None) -> Charge:
 def limited(ledger: Ledger, **limits: str) -> None:
     for analyst, epsilon in limits.items():
         changes = {"epsilon": Decimal(epsilon)}
-        ledger.change("clinic", lambda a, n=analyst, c=changes: limitation(a, n, c, ""))  # type: ignore[misc]
+        ledger.change("clinic", lambda a, n=analyst, c=changes: limit_entry(a, n, c, ""))  # type: ignore[misc]
 
 
 @pytest.fixture
@@ -54,12 +54,12 @@ def test_an_analyst_spends_no_more_than_the_limit_nor_the_total(ledger: Ledger) 
     assert ledger.findings()[0] == []
 
 
-def test_where_there_are_limits_everyone_has_one(ledger: Ledger) -> None:
+def test_an_account_with_limits_requires_an_analyst_with_a_limit(ledger: Ledger) -> None:
     with pytest.raises(BudgetError, match="has no limit"):
         ledger.reserve(asked("0.5", "a", "ada"))
     ledger.reserve(asked("0.5", "a", None))
     limited(ledger, ada="1")
-    with pytest.raises(BudgetError, match="names none"):
+    with pytest.raises(BudgetError, match="names no analyst"):
         ledger.reserve(asked("0.5", "b", None))
     with pytest.raises(BudgetError, match="has no limit"):
         ledger.reserve(asked("0.5", "b", "eve"))
@@ -73,7 +73,7 @@ def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
         limited(ledger, ada="0.5")
     limited(ledger, ada="0.75")
     with pytest.raises(SpecError):
-        ledger.change("clinic", lambda account: limitation(account, "ada", {"rho": Decimal(1)}, ""))
+        ledger.change("clinic", lambda account: limit_entry(account, "ada", {"rho": Decimal(1)}, ""))
     assert ledger.state().accounts["clinic"].limits["ada"].remaining == {"epsilon": Decimal(0)}
     amend(ledger, "clinic", {"epsilon": Decimal(5)}, "more")
     assert ledger.state().accounts["clinic"].limits["ada"].budget == PureBudget(Decimal("0.75"))
@@ -84,7 +84,7 @@ def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
     [{"analyst": "bob"}, {"analyst": None}, {"analyst": "ada", "guarantee": {"kind": "pure", "epsilon": "2"}}],
 )
 def test_a_charge_past_a_limit_breaks_the_protocol(books: Books, ledger: Ledger, change: dict[str, object]) -> None:
-    """Whoever appends to the chain itself cannot make others believe it."""
+    """An entry that was appended to the chain without the filter is refused by all others."""
     limited(ledger, ada="1")
     ledger.reserve(asked("0.5", "a", "ada"))
     with books.storage.writing() as transaction:
@@ -101,11 +101,11 @@ def test_a_charge_past_a_limit_breaks_the_protocol(books: Books, ledger: Ledger,
 
 def test_notices_begin_at_the_share(ledger: Ledger) -> None:
     limited(ledger, ada="1", bob="3")
-    ledger.change("clinic", lambda account: notification(account, Decimal("0.5"), ""))
+    ledger.change("clinic", lambda account: notice_entry(account, Decimal("0.5"), ""))
     said = []
     for i, (epsilon, analyst) in enumerate([("0.25", "ada"), ("0.25", "ada"), ("1", "bob"), ("0.5", "ada")]):
         ledger.reserve(asked(epsilon, str(i), analyst))
-        said.append(notices(ledger.state().accounts["clinic"], analyst))
+        said.append(due_notices(ledger.state().accounts["clinic"], analyst))
     ada = "of the limit of analyst 'ada' is spent"
     account = "of account 'clinic' is spent"
     assert said == [
@@ -114,8 +114,8 @@ def test_notices_begin_at_the_share(ledger: Ledger) -> None:
         [f"notice: 50 % {account}"],
         [f"notice: 66 % {account}", f"notice: 100 % {ada}"],
     ]
-    ledger.change("clinic", lambda account: notification(account, None, ""))
-    assert notices(ledger.state().accounts["clinic"], "ada") == []
+    ledger.change("clinic", lambda account: notice_entry(account, None, ""))
+    assert due_notices(ledger.state().accounts["clinic"], "ada") == []
 
 
 def test_limits_and_notices_from_the_shell(dpbayes: Cli, coin: Path) -> None:

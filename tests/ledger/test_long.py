@@ -1,4 +1,4 @@
-"""What a command costs on a ledger of 100,000 entries, and many at once."""
+"""The cost of a command on a ledger of 100,000 entries, and of many commands at once."""
 
 from __future__ import annotations
 

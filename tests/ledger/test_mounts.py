@@ -1,4 +1,4 @@
-"""Network file systems are refused for a ledger in a file, whatever they are called and however they are mounted."""
+"""A ledger in a file on a network file system is refused, whatever its type and however it is mounted."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_a_ledger_on_a_network_is_refused_with_a_way_out(
 ) -> None:
     share = tmp_path / "a share"
     monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(share, kind))
-    with pytest.raises(LedgerError, match=r"network's file system \(" + kind) as refused:
+    with pytest.raises(LedgerError, match=r"network file system \(" + kind) as refused:
         open_book(share / "deep" / "ledger.sqlite").reserve(charge("a"))
     assert "postgresql://" in refused.value.hint
     assert not share.exists()
     open_book(tmp_path / "a share beside" / "ledger.sqlite").reserve(charge("a"))
 
 
-def test_an_existing_ledger_is_not_read_there_either(
+def test_an_existing_ledger_on_a_network_is_not_read(
     dpbayes: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert dpbayes("budget", "open", "d", "--eps", "1").code == 0
@@ -55,7 +55,7 @@ def test_an_anchor_may_be_on_a_network(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     "kind", ["ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "apfs", "fuseblk", "fuse.gocryptfs"]
 )
-def test_a_disk_is_not(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_on_a_local_disk_is_accepted(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(tmp_path, kind))
     open_book(tmp_path / "ledger.sqlite").reserve(charge("a"))
 

@@ -1,4 +1,4 @@
-"""A ledger file has one name, and a journal that a crash left is played back only into the file that it belongs to."""
+"""A ledger file has one name, and a crash journal is played back only into its own file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import ledger_file
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.sqlite_journal import belongs, is_left_by_a_crash
+from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs
 from dpbayes_cli.ledger.upkeep import back_up
 from tests.conftest import Cli
 from tests.ledger.books import charge, walk
@@ -51,10 +51,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def crash(path: Path) -> None:
-    """Leave a transaction half written, and its journal."""
+    """Leave an incomplete transaction and its journal."""
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert is_left_by_a_crash(path)
+    assert has_crash_journal(path)
 
 
 def test_a_ledger_with_two_names_is_refused_by_both(path: Path, dpbayes: Cli, coin: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_link_to_the_ledger_is_the_same_name(path: Path) -> None:
     path.with_name("link").symlink_to(path)
     walk(opened(path.with_name("link")), charge("0.1", label="next"))
     crash(path)
-    assert is_left_by_a_crash(path.with_name("link"))
+    assert has_crash_journal(path.with_name("link"))
     assert opened(path.with_name("link")).findings()[0] == []
 
 
@@ -84,7 +84,7 @@ def test_a_file_that_is_mounted_by_itself_is_refused(path: Path, monkeypatch: py
     monkeypatch.setattr(ledger_file, "read_mount_table", lambda: mounts.read_mount_table() + row)
     with pytest.raises(LedgerError, match="mounted as a single file") as refused:
         opened(path).state()
-    assert refused.value.hint == "mount the directory that it is in"
+    assert refused.value.hint == "mount the directory of the ledger instead"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may mount")
@@ -104,15 +104,15 @@ def test_a_journal_that_does_not_keep_page_1_is_judged_by_the_size_of_the_file(p
         walk(opened(path), charge("0.1", label=f"n{number}"))
     script = KILLED.replace('connection.execute("PRAGMA user_version = 1")\n', "")
     subprocess.run([sys.executable, "-c", script, str(path)], check=False)
-    assert belongs(path)
+    assert journal_belongs(path)
     shutil.copyfile(tmp_path / "backup", path)
-    assert not belongs(path)
+    assert not journal_belongs(path)
 
 
-def test_what_a_crash_left_is_undone_and_all_is_verified(path: Path) -> None:
+def test_a_crash_journal_is_rolled_back_and_the_chain_is_verified(path: Path) -> None:
     before = opened(path).entries()
     crash(path)
-    assert belongs(path)
+    assert journal_belongs(path)
     with SqliteStorage(path).writing() as transaction:
         assert transaction.is_suspect
         assert transaction.entries() == before
@@ -121,13 +121,15 @@ def test_what_a_crash_left_is_undone_and_all_is_verified(path: Path) -> None:
 
 def test_after_a_crash_pages_are_checked_before_the_first_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     crash(path)
-    monkeypatch.setattr("dpbayes_cli.ledger.sqlite_connection.damage_of", lambda _: ["the file is damaged: page 3"])
+    monkeypatch.setattr(
+        "dpbayes_cli.ledger.sqlite_connection.integrity_findings", lambda _: ["the file is damaged: page 3"]
+    )
     with pytest.raises(LedgerError, match="after a crash, the file is damaged: page 3"):
         opened(path).reserve(charge("0.1", label="next"))
 
 
 def test_a_journal_of_another_file_is_not_played_back(path: Path, tmp_path: Path) -> None:
-    """A backup that is copied over a ledger beside its leftover journal."""
+    """A backup is copied over a ledger that has a crash journal."""
     back_up(opened(path), tmp_path / "backup")
     for number in range(3, 6):
         walk(opened(path), charge("0.1", label=f"n{number}"))
@@ -140,12 +142,12 @@ def test_a_journal_of_another_file_is_not_played_back(path: Path, tmp_path: Path
     assert path.read_bytes() == content
 
 
-def test_a_writer_that_is_alive_is_waited_for(path: Path) -> None:
+def test_a_live_writer_is_waited_for(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         other.execute("INSERT INTO payloads VALUES ('x', x'00')")
         assert path.with_name("ledger.sqlite-journal").exists()
-        assert not is_left_by_a_crash(path)
+        assert not has_crash_journal(path)
         started = time.monotonic()
         assert len(opened(path).entries()) == 10
         assert time.monotonic() - started < 5

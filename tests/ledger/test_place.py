@@ -1,4 +1,4 @@
-"""Which ledger a text names, and what of an address is ever shown."""
+"""The ledger that a text names, and which parts of an address are shown."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def test_an_address_is_read_and_shown_without_its_options(text: str, address: Po
     assert parse_address(location).location == location
 
 
-def test_what_the_driver_is_given() -> None:
+def test_the_driver_gets_exactly_these_parameters() -> None:
     parameters = parse_address("postgresql://ada@db/clinic?sslmode=require").parameters
     assert parameters == {"user": "ada", "host": "db", "dbname": "clinic", "sslmode": "require"}
 
 
-def test_a_file_is_named_as_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_names_a_ledger_in_a_file(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert storage_at("x.sqlite").location == str(place / "x.sqlite")
     monkeypatch.setenv("DPBAYES_LEDGER", "/x/y.sqlite")
     assert storage_at().location == "/x/y.sqlite"
@@ -118,7 +118,7 @@ run()
 """
 
 
-def test_without_the_driver_it_is_said_how_to_get_it() -> None:
+def test_a_missing_driver_tells_how_to_install_it() -> None:
     command = [sys.executable, "-c", WITHOUT, "budget", "show", "--ledger"]
     done = subprocess.run([*command, "postgresql://ada@db/clinic"], capture_output=True, text=True, check=False)
     assert done.returncode == LedgerError.exit_code

@@ -1,4 +1,4 @@
-"""One population, one account: data that one account has paid for are not charged to another without a human's word."""
+"""One population, one account: another account pays for the same data only after a human's declaration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.ledger.data_names import data_names, is_same_source
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment
+from dpbayes_cli.ledger.limits import amendment_entry
 from tests.conftest import Cli
 from tests.ledger.books import Books, charge, walk
 
@@ -35,7 +35,7 @@ def test_a_file_gets_no_second_budget_by_another_account_or_another_name(dpbayes
     assert dpbayes("release", "other.csv", *COIN).code == 0  # a copy cannot be told
 
 
-def test_an_account_that_was_opened_by_hand_needs_the_word_too(dpbayes: Cli, coin: Path) -> None:
+def test_an_account_opened_by_hand_needs_the_declaration_too(dpbayes: Cli, coin: Path) -> None:
     assert dpbayes("release", coin, *COIN).code == 0
     assert dpbayes("budget", "open", "early", "--eps", "2").code == 0
     refused = dpbayes("release", coin, *COIN, "--dataset", "early")
@@ -53,10 +53,10 @@ def test_an_account_that_was_opened_by_hand_needs_the_word_too(dpbayes: Cli, coi
     assert dpbayes("budget", "verify").code == 0
 
 
-def test_accounts_of_an_older_ledger_that_overlap_go_on(
+def test_overlapping_accounts_of_an_older_ledger_can_still_be_charged(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Older versions recorded names as they were given, and let any account pay."""
+    """Older versions recorded names as given, and charged any account."""
     real, link, other = tmp_path / "real.csv", tmp_path / "link.csv", tmp_path / "other.csv"
     real.touch()
     other.touch()
@@ -73,7 +73,9 @@ def test_accounts_of_an_older_ledger_that_overlap_go_on(
         ledger.reserve(charge("0.2", account="c", source=f"{other}{os.pathsep}{real}"))
 
 
-def test_the_word_for_a_separate_population_is_an_entry_and_others_are_as_before(ledger: Ledger, books: Books) -> None:
+def test_a_separate_population_is_declared_by_an_entry_and_other_entries_are_unchanged(
+    ledger: Ledger, books: Books
+) -> None:
     walk(ledger, charge("1"))
     walk(ledger, charge("1", account="other", source="/data/other.csv"))
     opened = ledger.entries()[0].fields
@@ -81,7 +83,7 @@ def test_the_word_for_a_separate_population_is_an_entry_and_others_are_as_before
                              "version"}  # fmt: skip
     with pytest.raises(BudgetError, match="'clinic' has paid"):
         ledger.reserve(charge("0.5", account="other"))
-    ledger.change("other", lambda known: amendment(known, {}, "children", separate_population=True))
+    ledger.change("other", lambda known: amendment_entry(known, {}, "children", separate_population=True))
     last = ledger.entries()[-1].fields
     assert (last["separate_population"], last["reason"], last["budget"]["epsilon"]) == (True, "children", "3")
     walk(books.ledger, charge("0.5", account="other"))
@@ -103,12 +105,12 @@ def test_the_word_for_a_separate_population_is_an_entry_and_others_are_as_before
         ("-", "/dev/fd/63", False),
     ],
 )
-def test_which_sources_are_one(one: str, other: str, same: bool) -> None:
+def test_sources_with_the_same_data_are_recognized(one: str, other: str, same: bool) -> None:
     assert is_same_source(one, other) is same
     assert bool(data_names(one) & data_names(other)) is (same or one.endswith("b.csv"))
 
 
-def test_a_stream_is_nobodys() -> None:
+def test_a_stream_belongs_to_no_account() -> None:
     assert data_names("-") == data_names("/dev/fd/63") == data_names("/proc/7/fd/3") == set()
     assert data_names("/x/a:b.csv:/x/c.csv") == {"/x/a:b.csv", "/x/c.csv"}
 

@@ -1,4 +1,4 @@
-"""The ledger on PostgreSQL: one writer at a time, durable, append-only, patient within bounds, silent on secrets."""
+"""The ledger on PostgreSQL: one writer at a time, durable, append-only, with bounded waits, no secret in messages."""
 
 from __future__ import annotations
 
@@ -82,10 +82,8 @@ def test_a_standby_is_refused(books: PostgresBooks, monkeypatch: pytest.MonkeyPa
             use()
 
 
-def test_a_session_that_is_not_the_one_that_was_prepared_writes_nothing(
-    books: PostgresBooks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As behind a pooler that hands out single transactions: the settings of a durable commit would be lost."""
+def test_a_session_without_the_settings_writes_nothing(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pooler that hands out single transactions would lose the settings that make a commit durable."""
     walk(books.ledger, charge())
     prepare = module.PostgresStorage._prepare
 
@@ -99,7 +97,7 @@ def test_a_session_that_is_not_the_one_that_was_prepared_writes_nothing(
 
 
 def test_a_writer_sees_what_the_one_before_it_wrote(books: PostgresBooks) -> None:
-    """The snapshot is taken after the lock is held: else the second would see an old ledger."""
+    """The snapshot is taken after the lock is held: else the second writer would see an old ledger."""
     books.ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
     with ThreadPoolExecutor(1) as pool:
         with books.storage.writing() as transaction:
@@ -113,7 +111,7 @@ def test_a_writer_sees_what_the_one_before_it_wrote(books: PostgresBooks) -> Non
     assert books.ledger.findings()[0] == []
 
 
-def test_of_many_that_create_a_ledger_at_once_one_does(books: PostgresBooks) -> None:
+def test_a_ledger_created_by_many_at_once_is_created_once(books: PostgresBooks) -> None:
     with ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda i: walk(books.ledger, charge("0.25", label=f"n{i}")), range(8)))
     assert len(set(ids)) == 8
@@ -121,8 +119,10 @@ def test_of_many_that_create_a_ledger_at_once_one_does(books: PostgresBooks) -> 
     assert books.ledger.state().accounts["clinic"].remaining == {"epsilon": Decimal(1)}
 
 
-def test_past_the_lock_one_of_two_is_let_through(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The isolation level and the primary key are a second line behind the lock."""
+def test_without_the_lock_only_one_of_two_writers_commits(
+    books: PostgresBooks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The isolation level and the primary key protect the ledger without the lock, too."""
     books.ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
 
     def unlocked(self: Any, connection: Any) -> None:
@@ -153,9 +153,9 @@ def test_past_the_lock_one_of_two_is_let_through(books: PostgresBooks, monkeypat
     assert books.ledger.state().accounts["clinic"].remaining == {"epsilon": Decimal(0)}
 
 
-def test_a_lock_that_is_never_given_up_ends_in_an_error(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 0.5)
-    monkeypatch.setattr(module, "_LOCKING", 0.1)
+def test_a_lock_that_is_never_released_ends_in_an_error(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOCK_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(module, "_LOCK_ATTEMPT_SECONDS", 0.1)
     with books.storage.writing():
         began = time.monotonic()
         with pytest.raises(LedgerError, match="another process holds it"):
@@ -165,9 +165,9 @@ def test_a_lock_that_is_never_given_up_ends_in_an_error(books: PostgresBooks, mo
     books.ledger.reserve(charge())
 
 
-def test_a_server_that_stops_answering_is_given_up(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stops_answering_ends_in_an_error(books: PostgresBooks, monkeypatch: pytest.MonkeyPatch) -> None:
     books.ledger.reserve(charge())
-    monkeypatch.setattr(module, "_LONGEST", 1.0)
+    monkeypatch.setattr(module, "_SESSION_TIMEOUT_SECONDS", 1.0)
     stopped: list[int] = []
 
     def ask() -> None:
@@ -189,7 +189,7 @@ def test_a_writer_that_stalls_is_ended_so_that_others_can_write(
     books: PostgresBooks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books.ledger.reserve(charge())
-    monkeypatch.setattr(module, "_STALLED", 0.2)
+    monkeypatch.setattr(module, "_IDLE_TIMEOUT_SECONDS", 0.2)
 
     def stall() -> None:
         with books.storage.writing() as transaction:
@@ -204,7 +204,7 @@ def test_a_writer_that_stalls_is_ended_so_that_others_can_write(
     assert books.ledger.findings()[0] == []
 
 
-def test_a_signal_is_heard_while_another_writes(books: PostgresBooks, coin: Path) -> None:
+def test_a_signal_interrupts_waiting_for_another_writer(books: PostgresBooks, coin: Path) -> None:
     books.ledger.reserve(charge())
     command = [sys.executable, "-m", "dpbayes_cli", "release", str(coin), "--model", "beta-bernoulli", "--eps", "1",
                "--ledger", books.place]  # fmt: skip
@@ -220,7 +220,7 @@ def test_a_signal_is_heard_while_another_writes(books: PostgresBooks, coin: Path
 
 @pytest.fixture
 def killing(monkeypatch: pytest.MonkeyPatch, postgres: Server) -> list[int]:
-    """Count the statements; end the backend before the one whose number is put first."""
+    """Count the statements; end the backend before the one whose number is the first list item."""
     import psycopg
 
     steps, plain = [0, 0], psycopg.Connection.execute
@@ -261,17 +261,15 @@ def test_a_release_whose_server_process_is_killed_at_any_statement_is_finished_b
 
 
 @pytest.mark.parametrize("end", ["pg_terminate_backend", "pg_cancel_backend"])
-def test_a_commit_that_is_not_confirmed_is_said_to_be_unknown_and_found_by_the_same_call(
-    end: str, books: PostgresBooks
-) -> None:
-    """A standby that never answers holds a commit up when it is on this disk already."""
+def test_an_unconfirmed_commit_is_reported_and_found_by_the_same_call(end: str, books: PostgresBooks) -> None:
+    """A standby that never answers delays a commit that is already on this disk."""
     books.ledger.open_account("clinic", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
     with books.server.setting("synchronous_standby_names", "nobody"), ThreadPoolExecutor(1) as pool:
         charged = pool.submit(books.ledger.reserve, charge())
         until(lambda: sessions(books, "wait_event = 'SyncRep'"))
         (backend,) = sessions(books)
         books.server.execute(f"SELECT {end}({backend})")
-        with pytest.raises(LedgerError, match="whether it was written is not known") as unknown:
+        with pytest.raises(LedgerError, match="it is not known whether it was written") as unknown:
             charged.result(timeout=60)
     assert "run the same command again" in unknown.value.hint
     assert [entry.fields["kind"] for entry in books.ledger.entries()] == ["open", "reserved"]
@@ -281,9 +279,7 @@ def test_a_commit_that_is_not_confirmed_is_said_to_be_unknown_and_found_by_the_s
 
 @pytest.mark.parametrize("table", ["entries", "payloads", "meta"])
 @pytest.mark.parametrize("statement", ["UPDATE {0} SET {1} = {1}", "DELETE FROM {0}", "TRUNCATE {0}"])
-def test_not_even_the_superuser_changes_what_is_there_by_accident(
-    table: str, statement: str, books: PostgresBooks
-) -> None:
+def test_the_tables_are_append_only_even_for_the_superuser(table: str, statement: str, books: PostgresBooks) -> None:
     import psycopg
 
     walk(books.ledger, charge())
@@ -299,21 +295,21 @@ def test_not_even_the_superuser_changes_what_is_there_by_accident(
 
 @pytest.fixture
 def role(books: PostgresBooks) -> Iterator[str]:
-    """A role without any right."""
+    """A role without any privilege."""
     books.server.execute("CREATE ROLE clerk LOGIN")
     yield "clerk"
     books.server.execute("DROP OWNED BY clerk", books.database)
     books.server.execute("DROP ROLE clerk")
 
 
-def test_the_rights_that_the_readme_gives_are_those_that_a_release_needs(books: PostgresBooks, role: str) -> None:
+def test_the_privileges_in_the_readme_are_enough_for_a_release(books: PostgresBooks, role: str) -> None:
     import psycopg
 
     (rights,) = re.findall(r"^```sql\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
     walk(books.ledger, charge())
     clerk = Ledger(storage_at(books.server.url(books.database, role)))
     for right in rights.replace("analyst", role).splitlines():
-        with pytest.raises(LedgerError, match="lacks a right"):
+        with pytest.raises(LedgerError, match="lacks a privilege"):
             walk(clerk, charge("0.5"))
         books.server.execute(right, books.database)
     walk(clerk, charge("0.5"))
@@ -328,7 +324,7 @@ def test_the_rights_that_the_readme_gives_are_those_that_a_release_needs(books: 
 
 def test_a_role_that_may_not_create_a_ledger_uses_the_schema_it_is_given(books: PostgresBooks, role: str) -> None:
     clerk = Ledger(storage_at(books.server.url(books.database, role)))
-    with pytest.raises(LedgerError, match="lacks a right"):
+    with pytest.raises(LedgerError, match="lacks a privilege"):
         walk(clerk, charge())
     books.server.execute("CREATE SCHEMA dpbayes AUTHORIZATION clerk", books.database)
     walk(clerk, charge())
@@ -399,7 +395,7 @@ def test_the_password_comes_from_the_environment_or_a_file_and_is_never_shown(
         monkeypatch.setenv("PGPASSWORD", wrong)
         refused = dpbayes(*question)
         assert refused.code == LedgerError.exit_code
-        assert "is the password right?" in refused.err
+        assert "check the password" in refused.err
         assert not any(word in refused.err for word in ("authentication", "FATAL", "SCRAM", "horse"))
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     outputs = [dpbayes(*question), dpbayes("budget", "show", "-v"), dpbayes("budget", "export")]
@@ -420,7 +416,7 @@ def test_the_password_comes_from_the_environment_or_a_file_and_is_never_shown(
 
 
 @pytest.mark.usefixtures("postgres")
-def test_a_server_that_is_not_there_is_named_without_the_words_of_the_driver(dpbayes: Cli, place: Path) -> None:
+def test_an_unreachable_server_is_reported_without_the_drivers_text(dpbayes: Cli, place: Path) -> None:
     result = dpbayes("budget", "show", "--ledger", f"postgresql://ada@{str(place).replace('/', '%2F')}/clinic", "-vv")
     assert result.code == LedgerError.exit_code
     assert "cannot be reached" in result.err
@@ -437,9 +433,7 @@ run()
 
 
 @pytest.mark.slow
-def test_two_hosts_race_for_the_last_of_a_budget_and_one_gets_it(
-    books: PostgresBooks, coin: Path, dpbayes: Cli
-) -> None:
+def test_two_hosts_race_for_the_last_budget_and_one_gets_it(books: PostgresBooks, coin: Path, dpbayes: Cli) -> None:
     hosts = ["left.example", "right.example"]
     dpbayes("budget", "open", "coin", "--eps", "1", "--ledger", books.place)
     for attempt in range(2):

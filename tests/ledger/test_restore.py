@@ -1,4 +1,4 @@
-"""``budget restore``: whatever happened to the ledger, nothing that was spent comes back."""
+"""``budget restore`` never frees spent budget, whatever happened to the ledger."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment, limitation
+from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
 from dpbayes_cli.ledger.restore import restore
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.ledger.sqlite_replacement import restoring_mark
+from dpbayes_cli.ledger.sqlite_replacement import restore_marker
 from dpbayes_cli.ledger.upkeep import back_up, salvage
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
@@ -40,7 +40,7 @@ def spent(path: Path) -> Decimal:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A ledger with four releases and an amendment, of which the backup beside it knows two."""
+    """A ledger with four releases and an amendment, and a backup from after the second release."""
     path = tmp_path / "ledger.sqlite"
     for number in range(4):
         walk(opened(path), charge("0.1", label=f"n{number}"))
@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_was_charged_after_the_backup_stays_charged(path: Path, tmp_path: Path) -> None:
+def test_a_restore_keeps_the_charges_after_the_backup(path: Path, tmp_path: Path) -> None:
     before = opened(path).entries()
     done = restore(opened(path), tmp_path / "backup", "it looked wrong")
     assert (done.carried, done.complete, done.lost) == (7, True, [])
@@ -65,7 +65,7 @@ def test_what_was_charged_after_the_backup_stays_charged(path: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("what", ["gone", "empty", "text", "older", "page"])
-def test_what_cannot_be_read_counts_as_all_of_it(what: str, path: Path, tmp_path: Path) -> None:
+def test_a_restore_with_unreadable_entries_counts_everything_as_spent(what: str, path: Path, tmp_path: Path) -> None:
     content = path.read_bytes()
     if what == "gone":
         path.unlink()
@@ -86,7 +86,7 @@ def test_what_cannot_be_read_counts_as_all_of_it(what: str, path: Path, tmp_path
     assert (account.spent, account.remaining) == ({"epsilon": Decimal(3)}, {"epsilon": Decimal(0)})
     with pytest.raises(BudgetError, match="the whole budget of account 'clinic' counts as spent"):
         opened(path).reserve(charge("0.1", label="next"))
-    with pytest.raises(BudgetError, match="whether it had an account 'school' is not known"):
+    with pytest.raises(BudgetError, match="an account 'school' may have been lost"):
         opened(path).reserve(charge("0.1", account="school", source="/data/school.csv"))
     amend(opened(path), "clinic", {"epsilon": Decimal(1)}, "added up from the bundles")
     assert opened(path).state().accounts["clinic"].remaining == {"epsilon": Decimal("0.8")}
@@ -95,7 +95,7 @@ def test_what_cannot_be_read_counts_as_all_of_it(what: str, path: Path, tmp_path
 
 
 @pytest.mark.parametrize("row", range(8, 15))
-def test_what_can_be_read_behind_damage_is_charged_again(row: int, path: Path, tmp_path: Path) -> None:
+def test_a_restore_charges_readable_entries_after_damage_again(row: int, path: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
     done = restore(opened(path), tmp_path / "backup", "damaged")
@@ -105,7 +105,7 @@ def test_what_can_be_read_behind_damage_is_charged_again(row: int, path: Path, t
     assert spent(path) >= 4 * TENTH
 
 
-def test_a_crash_before_the_restore_costs_nothing(path: Path, tmp_path: Path) -> None:
+def test_a_restore_after_a_crash_loses_nothing(path: Path, tmp_path: Path) -> None:
     before = spent(path)
     crash(path)
     restore(opened(path), tmp_path / "backup", "it was killed")
@@ -114,8 +114,8 @@ def test_a_crash_before_the_restore_costs_nothing(path: Path, tmp_path: Path) ->
     assert opened(path).findings()[0] == []
 
 
-def test_checkpoints_are_carried_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "_INTERVAL", 4)
+def test_a_restore_keeps_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 4)
     path = tmp_path / "ledger.sqlite"
     for number in range(8):
         walk(opened(path), charge("0.1", label=f"n{number}"))
@@ -150,7 +150,7 @@ def test_a_backup_of_another_ledger_or_a_bad_one_is_refused(path: Path, tmp_path
     assert [each.name for each in tmp_path.glob("ledger.sqlite?*")] == []
 
 
-def test_a_salvaged_ledger_is_put_in_place_by_a_restore(path: Path, tmp_path: Path) -> None:
+def test_a_restore_puts_a_salvaged_ledger_in_place(path: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 9")
     salvage(opened(path), tmp_path / "new")
@@ -163,7 +163,9 @@ def test_a_salvaged_ledger_is_put_in_place_by_a_restore(path: Path, tmp_path: Pa
     walk(opened(path), charge("0.1", label="next"))
 
 
-def test_an_anchor_that_has_seen_more_is_adopted_and_what_it_saw_counts(path: Path, tmp_path: Path) -> None:
+def test_a_restore_adopts_an_anchor_that_has_seen_more_and_counts_everything_as_spent(
+    path: Path, tmp_path: Path
+) -> None:
     anchor = tmp_path / "anchor"
     opened(path).anchor(anchor, "")
     back_up(opened(path), tmp_path / "anchored")
@@ -175,7 +177,7 @@ def test_an_anchor_that_has_seen_more_is_adopted_and_what_it_saw_counts(path: Pa
     assert anchor.read_text().splitlines()[-1].split()[1] == opened(path).state().head
 
 
-def test_a_salvage_that_was_restored_counts_for_nothing_that_came_later(path: Path, tmp_path: Path) -> None:
+def test_a_restored_salvage_does_not_count_later_entries(path: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 14")
     salvage(opened(path), tmp_path / "new")
@@ -191,7 +193,7 @@ def test_a_salvage_that_was_restored_counts_for_nothing_that_came_later(path: Pa
 
 
 @pytest.mark.parametrize("what", ["missing", "empty"])
-def test_without_its_anchor_an_older_copy_is_not_taken_for_all(what: str, path: Path, tmp_path: Path) -> None:
+def test_a_restore_over_an_older_copy_is_not_complete_without_the_anchor(what: str, path: Path, tmp_path: Path) -> None:
     anchor = tmp_path / "anchor"
     opened(path).anchor(anchor, "")
     back_up(opened(path), tmp_path / "anchored")
@@ -206,7 +208,7 @@ def test_without_its_anchor_an_older_copy_is_not_taken_for_all(what: str, path: 
         assert not restore(opened(path), tmp_path / "anchored", "older").complete
 
 
-def test_a_backup_that_was_copied_beside_a_journal_is_not_taken_for_the_ledger(path: Path, tmp_path: Path) -> None:
+def test_a_backup_copied_beside_a_journal_is_not_taken_for_the_ledger(path: Path, tmp_path: Path) -> None:
     for number in range(4, 9):
         walk(opened(path), charge("0.1", label=f"n{number}"))
     crash(path)
@@ -216,23 +218,23 @@ def test_a_backup_that_was_copied_beside_a_journal_is_not_taken_for_the_ledger(p
     assert spent(path) == 3
 
 
-def test_a_total_that_counts_as_spent_is_stated_anew_in_full(path: Path, tmp_path: Path) -> None:
-    opened(path).change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal(1)}, ""))
+def test_an_exhausted_total_must_be_amended_in_full(path: Path, tmp_path: Path) -> None:
+    opened(path).change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal(1)}, ""))
     back_up(opened(path), tmp_path / "limited")
     walk(opened(path), charge("1", label="hers", analyst="ada"))
     path.unlink()
     restore(opened(path), tmp_path / "limited", "gone")
-    with pytest.raises(BudgetError, match="its total must be stated anew"):
-        opened(path).change("clinic", lambda account: amendment(account, {}, "", separate_population=True))
+    with pytest.raises(BudgetError, match="its total must be set again"):
+        opened(path).change("clinic", lambda account: amendment_entry(account, {}, "", separate_population=True))
     amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "added up")
     with pytest.raises(BudgetError, match="the limit of analyst 'ada' in account 'clinic' counts as spent"):
         opened(path).reserve(charge("0.1", label="more", analyst="ada"))
-    opened(path).change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, "less"))
+    opened(path).change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.5")}, "less"))
     walk(opened(path), charge("0.1", label="more", analyst="ada"))
     assert opened(path).findings()[0] == []
 
 
-def test_a_loss_that_was_recorded_is_not_forgotten_by_a_salvage(path: Path, tmp_path: Path) -> None:
+def test_a_salvage_keeps_a_recorded_loss(path: Path, tmp_path: Path) -> None:
     path.unlink()
     restore(opened(path), tmp_path / "backup", "gone")
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -243,7 +245,7 @@ def test_a_loss_that_was_recorded_is_not_forgotten_by_a_salvage(path: Path, tmp_
     assert opened(path).state().accounts["clinic"].remaining == {"epsilon": Decimal(0)}
 
 
-def test_a_payload_that_is_lost_is_recorded_and_the_rest_goes_on(path: Path, tmp_path: Path) -> None:
+def test_a_restore_records_a_lost_payload_and_keeps_the_rest(path: Path, tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE payloads SET payload = x'00' WHERE release_id NOT LIKE '%/%'")
     done = restore(opened(path), tmp_path / "backup", "a payload")
@@ -272,17 +274,17 @@ def test_a_signed_ledger_is_restored_from_a_backup_before_its_key(path: Path, tm
     assert Ledger(SqliteStorage(path), key=key).findings()[0] == []
 
 
-def test_a_cut_off_restore_of_a_ledger_that_is_gone_is_told(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
+def test_an_interrupted_restore_of_a_missing_ledger_is_reported(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
     path.unlink()
-    restoring_mark(path).write_text("ledger.sqlite.replaced-1")
+    restore_marker(path).write_text("ledger.sqlite.replaced-1")
     for command in (["show"], ["history"], ["verify"]):
         done = dpbayes("budget", *command, "--ledger", path)
-        assert (done.code, "was cut off" in done.err) == (6, True)
+        assert (done.code, "was interrupted" in done.err) == (6, True)
     restore(opened(path), tmp_path / "backup", "gone")
     assert dpbayes("budget", "show", "--ledger", path).code == 0
 
 
-def test_from_the_shell_a_restore_is_done_once(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
+def test_a_repeated_restore_from_the_shell_changes_nothing(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
     ask = ("budget", "restore", tmp_path / "backup", "--reason", "so", "--ledger", path)
     first = dpbayes(*ask, "--json").json
     assert (first["complete"], first["already_done"], first["taken_over"]) == (True, False, 7)
@@ -296,10 +298,10 @@ def test_from_the_shell_a_restore_is_done_once(path: Path, tmp_path: Path, dpbay
 def refusal(path: Path) -> str:
     """Return why a ledger is refused; an empty text, with everything spent, if it is not."""
     try:
-        found = spent(path)
+        total = spent(path)
     except LedgerError as error:
         return f"{error.message} {error.hint}"
-    return "" if found == 4 * TENTH else f"spent is {found}"
+    return "" if total == 4 * TENTH else f"spent is {total}"
 
 
 KILL_AT = """
@@ -307,7 +309,7 @@ import os, signal, sys
 from pathlib import Path
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment, limitation
+from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
 from dpbayes_cli.ledger.restore import restore
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 left = int(sys.argv[3])
@@ -336,7 +338,7 @@ def test_a_restore_that_is_killed_anywhere_is_finished_by_the_same_command(path:
         kills += 1
         seen = refusal(path)
         assert seen == "" or "restore" in seen
-        refused += "was cut off" in seen
+        refused += "was interrupted" in seen
         restore(opened(path), backup, "so")
         assert spent(path) == 4 * TENTH
         assert opened(path).findings()[0] == []

@@ -1,4 +1,4 @@
-"""Where the ledger lives: what is no ledger is never taken for a new one."""
+"""A ledger in a SQLite file: a path that holds something else is never taken for a new ledger."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def opened(path: Path) -> Ledger:
     return ledger
 
 
-def test_a_truncated_ledger_is_not_a_new_one(tmp_path: Path) -> None:
+def test_a_truncated_ledger_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite"
     opened(path)
     path.write_bytes(b"")
@@ -33,14 +33,14 @@ def test_a_truncated_ledger_is_not_a_new_one(tmp_path: Path) -> None:
             use()
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", tmp_path, Path("/dev/null"), tmp_path / ("x" * 5000)):
         with pytest.raises(LedgerError):
             Ledger(SqliteStorage(place)).state()
 
 
-def test_a_ledger_appears_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+def test_a_ledger_is_created_whole_and_leaves_no_other_file(tmp_path: Path) -> None:
     (tmp_path / ".ledger.sqlite.held-0123456789abcdef.partial").mkdir()
     path = tmp_path / "ledger.sqlite"
     opened(path)
@@ -48,7 +48,7 @@ def test_a_ledger_appears_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> 
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_name_that_sqlite_would_keep_in_memory_is_a_file(place: Path) -> None:
+def test_a_name_that_sqlite_would_open_in_memory_is_a_file(place: Path) -> None:
     opened(Path(":memory:"))
     assert (place / ":memory:").is_file()
     assert list(Ledger(SqliteStorage(Path(":memory:"))).state().accounts) == ["d"]
@@ -59,7 +59,7 @@ def books(tmp_path: Path) -> SqliteBooks:
     return SqliteBooks(tmp_path / "books" / "ledger.sqlite")
 
 
-def test_the_file_is_for_its_owner_alone(books: SqliteBooks) -> None:
+def test_the_ledger_file_is_accessible_to_its_owner_only(books: SqliteBooks) -> None:
     books.ledger.reserve(charge())
     assert stat.S_IMODE(books.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(books.path.parent.stat().st_mode) == 0o700

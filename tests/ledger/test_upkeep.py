@@ -1,4 +1,4 @@
-"""Backups, recovery after crashes and damage, and migration: nothing is replaced, nothing of the budget comes back."""
+"""Backups, recovery after crashes and damage, and migration: no file is replaced, and no spent budget becomes free."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dpbayes_cli.ledger import sqlite as sqlite_module
 from dpbayes_cli.ledger import storage
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment, limitation
+from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
 from dpbayes_cli.ledger.rebuild import RebuiltChain, unfinished
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.upkeep import back_up, salvage
@@ -52,7 +52,7 @@ def spent(path: Path) -> Decimal:
     return open_book(path).state(compare=False).accounts["clinic"].spent["epsilon"]
 
 
-def test_a_backup_is_the_ledger_of_one_moment_for_its_owner_alone(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_backup_is_a_consistent_copy_for_its_owner_only(ledger: Ledger, tmp_path: Path) -> None:
     state = back_up(ledger, tmp_path / "backup")
     copy = open_book(tmp_path / "backup")
     assert copy.entries() == ledger.entries()
@@ -74,7 +74,7 @@ def test_a_backup_never_replaces_anything(ledger: Ledger, tmp_path: Path) -> Non
     assert {path.name for path in tmp_path.iterdir()} == {"link", "ledger.sqlite", "notes", "work"}
 
 
-def test_a_file_system_without_links_takes_backups_too(
+def test_a_backup_works_on_a_file_system_without_links(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: object) -> None:
@@ -88,7 +88,7 @@ def test_a_file_system_without_links_takes_backups_too(
     assert {path.name for path in tmp_path.iterdir()} == {"backup", "ledger.sqlite", "work"}
 
 
-def test_a_copy_that_does_not_verify_is_no_backup(
+def test_a_backup_that_does_not_verify_is_not_kept(
     ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy_to = SqliteStorage.copy_to
@@ -108,7 +108,7 @@ def test_a_copy_that_does_not_verify_is_no_backup(
         assert {path.name for path in tmp_path.iterdir()} == {"ledger.sqlite", "work"}
 
 
-def test_a_ledger_that_is_not_to_be_trusted_is_not_backed_up(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
+def test_an_untrusted_ledger_is_not_backed_up(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
     old = kept(ledger_path, "old")
     ledger.anchor(tmp_path / "anchor", "")
     put_back(old, ledger_path)
@@ -199,7 +199,7 @@ with SqliteStorage(Path(sys.argv[1])).writing() as transaction:
 """
 
 
-def test_a_transaction_that_was_cut_off_is_rolled_back(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
+def test_recover_rolls_back_an_incomplete_transaction(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
     before = ledger.entries()
     ledger.reserve(charge("unfinished"))
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", HALF, str(ledger_path)], check=False)
@@ -232,7 +232,7 @@ def test_a_damaged_ledger_says_what_to_do(ledger: Ledger, ledger_path: Path, dpb
 
 
 @pytest.mark.parametrize("row", range(2, 26))
-def test_nothing_of_the_budget_comes_back_wherever_the_damage_is(
+def test_a_salvage_never_frees_budget_wherever_the_damage_is(
     row: int, ledger: Ledger, ledger_path: Path, tmp_path: Path
 ) -> None:
     before = spent(ledger_path)
@@ -257,16 +257,16 @@ def test_nothing_of_the_budget_comes_back_wherever_the_damage_is(
 
 
 @pytest.mark.parametrize("row", range(2, 13))
-def test_what_allowed_a_lost_charge_may_be_lost_with_it(row: int, ledger_path: Path, tmp_path: Path) -> None:
-    """Totals that were raised, analysts' limits and what is charged under them: every epsilon counts, fit or not."""
+def test_a_salvage_charges_again_even_if_the_charge_no_longer_fits(row: int, ledger_path: Path, tmp_path: Path) -> None:
+    """With raised totals, analysts' limits and charges under them: every epsilon counts, whether it fits or not."""
     ledger = open_book(ledger_path)
     finish(ledger, "a", "0.4")
-    ledger.change("clinic", lambda account: amendment(account, {"epsilon": Decimal(3)}, ""))
+    ledger.change("clinic", lambda account: amendment_entry(account, {"epsilon": Decimal(3)}, ""))
     for analyst, total in ("ada", "1.5"), ("bob", "1"):
         changes = {"epsilon": Decimal(total)}
-        ledger.change("clinic", lambda account, a=analyst, c=changes: limitation(account, a, c, ""))  # type: ignore[misc]
+        ledger.change("clinic", lambda account, a=analyst, c=changes: limit_entry(account, a, c, ""))  # type: ignore[misc]
     ledger.reserve(replace(charge("b", "1.5"), analyst="ada"))
-    ledger.change("clinic", lambda account: limitation(account, "bob", {"epsilon": Decimal("0.5")}, ""))
+    ledger.change("clinic", lambda account: limit_entry(account, "bob", {"epsilon": Decimal("0.5")}, ""))
     finish(ledger, "c", "0.5", "bob")
     assert len(ledger.entries()) == 12
     changed(ledger_path, f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
@@ -283,9 +283,9 @@ def test_what_allowed_a_lost_charge_may_be_lost_with_it(row: int, ledger_path: P
 def test_a_salvage_keeps_the_tightest_total_and_limit(ledger_path: Path, tmp_path: Path, dpbayes: Cli) -> None:
     ledger = open_book(ledger_path)
     finish(ledger, "a", "0.5")
-    ledger.change("clinic", lambda account: amendment(account, {"epsilon": Decimal("0.75")}, "less"))
-    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.6")}, ""))
-    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.2")}, ""))
+    ledger.change("clinic", lambda account: amendment_entry(account, {"epsilon": Decimal("0.75")}, "less"))
+    ledger.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.6")}, ""))
+    ledger.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.2")}, ""))
     changed(ledger_path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 4")
     saved = salvage(ledger, tmp_path / "new")
     assert [text for text in saved.tightened if "'clinic' is epsilon 0.75" in text]
@@ -308,7 +308,7 @@ def test_a_salvage_keeps_the_tightest_total_and_limit(ledger_path: Path, tmp_pat
         "DELETE FROM entries WHERE sequence BETWEEN 5 AND 20",
     ],
 )
-def test_entries_under_other_numbers_are_charged_again_and_a_human_looks(
+def test_a_salvage_charges_misnumbered_entries_again_and_needs_adoption(
     damage: str, ledger: Ledger, ledger_path: Path, tmp_path: Path
 ) -> None:
     before = {row[0]: row[1] for row in rows(ledger_path, "SELECT sequence, body FROM entries")}
@@ -323,7 +323,7 @@ def test_entries_under_other_numbers_are_charged_again_and_a_human_looks(
         open_book(tmp_path / "new").reserve(charge("next"))
 
 
-def test_an_index_that_disagrees_is_looked_at_too(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
+def test_a_salvage_counts_a_wrong_index_as_damage(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
     changed(ledger_path, "DELETE FROM payloads WHERE release_id IN (SELECT min(release_id) FROM payloads)")
     saved = salvage(ledger, tmp_path / "new")
     assert "does not verify" in saved.state.held
@@ -332,21 +332,21 @@ def test_an_index_that_disagrees_is_looked_at_too(ledger: Ledger, ledger_path: P
 def test_a_lost_limit_does_not_give_an_analyst_more(ledger_path: Path, tmp_path: Path) -> None:
     ledger = open_book(ledger_path)
     finish(ledger, "a", "0.1")
-    ledger.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, ""))
+    ledger.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.5")}, ""))
     finish(ledger, "b", "0.4", "ada")
     changed(ledger_path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 5")
     salvage(ledger, tmp_path / "new")
     new = open_book(tmp_path / "new")
     new.adopt("looked at")
-    with pytest.raises(BudgetError, match="has spent more than that"):
-        new.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.3")}, ""))
-    new.change("clinic", lambda account: limitation(account, "ada", {"epsilon": Decimal("0.5")}, ""))
+    with pytest.raises(BudgetError, match="has already spent more than the new limit"):
+        new.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.3")}, ""))
+    new.change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.5")}, ""))
     assert new.state().accounts["clinic"].limits["ada"].remaining == {"epsilon": Decimal("0.1")}
     with pytest.raises(BudgetError, match="limit of analyst"):
         new.reserve(replace(charge("c", "0.2"), analyst="ada"))
 
 
-def test_what_is_lost_twice_is_charged_twice(ledger_path: Path, tmp_path: Path) -> None:
+def test_a_release_lost_twice_is_charged_twice(ledger_path: Path, tmp_path: Path) -> None:
     book, path = open_book(ledger_path), ledger_path
     for round_, total in enumerate(("0.3", "1.1")):
         finish(book, "a", "0.3" if round_ == 0 else "0.8")
@@ -359,7 +359,7 @@ def test_what_is_lost_twice_is_charged_twice(ledger_path: Path, tmp_path: Path) 
         assert spent(path) >= Decimal(total)
 
 
-def test_a_ledger_that_vanishes_meanwhile_is_not_begun_anew(ledger: Ledger, ledger_path: Path) -> None:
+def test_a_ledger_that_is_removed_during_a_release_is_not_recreated(ledger: Ledger, ledger_path: Path) -> None:
     release = ledger.reserve(charge("i")).release
     ledger_path.unlink()
     for step in (lambda: ledger.seal(release, "clinic", b""), lambda: ledger.publish(release, "clinic", {}, b"")):
@@ -368,10 +368,10 @@ def test_a_ledger_that_vanishes_meanwhile_is_not_begun_anew(ledger: Ledger, ledg
     assert not ledger_path.exists()
 
 
-def test_a_payload_unpacks_within_fixed_memory(
+def test_a_payload_decompresses_in_bounded_memory(
     ledger: Ledger, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "_LARGEST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(storage, "_MAX_UNPACKED_BYTES", 1 << 20)
     bomb = zlib.compress(bytes(1 << 26))
     with closing(sqlite3.connect(ledger_path)) as connection, connection:
         connection.execute("UPDATE payloads SET payload = ?", (bomb,))
@@ -389,17 +389,17 @@ def test_an_undamaged_ledger_is_not_salvaged(ledger: Ledger, tmp_path: Path, dpb
     assert not (tmp_path / "new").exists()
 
 
-def test_what_is_salvaged_is_never_put_over_a_file(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
+def test_a_salvage_never_overwrites_a_file(ledger: Ledger, ledger_path: Path, dpbayes: Cli) -> None:
     before = ledger_path.read_bytes()
     assert dpbayes("budget", "recover", "--to", ledger_path).code == 6
     assert ledger_path.read_bytes() == before
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_pages_that_are_overwritten_cost_no_budget(
+def test_a_salvage_of_overwritten_pages_never_frees_budget(
     seed: int, ledger: Ledger, ledger_path: Path, tmp_path: Path
 ) -> None:
-    """Whatever page is lost: what is salvaged begins with what was there, or is refused."""
+    """Whatever page is lost, the salvaged ledger begins with the verified entries, or the salvage is refused."""
     draw, before = random.Random(seed), ledger.entries()
     content = bytearray(ledger_path.read_bytes())
     pages = len(content) // 4096
@@ -435,13 +435,13 @@ def test_the_prefix_ends_before_the_first_entry_that_does_not_follow() -> None:
 
 @pytest.fixture
 def first(ledger_path: Path) -> Ledger:
-    """A ledger that the first version wrote, in the place of the ledger."""
+    """A ledger that the first version wrote, at the ledger's path."""
     shutil.copy(FIRST_VERSION, ledger_path)
     ledger_path.chmod(0o600)
     return open_book(ledger_path)
 
 
-def test_a_ledger_of_the_first_version_opens_and_goes_on(first: Ledger, dpbayes: Cli) -> None:
+def test_a_ledger_of_the_first_version_opens_and_can_be_charged(first: Ledger, dpbayes: Cli) -> None:
     assert first.findings()[0] == []
     assert first.state().head == "0f86d6522e5a857bad23670f1f4e9206f6b18705a5cde6dc6fb32b299819851d"
     account = first.state().accounts["clinic"]
@@ -463,7 +463,7 @@ def pretend_newer(monkeypatch: pytest.MonkeyPatch, statements: tuple[str, ...] =
     monkeypatch.setattr(sqlite_module, "MIGRATIONS", {1: statements})
 
 
-def test_an_older_ledger_is_migrated_when_that_is_asked_after_a_backup(
+def test_an_older_ledger_is_migrated_on_request_after_a_backup(
     first: Ledger, ledger_path: Path, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = first.entries()
@@ -504,7 +504,7 @@ def test_a_migration_that_fails_changes_nothing(
     assert first.findings()[0] == []
 
 
-def test_a_version_without_a_way_to_this_one_is_refused(first: Ledger, ledger_path: Path) -> None:
+def test_a_version_without_a_migration_is_refused(first: Ledger, ledger_path: Path) -> None:
     changed(ledger_path, "PRAGMA user_version = 0")
     with pytest.raises(LedgerError, match="schema version 0"):
         SqliteStorage(ledger_path).migrate()
@@ -512,18 +512,18 @@ def test_a_version_without_a_way_to_this_one_is_refused(first: Ledger, ledger_pa
         first.reserve(charge("x"))
 
 
-def test_what_a_newer_version_writes_is_named(first: Ledger, ledger_path: Path) -> None:
+def test_an_entry_of_a_newer_version_is_named(first: Ledger, ledger_path: Path) -> None:
     from dpbayes_cli.ledger.chain import next_entry
 
     fields = {**first.entries()[0].fields, "kind": "notarized", "account": ""}
     entry = next_entry(first.entries()[-1], fields)
     with closing(sqlite3.connect(ledger_path)) as connection, connection:
         connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.sequence, entry.body, entry.hash))
-    with pytest.raises(LedgerError, match="'notarized' is a kind of entry that this version of dpbayes does not know"):
+    with pytest.raises(LedgerError, match="this version of dpbayes does not know the kind of entry 'notarized'"):
         first.state()
 
 
-def test_a_killed_backup_leaves_nothing_that_the_next_does_not_remove(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_backup_removes_the_leftovers_of_a_killed_one(ledger: Ledger, tmp_path: Path) -> None:
     left = tmp_path / ".backup.held-0123456789abcdef.partial"
     left.mkdir()
     for name in ("file", "file-journal"):

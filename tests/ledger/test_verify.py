@@ -1,4 +1,4 @@
-"""``budget verify`` on either storage: what it finds by itself, and what shows only against a receipt."""
+"""``budget verify`` on either storage: what it finds by itself, and what it finds only with a receipt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHIFTED = ("DELETE FROM entries WHERE sequence = 2", *(
     ],
     ids=["flipped", "deleted", "exchanged", "shifted", "emptied", "unsealed"],
 )
-def test_verify_finds_what_was_changed(
+def test_verify_finds_changed_rows(
     statements: tuple[str, ...], finding: str, used: Ledger, books: Books, dpbayes: Cli
 ) -> None:
     assert used.state().accounts
@@ -45,7 +45,7 @@ def test_verify_finds_what_was_changed(
 
 
 def test_every_flipped_byte_is_found(used: Ledger, books: Books) -> None:
-    """One byte of each third of every entry, in a copy of it that differs there alone."""
+    """One byte in each third of every entry is changed, each in its own copy."""
     for entry in used.entries():
         for place in range(0, len(entry.body), len(entry.body) // 3):
             changed = chr(ord(entry.body[place]) ^ 1).replace("'", "''")
@@ -57,7 +57,7 @@ def test_every_flipped_byte_is_found(used: Ledger, books: Books) -> None:
     assert used.findings()[0] == []
 
 
-def test_a_ledger_cut_short_shows_against_a_receipt_alone(used: Ledger, books: Books, dpbayes: Cli) -> None:
+def test_a_ledger_cut_short_is_found_only_with_a_receipt(used: Ledger, books: Books, dpbayes: Cli) -> None:
     receipt = used.entries()[-1]
     books.cut_after(4)
     release_ids = "', '".join(dpbayes_ids(used))

@@ -1,4 +1,4 @@
-"""Predictors with a predictive law: a known one, planted in the place of a model's, from features to the scores."""
+"""Predictors with a predictive law: a known law replaces the model's, and is tested from features to scores."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ SD = 3.0
 
 
 def centre(features: Floats) -> Floats:
-    """Return the mean by which ``patients`` makes the number: of an age, and the code of a kind."""
+    """Return the mean with which ``patients`` generates the number, from an age and the code of a kind."""
     return 20.0 + (features[:, 0] - 50.0) / 3.0 + 3.0 * features[:, 1]
 
 
 @dataclass(frozen=True)
 class TrueLaw(IntervalPredictor):
-    """The law by which ``patients`` makes the number, but for its few clamped ones."""
+    """The law with which ``patients`` generates the number, apart from a few clamped ones."""
 
     sd: ClassVar[float] = SD
 
@@ -49,7 +49,7 @@ class TrueLaw(IntervalPredictor):
 
 
 class NarrowLaw(TrueLaw):
-    """A law that is too sure."""
+    """A law with too small a variance."""
 
     sd: ClassVar[float] = 0.8 * SD
 
@@ -78,13 +78,13 @@ def test_numbers_are_printed_with_their_law(dpbayes: Cli, bundle: Path, monkeypa
     done = dpbayes("predict", bundle, new)
     header, *rows = [line.split(",") for line in done.out.splitlines()]
     assert header == ["record", "days", "sd[days]", "q05[days]", "q95[days]"]
-    found = np.array([[float(cell) for cell in row[1:]] for row in rows])
+    printed = np.array([[float(cell) for cell in row[1:]] for row in rows])
     z = stats.norm.ppf(0.95) * SD
     expected = np.column_stack([mean, np.full(50, SD), mean - z, mean + z])
-    np.testing.assert_allclose(found, expected, atol=1e-3)  # ages are rounded to 1 in 65,536 of their range
+    np.testing.assert_allclose(printed, expected, atol=1e-3)  # ages are rounded to 1 in 65,536 of their range
     document = dpbayes("predict", bundle, new, "--json").json["predictions"]
     assert list(document[0]) == ["prediction", "sd", "q05", "q95"]
-    np.testing.assert_allclose([[each[key] for key in each] for each in document], found, rtol=1e-8)
+    np.testing.assert_allclose([[each[key] for key in each] for each in document], printed, rtol=1e-8)
     Path("cells.csv").write_text("kind,age\n?,50\nu,\n")
     assert dpbayes("predict", bundle, "cells.csv").out.splitlines()[1] == "1,,,,"
     assert dpbayes("predict", bundle, "cells.csv", "--json").json["predictions"][0]["sd"] is None
@@ -103,17 +103,17 @@ def test_laws_are_scored_by_coverage_width_and_density(
     new = patients(Path("new.csv"), n, seed=3)
     with new.open("a") as file:
         file.write("no,50,?,3\nno,50,u,\n")
-    found = dpbayes("evaluate", bundle, new, "--json").json
-    assert [found[key] for key in ("scored", "without_label", "without_prediction")] == [n, 1, 1]
-    p_value = float(stats.binomtest(round(found["coverage"] * n), n, 0.9).pvalue)
+    scores = dpbayes("evaluate", bundle, new, "--json").json
+    assert [scores[key] for key in ("scored", "without_label", "without_prediction")] == [n, 1, 1]
+    p_value = float(stats.binomtest(round(scores["coverage"] * n), n, 0.9).pvalue)
     assert (p_value >= FALSE_FAIL) == (law is TrueLaw)
-    assert found["interval"] == 0.9
-    assert found["mean_width"] == pytest.approx(2 * stats.norm.ppf(0.95) * law.sd)
+    assert scores["interval"] == 0.9
+    assert scores["mean_width"] == pytest.approx(2 * stats.norm.ppf(0.95) * law.sd)
     y = np.array([float(line.split(",")[3]) for line in new.read_text().splitlines()[1 : n + 1]])
     new.write_text("\n".join(new.read_text().splitlines()[: n + 1]) + "\n")
     mean = centre(features_of(new))
-    assert found["log_density"] == pytest.approx(np.mean(stats.norm.logpdf(y, mean, law.sd)), abs=1e-4)
-    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)), abs=1e-4)
+    assert scores["log_density"] == pytest.approx(np.mean(stats.norm.logpdf(y, mean, law.sd)), abs=1e-4)
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)), abs=1e-4)
     shown = dpbayes("evaluate", bundle, new).out
     assert all(text in shown for text in ("coverage", "of the 90% interval", "mean width", "log density"))
 
@@ -123,12 +123,12 @@ def test_no_records_have_null_scores_under_the_same_keys(
 ) -> None:
     plant(monkeypatch, TrueLaw)
     Path("none.csv").write_text("kind,age,days\n")
-    found = dpbayes("evaluate", bundle, "none.csv", "--json").json
-    assert all(found[key] is None for key in ("rmse", "coverage", "mean_width", "log_density"))
+    scores = dpbayes("evaluate", bundle, "none.csv", "--json").json
+    assert all(scores[key] is None for key in ("rmse", "coverage", "mean_width", "log_density"))
 
 
-def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_the_target() -> None:
-    """Also where the target comes first."""
+def test_features_have_the_units_of_the_file_and_the_order_of_the_columns() -> None:
+    """Also if the target is the first column."""
     columns = {name: {"lower": low, "upper": high} for name, low, high in (("a", 0, 10), ("b", -5, 5), ("c", 0, 1))}
     spec = build_spec({"model": "multivariate-normal", "domain": {"columns": columns}, "privacy": {"epsilon": "1"}})
     model = spec.build_model()
@@ -139,16 +139,16 @@ def test_features_are_in_units_of_the_file_in_the_order_of_the_columns_without_t
             seen.append(features)
             return features[:, 0], features[:, 1], np.tile(features[:, :1], (1, len(levels)))
 
-    found = First(model.columns, model.column_names, 0, np.zeros((1, 1)))
+    predictor = First(model.columns, model.column_names, 0, np.zeros((1, 1)))
     steps = [column.steps for column in model.columns if not isinstance(column, Column)]  # type: ignore[union-attr]
     codes = np.array([[-1, 0, steps[2]], [3, steps[1], 0], [3, -1, 0], [3, 5, -1]])
-    predicted = found.predict(codes)
+    predicted = predictor.predict(codes)
     np.testing.assert_allclose(seen[0], [[-5.0, 1.0], [5.0, 0.0]])
     np.testing.assert_array_equal(predicted.values, [-5.0, 5.0, math.nan, math.nan])
     assert predicted.quantiles.shape == (4, 2)
-    assert found.log_densities(codes, np.zeros(4)) is None
+    assert predictor.log_densities(codes, np.zeros(4)) is None
 
 
-def test_the_draws_of_a_bundle_are_those_that_predict(bundle: Path) -> None:
+def test_a_predictor_uses_the_draws_of_the_bundle(bundle: Path) -> None:
     draws = json.loads((bundle / "release.json").read_text())["draws"]
     np.testing.assert_array_equal(predictor(read_bundle(bundle), None).draws, draws)

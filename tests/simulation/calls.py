@@ -1,4 +1,4 @@
-"""The calls of the operating system as a simulated process sees them; every other thread has the real ones."""
+"""System calls as a simulated process sees them; every other thread has the real ones."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _CHANGES = ("link", "unlink", "remove", "rename", "replace", "rmdir", "symlink",
 
 @dataclass
 class Blindness:
-    """What planted bugs keep from the code, in place of the checks that it makes of it.
+    """Planted bugs that blind the code by the system calls that it uses.
 
     Attributes:
-        links: whether a second name of a file cannot be told.
+        links: whether second names of a file are hidden.
         locks: whether ``flock`` locks nothing.
-        syncs: a part of the paths of the directories whose names are not synced.
-        synchronous: what SQLite is told instead of what the code says.
+        syncs: a part of the paths of directories that are not synced.
+        synchronous: the value of SQLite's ``synchronous`` instead of the code's.
     """
 
     links: bool = False
@@ -51,13 +51,13 @@ class Blindness:
 
 @dataclass
 class Calls:
-    """Replaces the calls while it is installed.
+    """Replaces system calls while it is installed.
 
     Attributes:
-        host: the processes.
-        disk: what is on disk.
+        host: the machine with the processes.
+        disk: the simulated disk.
         blind: the planted bugs.
-        mounts: for each view of the ledger that is a single file mounted there, its path.
+        mounts: the paths at which the ledger's file is mounted as a single file, by view.
     """
 
     host: Host
@@ -226,7 +226,7 @@ class _Library:
 
 
 def _text(argument: Any) -> str:
-    """Return an argument as the history tells it: a descriptor by its path, which is the same in every run."""
+    """Return an argument as the history prints it: a descriptor by its path, which is the same in every run."""
     if isinstance(argument, int) and argument > 2:
         with suppress(OSError):
             return str(Path(f"/proc/self/fd/{argument}").readlink())

@@ -1,8 +1,8 @@
-"""What of a directory is on disk, and what a loss of power leaves of it.
+"""A simulated disk: which part of a directory is synced, and which part a power cut leaves.
 
-A real directory stands for what the kernel holds. On disk is only what was synced: the content of a file at its last
-sync, the names in a directory at its last sync. When the power goes, every name and every sector that differs from that
-is kept or lost by lot; of a file that was moved, both its names are in one lot, as file systems with a journal do it.
+A real directory is what the kernel holds. Only synced data are on disk: the content of a file and the names in a
+directory at their last sync. At a power cut, each name and each sector that differs from its synced state is kept or
+lost at random. Both names of a moved file are kept or lost together, as in a file system with a journal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 
 SECTOR = 512
-_stat, _listdir = os.stat, os.listdir  # the real ones, whatever a process of the simulation sees
+_stat, _listdir = os.stat, os.listdir  # the real calls: the simulation replaces those of ``os``
 
 
 @dataclass(eq=False)
@@ -28,18 +28,18 @@ class Inode:
 
 
 class Disk:
-    """The disk under one directory, in which nothing but the directory itself is at first."""
+    """The disk under one directory, which is empty at first."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._inodes: dict[int, Inode] = {}
 
     def created(self, path: Path | str | int) -> None:
-        """Note that a file or directory is new: the number of its inode may have been another's."""
+        """Note that a file or directory is new: its inode number may have belonged to another file."""
         self._inodes.pop(_stat(path).st_ino, None)
 
     def sync(self, path: Path | str | int) -> None:
-        """Bring a file, or the names in a directory, to the disk."""
+        """Sync a file, or the names in a directory."""
         inode = self._inode(path)
         if inode.is_directory:
             inode.names = self._names(path)
@@ -47,21 +47,21 @@ class Disk:
             inode.content = _content(path)
 
     def sync_all(self) -> None:
-        """Bring everything to the disk."""
+        """Sync everything."""
         for directory, _, files in os.walk(self.root):
             for name in (".", *files):
                 self.sync(Path(directory, name))
 
     def lose_power(self, rng: Random) -> None:
-        """Leave what is on disk, and by lot what is not; all of that is on disk then."""
-        lots = _Lots(rng, self._inode(self.root))
+        """Keep what is synced, and a random part of the rest; all that is left is synced afterwards."""
+        outage = _PowerCut(rng, self._inode(self.root))
         for directory, _, files in sorted(os.walk(self.root)):
             inode = self._inode(directory)
-            lots.now[inode] = self._names(directory)
+            outage.now[inode] = self._names(directory)
             for name in files:
                 path = Path(directory, name)
-                lots.contents[self._inode(path)] = _content(path)
-        tree = lots.draw()
+                outage.contents[self._inode(path)] = _content(path)
+        tree = outage.draw()
         for path in self.root.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         self._inodes.clear()
@@ -73,7 +73,7 @@ class Disk:
             elif inode in written:
                 path.hardlink_to(written[inode])
             else:
-                path.write_bytes(lots.content(inode))
+                path.write_bytes(outage.content(inode))
                 path.chmod(0o600)
                 written[inode] = path
         self.sync_all()
@@ -87,8 +87,8 @@ class Disk:
         return {name: self._inode(f"{place}/{name}") for name in sorted(_listdir(place))}
 
 
-class _Lots:
-    """The lots that are drawn when the power goes."""
+class _PowerCut:
+    """Draws at random what is left after a power cut."""
 
     def __init__(self, rng: Random, root: Inode) -> None:
         self.rng, self.root = rng, root
@@ -96,11 +96,11 @@ class _Lots:
         self.contents: dict[Inode, bytes] = {}
 
     def draw(self) -> list[tuple[Path, Inode]]:
-        """Return what is where, each directory before what is in it."""
-        before = [inode for each in self.now for name, inode in each.names.items() if self.now[each].get(name) != inode]
-        after = [inode for each in self.now for name, inode in self.now[each].items() if each.names.get(name) != inode]
+        """Return the remaining paths and inodes, each directory before its content."""
+        before = [inode for dir_ in self.now for name, inode in dir_.names.items() if self.now[dir_].get(name) != inode]
+        after = [inode for dir_ in self.now for name, inode in self.now[dir_].items() if dir_.names.get(name) != inode]
         moved = [inode for inode in after if before.count(inode) == 1 == after.count(inode)]
-        lots = {inode: self.rng.random() < 0.5 for inode in moved}
+        kept = {inode: self.rng.random() < 0.5 for inode in moved}
         tree: list[tuple[Path, Inode]] = []
         seen: set[Inode] = set()
 
@@ -110,7 +110,7 @@ class _Lots:
                 first, last = old.get(name), new.get(name)
                 chosen = first
                 if first is not last:
-                    known = next((lots[each] for each in (last, first) if each in lots), None)
+                    known = next((kept[inode] for inode in (last, first) if inode in kept), None)
                     chosen = last if (self.rng.random() < 0.5 if known is None else known) else first
                 if chosen is None or chosen in seen:
                     continue
@@ -123,7 +123,7 @@ class _Lots:
         return tree
 
     def content(self, inode: Inode) -> bytes:
-        """Return each sector as it was synced or as it is now."""
+        """Return a file's content, in which each sector is the synced one or the present one."""
         old, new = inode.content, self.contents.get(inode, inode.content)
         if old == new:
             return old

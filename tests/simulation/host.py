@@ -1,7 +1,7 @@
-"""Processes that take turns: one at a time, and a seed decides who goes on, who is killed, and when the power goes.
+"""Processes that run one at a time: a seed decides which runs, which is killed, and when the power is cut.
 
-A process is a thread. Before every call by which processes can notice each other it takes a turn, which may be handed
-to another. A process that is dead is unwound at once: whatever it still calls has no effect.
+A process is a thread. Before every call by which processes can notice each other it takes a turn, and another process
+may run first. A dead process is unwound at once: its further calls have no effect.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError
 
-NOBODY = 10_000_000
-"""More than the number of any real process."""
-MANY = 30_000
-"""Events after which processes are taken to wait for each other for ever; a seed has about a thousand."""
+FIRST_PID = 10_000_000
+"""Above the ID of any real process."""
+MAX_EVENTS = 30_000
+"""After this many events, processes are assumed to wait for each other forever; a seed has about a thousand."""
 
 
 class Killed(BaseException):
@@ -34,21 +34,21 @@ def _closed() -> Any:
 
 @dataclass(eq=False)
 class Process:
-    """A command that runs.
+    """A running command.
 
     Attributes:
-        name: how the history calls it.
-        view: the name by which it knows the ledger.
-        work: what it does.
-        namespace: in which its number is known.
-        pid: its number there.
-        fatal: the turn at which it is killed, 0: at none.
+        name: its name in the history.
+        view: the path by which it opens the ledger.
+        work: the function that it runs.
+        namespace: its PID namespace.
+        pid: its ID in the namespace.
+        fatal: the turn at which it is killed; 0: never.
         dead: whether it was killed.
-        code: its exit status; None while it runs, and where it was killed.
-        trace: what an internal error says.
-        turns: how many it has taken.
-        waits: whether it cannot go on before another process does.
-        go: the gate behind which it waits for its turn.
+        code: its exit status; None while it runs, or if it was killed.
+        trace: the traceback of an internal error.
+        turns: the number of turns that it has taken.
+        waits: whether it waits for another process.
+        go: the gate at which it waits for its turn.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Process:
 
 
 class Host:
-    """A machine with processes on it."""
+    """A machine that runs processes."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
@@ -80,24 +80,24 @@ class Host:
 
     @property
     def process(self) -> Process | None:
-        """The process whose thread this is; None outside of the simulation."""
+        """The process of this thread; None outside the simulation."""
         return getattr(self._here, "process", None)
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process whose thread this is may still have an effect."""
+        """Whether the process of this thread may still have an effect."""
         return self.process is None or not self.process.dead
 
     def runs(self, pid: int, namespace: int) -> bool:
-        """Return whether a number is that of a live process, as seen from a namespace."""
+        """Return whether a process ID is that of a live process in a namespace."""
         return any(each.pid == pid and each.namespace == namespace and not each.dead for each in self._waiting)
 
     def run(self, processes: list[Process], outage: int = 0) -> bool:
-        """Run processes to their end, with a loss of power at a turn; return whether it came."""
+        """Run processes to their end, with a power cut at a turn; return whether the cut happened."""
         self.turns, self.outage = 0, outage
         self._waiting = list(processes)
         for process in processes:
-            number = self._numbers.get(process.namespace, NOBODY + 5 * process.namespace) + 1
+            number = self._numbers.get(process.namespace, FIRST_PID + 5 * process.namespace) + 1
             self._numbers[process.namespace] = process.pid = number
         threads = [threading.Thread(target=self._live, args=(each,), daemon=True) for each in processes]
         for thread in threads:
@@ -109,12 +109,12 @@ class Host:
         return bool(outage) and self.turns >= outage
 
     def turn(self, call: str, *, changes: bool = True, yielding: bool = False) -> bool:
-        """Let others go before a call; return whether its process is still alive, without which it has no effect.
+        """Let other processes run before a call; return whether the calling process is still alive.
 
         Args:
-            call: what the history calls it.
-            changes: whether it changes anything that stays; where it does not, to be killed before it is nothing new.
-            yielding: whether the process cannot go on before another one does.
+            call: the call's name in the history.
+            changes: whether the call changes persistent state; if not, a kill before it tests nothing new.
+            yielding: whether the process must wait for another one.
         """
         process = self.process
         if process is None:
@@ -131,8 +131,8 @@ class Host:
         elif changes and process.turns == process.fatal:
             self.events.append(f"-- {process.name} is killed")
             process.dead = True
-        elif len(self.events) > MANY:
-            raise AssertionError("no process gets on")
+        elif len(self.events) > MAX_EVENTS:
+            raise AssertionError("no process makes progress")
         elif yielding or self.rng.random() < 0.2:
             process.waits = yielding
             free = [each for each in self._waiting if not each.waits] if yielding else []

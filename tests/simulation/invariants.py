@@ -1,4 +1,4 @@
-"""What every opening of a ledger must find, from what commands have reported before."""
+"""The invariants of a ledger, from what earlier commands have reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRICE = Decimal("0.1")
 
 @dataclass(frozen=True)
 class Draft:
-    """As much of a release document as putting a bundle in its place needs."""
+    """The part of a release document that placing a bundle needs."""
 
     text: bytes
     created: str = "2026-01-02T03:04:05Z"
@@ -29,15 +29,15 @@ class Draft:
 
 @dataclass(frozen=True)
 class Sighting:
-    """What a command saw of a release, and did not see change.
+    """What a command saw of a release.
 
     Attributes:
-        since: the number of events when the call began that reported it.
-        label: the release, as the user names it.
-        key: its id.
-        draw: what was sealed.
-        files: the digests of its bundle; None where it is not published yet.
-        spent: what all accounts had spent then.
+        since: the number of events when the call that reported it began.
+        label: the user's label of the release.
+        key: its ID.
+        draw: the sealed draw.
+        files: the digests of its bundle; None if it is not published yet.
+        spent: the sum that all accounts had spent.
     """
 
     since: int
@@ -50,14 +50,14 @@ class Sighting:
 
 @dataclass
 class Known:
-    """What the ledger must hold: what is spent, the draws, and the digests of what is published, by release."""
+    """The required content of the ledger: the spent sum and, by release, draws and digests of published files."""
 
     spent: Decimal = Decimal(0)
     draws: dict[str, bytes] = field(default_factory=dict)
     published: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def within(self, state: State) -> Known:
-        """Return what of this is in a state, as in that of a backup."""
+        """Return the part of this that a state holds, e.g. the state of a backup."""
         records = releases_of(state)
         return Known(
             spent_in(state),
@@ -66,7 +66,7 @@ class Known:
         )
 
     def add(self, seen: Sighting) -> list[str]:
-        """Take in what a command saw; return what contradicts it."""
+        """Add a sighting; return its contradictions to earlier ones."""
         self.spent = max(self.spent, seen.spent)
         wrong = self.draws.setdefault(seen.key, seen.draw) != seen.draw
         if seen.files is not None:
@@ -74,7 +74,7 @@ class Known:
         return [f"release {seen.label} was reported with other bytes than before"] if wrong else []
 
     def compare(self, transaction: Transaction, state: State) -> list[str]:
-        """Return what a ledger lacks."""
+        """Return the violations of a ledger."""
         records, spent = releases_of(state), spent_in(state)
         wrong = []
         if spent < self.spent:

@@ -1,4 +1,4 @@
-"""Seeds of the simulator: nothing is lost in any of them, and what is planted is found.
+"""Seeds of the simulator: no seed loses anything, and planted bugs are found.
 
 ``DPBAYES_SEEDS=FIRST:COUNT`` runs others than the slow test's. A failure names its seed, and prints what happened.
 """
@@ -32,7 +32,7 @@ def put_back(ledger: Ledger, backup: Path) -> None:
 def failure(
     seeds: Iterable[int], place: Path, troubles: frozenset[str] = TROUBLES, **world: Any
 ) -> tuple[int, str] | None:
-    """Return the first seed in which something is wrong, and what; None where there is none."""
+    """Return the first seed with a violation, and the violation; None if there is none."""
     for seed in seeds:
         wrong, events = run(seed, place, troubles, **world)
         if wrong:
@@ -43,20 +43,20 @@ def failure(
     return None
 
 
-def test_nothing_is_lost(tmp_path: Path) -> None:
-    found = failure(range(FAST), tmp_path / "root", restore=put_back)
-    assert found is None, found[1]
+def test_no_seed_loses_anything(tmp_path: Path) -> None:
+    failed = failure(range(FAST), tmp_path / "root", restore=put_back)
+    assert failed is None, failed[1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BLOCK))
-def test_nothing_is_lost_in_many_seeds(first: int, tmp_path: Path) -> None:
+def test_no_seed_of_many_loses_anything(first: int, tmp_path: Path) -> None:
     seeds = range(first, min(first + BLOCK, FIRST + COUNT))
-    found = failure(seeds, tmp_path / "root", restore=put_back)
-    assert found is None, found[1]
+    failed = failure(seeds, tmp_path / "root", restore=put_back)
+    assert failed is None, failed[1]
 
 
-def test_a_seed_tells_one_history(tmp_path: Path) -> None:
+def test_a_seed_determines_the_history(tmp_path: Path) -> None:
     first, second = (run(7, tmp_path / "root", troubles=TROUBLES) for _ in range(2))
     assert first == second
 
@@ -67,7 +67,7 @@ class Planted:
 
     Attributes:
         trouble: what brings it to light.
-        seed: the first to be tried; of version 0 the first that finds it.
+        seed: the first seed to try; for version 0, the first that finds the bug.
         blind: the checks that do not see.
         plant: changes the code.
     """
@@ -109,6 +109,6 @@ def test_a_planted_bug_is_found(name: str, tmp_path: Path, monkeypatch: pytest.M
     planted = PLANTED[name]
     planted.plant(monkeypatch)
     seeds = range(planted.seed, planted.seed + 200)
-    found = failure(seeds, tmp_path / "root", frozenset({planted.trouble}), blind=planted.blind)
-    assert found is not None
-    print(f"{name}: seed {found[0]}")
+    failed = failure(seeds, tmp_path / "root", frozenset({planted.trouble}), blind=planted.blind)
+    assert failed is not None
+    print(f"{name}: seed {failed[0]}")

@@ -1,15 +1,14 @@
-"""A custodian's days: releases that race and are killed, second names, containers, backups; and what must hold.
+"""A simulated custodian: racing and killed releases, second names, containers and backups; and the invariants.
 
-What must hold, of every opening that succeeds:
+The invariants, whenever the ledger can be opened:
 
-- what a command reported as published is in the ledger, and its bundle is on disk with the same bytes;
-- a release is charged once, and what is spent never becomes less;
-- a draw that was sealed is never another, and no bundle shows a draw that is not sealed;
-- nothing is wrong with the file, the chain or the payloads;
-- no command ends with an internal error, and the ledger refuses itself only while it has a second name.
+- a release that a command reported as published is in the ledger, and its bundle is on disk with the same bytes;
+- a release is charged once, and the spent budget never decreases;
+- a sealed draw never changes, and no bundle shows a draw that is not sealed;
+- the file, the chain and the payloads have no findings;
+- no command ends with an internal error, and the ledger is refused only while it has a second name.
 
-A backup that was restored takes nothing of this back; one that was copied over the ledger, as was documented once,
-does.
+They hold after a restore, too. They do not hold after a backup is copied over the ledger, as was once documented.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ from tests.simulation.invariants import PRICE, Draft, Known, Sighting, damaged_b
 from tests.simulation.sqlite_files import Files
 
 TROUBLES = frozenset({"kills", "outages", "anchors", "directories", "namespaces", "names", "restores"})
-"""What a custodian may meet: processes that are killed, losses of power, an anchor that has seen the ledger, a ledger
-whose directory is new, containers that share a directory, two names of one ledger, backups that are put back."""
+"""Killed processes, power cuts, an anchor, a ledger in a new directory, containers that share a directory, two names
+of one ledger, and restored backups."""
 LABELS = ("a", "b", "c", "d")
 UNKNOWN, REFUSED, TAKEN = 5, 6, 8
-"""The exit codes of an account that is not there, a ledger that is refused, and a place where something is already."""
+"""The exit codes for an unknown account, a refused ledger, and an output path that exists already."""
 
 Restore = Callable[[Ledger, Path], None]
 Command = tuple[str, Callable[[Path], object]]
 
 
 class World:
-    """What happens from one seed."""
+    """The history of one seed."""
 
     def __init__(self, seed: int, root: Path, troubles: frozenset[str], blind: Blindness, restore: Restore | None):
         self.rng = Random(seed)
@@ -70,7 +69,7 @@ class World:
         self.wrong: list[str] = []
 
     def live(self) -> None:
-        """Live through a few days, and look at everything then."""
+        """Simulate a few days, then check everything."""
         choose, chance = self.rng.choice, self.rng.random
         second = choose(("link", "mount")) if "names" in self.troubles else ""
         hazard = choose((0.3, 0.6, 0.8)) if self.troubles - {"outages"} else 0.0
@@ -91,7 +90,7 @@ class World:
             dark = self.troubles & {"outages", "directories", "anchors"} and chance() < 0.4
             outage = self.rng.randint(1, 100) if dark else 0
             self._run(processes, outage, restoring=bool(chosen and self.restore))
-            if chosen and self.restore and processes[-1].code is None:  # it was cut off: a human gives it again
+            if chosen and self.restore and processes[-1].code is None:  # it was interrupted: a human repeats it
                 self._one(self._restore(self.restore, chosen[0]), {0})
             if chance() < 0.3:
                 self._look(choose(self._views()))
@@ -105,11 +104,11 @@ class World:
         self._look(str(self.first))
 
     def _run(self, processes: list[Process], outage: int = 0, *, restoring: bool = False) -> None:
-        """Run processes, take in what they saw, and judge how they ended.
+        """Run processes, record what they saw, and check their exit codes.
 
         Args:
-            processes: what runs at one time.
-            outage: the change before which the power goes, 0: never.
+            processes: the processes, which run concurrently.
+            outage: the change before which the power is cut; 0: never.
             restoring: whether the last process restores a backup.
         """
         if self.host.run(processes, outage):
@@ -122,36 +121,36 @@ class World:
             self.wrong += self.known.add(seen)
         self.seen.clear()
         allowed = {None, 0, TAKEN, *((REFUSED, UNKNOWN) if self.second or restoring else ())}
-        ended = [each for each in processes if each.code not in allowed]
-        self.wrong += [f"{each.name} ends with {each.code} {each.trace}" for each in ended]
+        failed = [process for process in processes if process.code not in allowed]
+        self.wrong += [f"{process.name} ends with {process.code} {process.trace}" for process in failed]
 
     def _forget(self, state: State) -> None:
         self.known, self.restored = self.known.within(state), True
 
     def _one(self, command: Command, expected: set[int], view: str = "") -> None:
-        """Run one command, undisturbed."""
+        """Run one command without disturbance."""
         process = self._process(command, view or str(self.first))
         self._run([process])
         if process.code not in expected:
             self.wrong.append(f"{process.name} ends with {process.code}")
 
     def _look(self, view: str) -> None:
-        """Open the ledger as the next command would, and compare it with what is known."""
-        found: list[str] = []
+        """Open the ledger as the next command would, and check the invariants."""
+        violations: list[str] = []
 
         def work(path: Path) -> None:
             ledger = self._ledger(path)
             if not ledger.storage.exists:
-                found.extend(["the ledger is gone"] if self.known.spent else [])
+                violations.extend(["the ledger is gone"] if self.known.spent else [])
                 return
             findings, state = ledger.findings()
             with ledger.storage.reading() as transaction:
-                found.extend(findings + self.known.compare(transaction, state))
+                violations.extend(findings + self.known.compare(transaction, state))
                 if not self.restored:
-                    found.extend(unsealed_bundles(transaction, self.root / "out"))
+                    violations.extend(unsealed_bundles(transaction, self.root / "out"))
 
         self._one(("look", work), {0, REFUSED} if self.second else {0}, view)
-        self.wrong += [f"by the name {view}: {each}" for each in found]
+        self.wrong += [f"by the name {view}: {violation}" for violation in violations]
         self.wrong += damaged_bundles(self.bundles, self.root / "out")
 
     def _process(self, command: Command, view: str) -> Process:
@@ -196,14 +195,14 @@ class World:
         return target.name, work
 
     def _backup_to_restore(self) -> tuple[Path, State] | None:
-        """Choose a backup that is to be restored, rather after a crash than without one; or copy it into place."""
+        """Choose a backup to restore, more often after a crash; without ``restore``, copy it over the ledger."""
         crashed = self.first.with_name(f"{self.first.name}-journal").exists()
         backups = [backup for backup in self.backups if backup[1].last]
         if not backups or self.rng.random() > (0.8 if crashed else 0.1):
             return None
         self._drop_second_name()
         backup, state = self.rng.choice(backups)
-        if self.restore is None:  # as was documented once: nothing else runs meanwhile
+        if self.restore is None:  # as was once documented; no other process runs meanwhile
             self._say(f"{backup.name} is copied over the ledger")
             shutil.copyfile(backup, self.first)
             self.disk.sync_all()
@@ -222,7 +221,7 @@ class World:
         return [str(self.first), *([self.second] if self.second else [])]
 
     def _change_names(self, kind: str) -> None:
-        """Give the ledger a second name, or take it away."""
+        """Give the ledger a second name, or remove it."""
         if self.second:
             if self.rng.random() < 0.2:
                 self._drop_second_name()
@@ -237,7 +236,7 @@ class World:
                 self.disk.sync(self.first.parent)
 
     def _mount(self) -> None:
-        """Show the ledger's file in a container, also again after a loss of power: a mount is not on the disk."""
+        """Show the ledger's file in a container; repeated after a power cut, because a mount is not on disk."""
         Path(self.second).unlink(missing_ok=True)
         Path(self.second).hardlink_to(self.first)
         self.calls.mounts = {self.second: Path(self.second)}
@@ -246,7 +245,7 @@ class World:
         if self.second:
             self._say("the second name is removed")
             Path(self.second).unlink(missing_ok=True)
-            if Path(self.second).parent.exists():  # a loss of power may have taken it
+            if Path(self.second).parent.exists():  # a power cut may have removed it
                 self.disk.sync(Path(self.second).parent)
             self.second = ""
             self.calls.mounts = {}
@@ -256,7 +255,7 @@ class World:
 
 
 def _render(draft: Any, _: Any, directory: Path) -> dict[str, str]:
-    """Write a bundle of two files, in place of samples and a report that take longer than all else."""
+    """Write a bundle of two files, in place of samples and a report, which would take most of the time."""
     for name, content in draft.files().items():
         write_new(directory / name, content)
     return {name: digest("file", content) for name, content in draft.files().items()}
@@ -269,10 +268,10 @@ def run(
     blind: Blindness | None = None,
     restore: Restore | None = None,
 ) -> tuple[list[str], list[str]]:
-    """Live through one seed in an empty directory, with these troubles, or by lot with some where these are all.
+    """Simulate one seed in an empty directory, with these troubles; if these are all, with a random part of them.
 
     Returns:
-        What is wrong, and all that happened.
+        The violations, and the history.
     """
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir()
