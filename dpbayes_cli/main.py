@@ -28,7 +28,7 @@ from dpbayes_cli.commands import output
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
     "plan": "Price a question and simulate its answer, without data.",
-    "infer": "Analyse a released bundle again: free, without data.",
+    "infer": "Analyze a released bundle again: free, without data.",
     "predict": "Predict a column of new records from a bundle: free.",
     "evaluate": "Score the predictions of a bundle on labelled records.",
     "verify": "Check that a bundle is what it says, and was charged.",

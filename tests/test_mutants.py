@@ -987,8 +987,8 @@ MUTANTS = {
     ),
     "a record too many of each unit, where an engine keeps them": (
         "sources/expressions.py",
-        'rows["rank"] < bound.most',
-        'rows["rank"] <= bound.most',
+        'rows["rank"] < bound.max_contributions',
+        'rows["rank"] <= bound.max_contributions',
         "tests/sources/test_expressions.py::test_expressions_say_what_the_embedded_reader_says",
     ),
     "equal records with one lot, where an engine keeps them": (

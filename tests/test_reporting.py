@@ -45,7 +45,7 @@ def test_what_is_expected_does_not_depend_on_the_data(dpbayes: Cli, place: Path)
     width = few.expected.widths["theta"]
     uniform = 0.5 * math.pi / 4  # E sqrt(p (1 - p)) is pi / 8; its median is a little larger
     assert width.sd == pytest.approx(uniform / math.sqrt(200), rel=0.2)
-    assert width.middle == pytest.approx(3.29 * width.sd, rel=0.05)
+    assert width.interval_width == pytest.approx(3.29 * width.sd, rel=0.05)
 
 
 def test_the_guarantee_is_priced_again_and_not_believed(dpbayes: Cli, coin: Path) -> None:
@@ -75,8 +75,8 @@ def test_widths_are_expected_of_models(config: str, parameters: list[str] | None
     assert found is not None
     names = list(bundle.document.posterior) if parameters is None else parameters
     assert list(found.widths) == names
-    assert bool(found.absent) == (not names)
-    assert all(0 < width.sd < width.middle < math.inf for width in found.widths.values())
+    assert bool(found.reason_unknown) == (not names)
+    assert all(0 < width.sd < width.interval_width < math.inf for width in found.widths.values())
     if config == "survey-add-remove":
         page = dpbayes("report", "out", "--format", "html").out
         assert "The number of records is private" in page
@@ -93,7 +93,7 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
     question = ["--model", "beta-bernoulli", "--column", "x", "--unit", "who", "--max-contributions", "2", "--eps", "1"]
     found = beside(released(dpbayes, "visits.csv", *question)).expected
     assert found is not None
-    assert "how many records there are is private" in found.absent
+    assert "how many records there are is private" in found.reason_unknown
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
 )
 def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path, reason: str) -> None:
     spec = build_spec(read_spec_file(document) if isinstance(document, Path) else document)
-    assert expected(price(spec, 1000), 1000).absent.startswith(reason)
+    assert expected(price(spec, 1000), 1000).reason_unknown.startswith(reason)
 
 
 def test_a_test_in_words(dpbayes: Cli) -> None:

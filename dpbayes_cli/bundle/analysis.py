@@ -57,7 +57,7 @@ class Analysis:
     states: Floats | None = None
 
 
-def analyse(
+def analyze(
     spec: ReleaseSpec, model: Model, mechanism: Mechanism, released: Payload, n_records: int | None, seed: int
 ) -> Analysis:
     """Infer the posterior of a model's parameters.

@@ -29,7 +29,7 @@ from dpbayes_cli.bundle.document import (
     Width,
 )
 from dpbayes_cli.bundle.report.wording import meanings
-from dpbayes_cli.bundle.states_file import stated_states
+from dpbayes_cli.bundle.states_file import rounded_states
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
@@ -45,7 +45,7 @@ _LISTED = 20
 
 
 @dataclass(frozen=True)
-class Parts:
+class ReleaseParts:
     """What a document is made of; nothing exact about the data is among it."""
 
     release_id: str
@@ -83,7 +83,7 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
     )
 
 
-def assemble(parts: Parts) -> ReleaseDocument:
+def assemble(parts: ReleaseParts) -> ReleaseDocument:
     """Return the release document."""
     spec, analysis, guarantee = parts.spec, parts.analysis, parts.plan.guarantee
     named = list(zip(analysis.parameters, analysis.marginals, strict=True))
@@ -114,7 +114,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         posterior_predictive=analysis.predictive,
         inference=_with_notes(inference_report(spec, analysis), parts.plan),
         tables=analysis.counted or UNSET,
-        states=UNSET if analysis.states is None else stated_states(analysis.states),
+        states=UNSET if analysis.states is None else rounded_states(analysis.states),
         assumptions=_assumptions(parts),
         corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
         ledger=parts.ledger,
@@ -122,7 +122,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
     )
 
 
-def _stated_delta(parts: Parts) -> Decimal:
+def _stated_delta(parts: ReleaseParts) -> Decimal:
     """Return the delta at which a curve is stated: the account's, or where it has none that of the question."""
     return parts.account_delta or parts.spec.options.value("delta") or Decimal(0)
 
@@ -196,7 +196,7 @@ def _with_notes(report: InferenceReport, plan: Plan) -> InferenceReport:
     return msgspec.structs.replace(report, how=how, exact=exact, warnings=[*report.warnings, *plan.warnings])
 
 
-def _assumptions(parts: Parts) -> list[str]:
+def _assumptions(parts: ReleaseParts) -> list[str]:
     """Return what the guarantee and the posterior rest on, one sentence each."""
     spec = parts.spec
     neighbors = spec.privacy.neighbors
@@ -234,7 +234,7 @@ def _assumptions(parts: Parts) -> list[str]:
     ]
 
 
-def _privacy_unit(parts: Parts) -> str:
+def _privacy_unit(parts: ReleaseParts) -> str:
     """Return who is protected."""
     unit, record = parts.spec.privacy.unit, parts.draw.record_unit
     if unit is None:
@@ -243,7 +243,7 @@ def _privacy_unit(parts: Parts) -> str:
     return f"one value of the column {unit.column!r}, of which {several} count"
 
 
-def _about_units(parts: Parts) -> list[str]:
+def _about_units(parts: ReleaseParts) -> list[str]:
     """Return what is assumed about who has how many records."""
     unit = parts.spec.privacy.unit
     if unit is None:
@@ -270,7 +270,7 @@ def _about_several(kind: str) -> str:
     return f"Whoever has k records is protected less: {worth}."
 
 
-def _about_invalid(parts: Parts) -> str:
+def _about_invalid(parts: ReleaseParts) -> str:
     """Return what invalid values counted as."""
     policy = parts.spec.policy
     stated = {column.role: column.impute for column in parts.model.columns if column.impute is not None}
@@ -294,14 +294,14 @@ def _about_invalid(parts: Parts) -> str:
     )
 
 
-def _about_outside(parts: Parts) -> list[str]:
+def _about_outside(parts: ReleaseParts) -> list[str]:
     """Return what becomes of numbers out of bounds, where records are dropped for them."""
     if not any(isinstance(column, NumericColumn) and column.outside == "drop" for column in parts.model.columns):
         return []
     return ["Records whose number is out of bounds did not count; the posterior takes that into account."]
 
 
-def _about_bounds(parts: Parts) -> list[str]:
+def _about_bounds(parts: ReleaseParts) -> list[str]:
     """Return what follows from bounds that were found privately; nothing where they were stated."""
     if isinstance(parts.draw.bounds, msgspec.UnsetType):
         return []

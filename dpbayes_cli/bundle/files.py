@@ -9,9 +9,9 @@ import msgspec
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
+from dpbayes_cli.bundle.analysis import Analysis, analyze, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
-from dpbayes_cli.bundle.states_file import stated_states, states_csv
+from dpbayes_cli.bundle.states_file import rounded_states, states_csv
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime, section_of
@@ -23,7 +23,7 @@ RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.
 STATES = "states.csv"
 
 
-def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
+def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
     """Return the privatized statistics of a release.
 
     Raises:
@@ -57,11 +57,11 @@ def sampling_seed(release_id: str, released: Payload) -> int:
 def analysis_of_draw(
     spec: ReleaseSpec, model: Model, mechanism: Mechanism, release_id: str, draw: ReleaseDocument | SealedDraw
 ) -> Analysis:
-    """Analyse what was released, as a function of it and of the question."""
+    """Analyze what was released, as a function of it and of the question."""
     if draw.draws:
         return describe_draws(model, draw.draws, draw.released_states, estimates=mechanism.estimates)
-    released = released_of(draw)
-    return analyse(spec, model, mechanism, released, draw.n_records, sampling_seed(release_id, released))
+    released = payload_of(draw)
+    return analyze(spec, model, mechanism, released, draw.n_records, sampling_seed(release_id, released))
 
 
 def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
@@ -86,7 +86,7 @@ def inferred_states_csv(analysis: Analysis) -> bytes | None:
     over_time = section_of(analysis.model.sections(), StatesOverTime)
     if over_time is None or analysis.states is None:
         return None
-    return states_csv(over_time, stated_states(analysis.states))
+    return states_csv(over_time, rounded_states(analysis.states))
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

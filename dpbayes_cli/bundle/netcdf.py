@@ -45,7 +45,7 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
         group.dimensions = {"chain": chains.shape[0], "draw": chains.shape[1]}
         for place, dimension in enumerate(("chain", "draw")):
             group.create_variable(dimension, (dimension,), np.int64, np.arange(chains.shape[place]))
-        for variable, elements in gathered(analysis.parameters).items():
+        for variable, elements in elements_by_variable(analysis.parameters).items():
             columns = [place for _, place in elements]
             if elements[0][0] is None:
                 group.create_variable(variable, ("chain", "draw"), np.float64, chains[:, :, columns[0]])
@@ -72,7 +72,7 @@ def by_chain(analysis: Analysis) -> Floats:
     return samples.reshape(_CHAINS if equal else 1, -1, samples.shape[1])
 
 
-def gathered(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
+def elements_by_variable(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
     """Return, for each variable, the labels and places of its elements; a scalar's only label is None.
 
     Args:

@@ -22,9 +22,9 @@ from dpbayes_cli.bundle.files import (
     statistics_csv,
     tables_csv,
 )
-from dpbayes_cli.bundle.read import LARGEST_TEXT, file_digest
+from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
-from dpbayes_cli.bundle.samples import largest_samples, sample_labels, write_samples
+from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples
 from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
@@ -49,7 +49,7 @@ def check_place(target: Path, *, sealed: bool) -> None:
 
 def place_bundle(
     document: ReleaseDocument,
-    analyse: Callable[[], Analysis],
+    analyze: Callable[[], Analysis],
     target: Path,
     published: Mapping[str, str] | None,
     say: Callable[[str], None],
@@ -58,7 +58,7 @@ def place_bundle(
 
     Args:
         document: the sealed release.
-        analyse: gives its posterior, where files are to be written.
+        analyze: gives its posterior, where files are to be written.
         target: the directory to be.
         published: the digests of its files where it was published before.
         say: where to tell the user what happens.
@@ -72,7 +72,7 @@ def place_bundle(
     if not os.path.lexists(target):
         try:
             with new_directory(target, datetime.fromisoformat(document.created)) as directory:
-                digests = render(document, analyse(), directory)
+                digests = render(document, analyze(), directory)
             if published is not None and digests != published:
                 say("rebuilt by another version of the software: samples or report may differ in detail")
             return digests
@@ -83,7 +83,7 @@ def place_bundle(
         _verify(target, published, document)
         return dict(published)
     with scratch_directory(target) as directory:
-        digests = render(document, analyse(), directory)
+        digests = render(document, analyze(), directory)
     _verify(target, digests, document)
     return digests
 
@@ -111,12 +111,12 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     return digests
 
 
-def largest_of(document: ReleaseDocument, name: str) -> int:
+def max_file_bytes(document: ReleaseDocument, name: str) -> int:
     """Return how many bytes a file of a release's bundle can have."""
     report = document.inference
     if name != report.samples_file:
-        return LARGEST_TEXT
-    return largest_samples(report.samples_format, list(document.posterior), report.samples)
+        return MAX_TEXT_BYTES
+    return max_samples_bytes(report.samples_format, list(document.posterior), report.samples)
 
 
 def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument) -> None:
@@ -127,7 +127,7 @@ def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument)
     """
     for name, expected in digests.items():
         try:
-            found = file_digest(target / name, largest_of(document, name))
+            found = file_digest(target / name, max_file_bytes(document, name))
         except VerificationError:
             found = None
         if target.is_symlink() or found != expected:

@@ -27,7 +27,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import in_full, stored_spec
 
-LARGEST_TEXT = 256 << 20
+MAX_TEXT_BYTES = 256 << 20
 """Bytes of any file of a bundle but its samples."""
 _BLOCK = 1 << 20
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
@@ -192,6 +192,6 @@ def read_file(path: Path) -> bytes | None:
     if descriptor is None:
         return None
     with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(descriptor).st_size > LARGEST_TEXT:
-            raise VerificationError(f"{path.name!r} is larger than {LARGEST_TEXT >> 20} MiB")
-        return file.read(LARGEST_TEXT)
+        if os.fstat(descriptor).st_size > MAX_TEXT_BYTES:
+            raise VerificationError(f"{path.name!r} is larger than {MAX_TEXT_BYTES >> 20} MiB")
+        return file.read(MAX_TEXT_BYTES)

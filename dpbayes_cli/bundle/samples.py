@@ -85,7 +85,7 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
         _write_parquet(path, analysis)
 
 
-def largest_samples(form: str, parameters: Sequence[str], n_samples: int) -> int:
+def max_samples_bytes(form: str, parameters: Sequence[str], n_samples: int) -> int:
     """Return how many bytes a file of so many samples can have, whichever version of the software wrote it."""
     names = sum(len(name.encode("utf-8", "replace")) for name in parameters)
     return _LARGEST_NUMBER[form] * n_samples * len(parameters) + _OF_A_COLUMN * (len(parameters) + 1) + 8 * names

@@ -15,7 +15,7 @@ States = list[list[list[float]]]
 """By sequence, step and state."""
 
 
-def stated_states(states: Floats) -> States:
+def rounded_states(states: Floats) -> States:
     """Return probabilities as a document states them: with 6 significant digits, none outside 0 to 1.
 
     Args:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.core.columns import AnyColumn
 
-MOST_TWINS = 1 << 20
+MAX_DUPLICATES = 1 << 20
 """So many equal records of a unit draw lots, for lots take memory; more than any number of records that is kept."""
 OUT_OF_BOUNDS = -1
 """The code, before imputation, of a number that is out of bounds where such are dropped: nothing stands for it."""
@@ -44,7 +44,7 @@ class BoundedReader:
     Privacy: whether a record is kept is a function of the key and of the records of its own unit: a unit that changes
         changes at most ``most`` kept records, all of them its own. Among k of m equal ones it does not matter which;
         otherwise every k of a unit's records are chosen alike, as the hash is one of random numbers, but that of more
-        than ``MOST_TWINS`` equal ones so many have lots.
+        than ``MAX_DUPLICATES`` equal ones so many have lots.
     Source: mechanisms, conventions (privacy units).
     """
 
@@ -87,10 +87,10 @@ class BoundedReader:
         items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows}){ours}"
         anyone = ", ".join(f"any_value({name}) AS {name}" for name in names)  # of records that are the same
         groups = f"SELECT {anyone}, unit, item, count(*) AS n FROM ({items}) GROUP BY unit, item"
-        twins = f"SELECT *, unnest(range(least(n, {MOST_TWINS}))) AS twin FROM ({groups})"
+        twins = f"SELECT *, unnest(range(least(n, {MAX_DUPLICATES}))) AS twin FROM ({groups})"
         ticket = f"sha256({literal(self._bound.key)} || ',' || twin || ',' || item)"
         record = f"struct_pack({', '.join(f'{name} := {name}' for name in names)})"
-        most = self._bound.most
+        most = self._bound.max_contributions
         drawn = f"unnest(arg_min({record}, {ticket}, {most}))" if most > 1 else f"arg_min({record}, {ticket})"
         chosen = f"SELECT {drawn} AS one FROM ({twins}) GROUP BY unit"
         return f"(SELECT {', '.join(f'one.{name} AS {name}' for name in names)} FROM ({chosen}))"

@@ -13,7 +13,7 @@ from dpbayes_cli.base.cell_grammar import BLANKS, LONGEST_CELL
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import DpbayesError, SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column
-from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, holds_control, record_blocks
+from dpbayes_cli.sources.lines import MAX_RECORD_BYTES, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.reader import Cells, Reader
 from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
@@ -22,7 +22,7 @@ from dpbayes_cli.sources.unit_bound import UnitBound
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
-    f"new_line='\\n', max_line_size={4 * LONGEST_RECORD}, buffer_size={16 * LONGEST_RECORD}"
+    f"new_line='\\n', max_line_size={4 * MAX_RECORD_BYTES}, buffer_size={16 * MAX_RECORD_BYTES}"
 )
 """What is left for DuckDB's reader: one column, ended by a line feed. No delimiter survives in sanitized lines."""
 
@@ -119,8 +119,8 @@ class DelimitedSource(Source):
         line = first_line(stream)
         if line is None:
             raise SourceError("the file is empty: it has no header line")
-        if len(line) > LONGEST_RECORD:
-            raise SourceError(f"the header line is longer than {LONGEST_RECORD >> 20} MiB")
+        if len(line) > MAX_RECORD_BYTES:
+            raise SourceError(f"the header line is longer than {MAX_RECORD_BYTES >> 20} MiB")
         if holds_control(line):
             raise SourceError("the header line holds control bytes", hint="end lines with a line feed")
         try:

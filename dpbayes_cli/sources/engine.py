@@ -97,7 +97,7 @@ class EngineSource(Source):
         else:
             query = statements.code_query(policy)
         tally.add(self._rows(query))
-        return tally.evidence()
+        return tally.statistics()
 
     def _tables(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
         """Evaluate a statistic of contingency tables."""

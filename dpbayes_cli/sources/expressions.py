@@ -36,7 +36,7 @@ from dpbayes_cli.sources.cell_expressions import (
     normal_text,
     sha256_text,
 )
-from dpbayes_cli.sources.contributions import MOST_TWINS, OUT_OF_BOUNDS
+from dpbayes_cli.sources.contributions import MAX_DUPLICATES, OUT_OF_BOUNDS
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.statements import Monomial
 from dpbayes_cli.sources.unit_bound import UnitBound
@@ -313,10 +313,10 @@ class Statements:
 
         self._add(itemized, schema | {"item": "string"})
         self._add(numbered, schema | {"item": "string", "twin": "int64"})
-        self._add(lambda rows: rows.filter(rows.twin < MOST_TWINS), schema | {"item": "string", "twin": "int64"})
+        self._add(lambda rows: rows.filter(rows.twin < MAX_DUPLICATES), schema | {"item": "string", "twin": "int64"})
         self._add(drawn, schema | {"item": "string", "twin": "int64", "ticket": "string"})
         self._add(ranked, schema | {"rank": "int64"})
-        self._add(lambda rows: rows.filter(rows["rank"] < bound.most), dict(self._schema))
+        self._add(lambda rows: rows.filter(rows["rank"] < bound.max_contributions), dict(self._schema))
 
 
 def _code(rows: Expression, column: int) -> Expression:

@@ -108,7 +108,7 @@ class Source(ABC):
 
         tally = tally_for(self._columns, statistic, policy)
         self.read(tally)
-        return tally.evidence()
+        return tally.statistics()
 
     @abstractmethod
     def close(self) -> None:

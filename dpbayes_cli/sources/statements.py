@@ -307,7 +307,7 @@ class Tally:
         summed = self._numbers and self._histogram is None
         return self._counts["records"] if summed else self._counts.total()
 
-    def evidence(self) -> Statistics:
+    def statistics(self) -> Statistics:
         """Return the components of the statistic, or the histogram that it is."""
         if self._histogram is not None:
             codes = {code: count for code, count in self._counts.items() if isinstance(code, int)}

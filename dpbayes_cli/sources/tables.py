@@ -46,7 +46,7 @@ class TableTally(PackedCodes):
         self._place = {column.role: i for i, column in enumerate(columns)}
         self._tables: list[Integers] = [np.zeros(table.shape, dtype=np.int64) for table in statistic.tables]
 
-    def evidence(self) -> Statistics:
+    def statistics(self) -> Statistics:
         """Return the components of the statistic."""
         return Statistics(released_values(self._statistic, self._tables), self.records)
 

@@ -14,10 +14,10 @@ class UnitBound:
 
     Attributes:
         column: the name of the column.
-        most: how many records of a unit are kept.
+        max_contributions: how many records of a unit are kept.
         key: a secret, new for every reading of the data.
     """
 
     column: str
-    most: int
+    max_contributions: int
     key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.assemble import Parts, assemble, sealed_draw
+from dpbayes_cli.bundle.assemble import ReleaseParts, assemble, sealed_draw
 from dpbayes_cli.bundle.document import LedgerReference, ReleaseDocument, parse_document, parse_draw
 from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
@@ -103,9 +103,9 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> Outcome:
         sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
     else:
         say(f"release {record.release_id} was drawn on {record.time}: shown again, the data were not opened")
-    document, analyse = _described(prepared, reservation, sealed)
+    document, analyze = _described(prepared, reservation, sealed)
     target = prepared.out or _default_target(record.release_id)
-    digests = place_bundle(document, analyse, target, record.published, say)
+    digests = place_bundle(document, analyze, target, record.published, say)
     record, state = ledger.publish(record, charge.account, digests, document.payload())
     last = state.last
     if last is None:
@@ -211,7 +211,7 @@ def _described(
         raise DpbayesError("the sealed statistics are not those of the question; nothing is written")
     analysis = analysis_of_draw(narrowed.spec, narrowed.model, narrowed.mechanism, record.release_id, draw)
     document = assemble(
-        Parts(
+        ReleaseParts(
             release_id=record.release_id,
             account=prepared.charge.account,
             draw=draw,

@@ -13,7 +13,7 @@ from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.bundle.assemble import guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
-from dpbayes_cli.bundle.report.report_context import BudgetAround, Expected, ExpectedWidth, ReportContext
+from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected, ExpectedWidth, ReportContext
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.section import require_type
@@ -30,7 +30,7 @@ _LARGEST = 20_000
 _MOST_RECORDS = 10**6
 
 
-def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None) -> ReportContext:
+def beside(bundle: Bundle, *, budget: BudgetChange | str | None = None, records: int | None = None) -> ReportContext:
     """Return what a page tells beside what is in the bundle.
 
     Args:
@@ -43,7 +43,9 @@ def beside(bundle: Bundle, *, budget: BudgetAround | str | None = None, records:
     try:
         planned = price(spec, document.n_records, model)
     except DpbayesError:
-        return ReportContext(None, Expected(absent="The question has no price in this version of dpbayes."), budget)
+        return ReportContext(
+            None, Expected(reason_unknown="The question has no price in this version of dpbayes."), budget
+        )
     stated = guarantee_part(planned.plan.guarantee, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
     guarantee = planned.plan.guarantee if stated == document.guarantee else None
     n_records = records if document.n_records is None else document.n_records
@@ -60,7 +62,7 @@ def expected(planned: PlannedRelease, n_records: int | None) -> Expected:
     spec, model, plan = planned.spec, planned.model, planned.plan
     absent = _not_simulated(spec, model, plan, n_records)
     if absent or n_records is None:
-        return Expected(absent=absent)
+        return Expected(reason_unknown=absent)
     simulating = require_type(model, NoisyStatistics)
     trials = max(3, min(_TRIALS, _PARAMETERS // len(model.parameters), _RECORDS // n_records))
     widths = nonprivate_widths(spec, simulating, n_records, trials)
@@ -129,7 +131,7 @@ def _seed(spec: ReleaseSpec, n_records: int, what: str) -> int:
     return int(digest("expected before the data", canonical_json([in_full_as_earlier(spec), n_records, what]))[:32], 16)
 
 
-def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | str:
+def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetChange | str:
     """Return what an account held before and after the entry that charged a release; a text says why not.
 
     Args:
@@ -152,7 +154,7 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | s
     before = replay(entries[:number]).accounts[document.account]
     after = replay(entries[: number + 1]).accounts[document.account]
     record = after.releases[document.release_id]
-    return BudgetAround(
+    return BudgetChange(
         total=texts(after.budget.total),
         before=texts(before.spent),
         after=texts(after.spent),

@@ -20,10 +20,10 @@ import msgspec
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import DpbayesError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.assemble import Parts, assemble
+from dpbayes_cli.bundle.assemble import ReleaseParts, assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
 from dpbayes_cli.bundle.files import REPORT
-from dpbayes_cli.bundle.place import largest_of, render
+from dpbayes_cli.bundle.place import max_file_bytes, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
 from dpbayes_cli.core.model import Model
@@ -99,7 +99,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     analysis = analysis_of(bundle)
     _check_derived(
         found,
-        Parts(
+        ReleaseParts(
             release_id=document.release_id,
             account=document.account,
             draw=_draw_of(document),
@@ -169,7 +169,7 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
     )
 
 
-def _check_derived(found: Verification, parts: Parts) -> None:
+def _check_derived(found: Verification, parts: ReleaseParts) -> None:
     """Compare all that follows from question and draw with what the document says."""
     document = found.document
     derived = _as_stated(found, parts.plan, parse_document(assemble(parts).payload()))
@@ -279,7 +279,7 @@ def _check_files(found: Verification, bundle: Path, analysis: Analysis) -> dict[
     with tempfile.TemporaryDirectory() as directory:
         made = render(document, analysis, Path(directory))
         most = {name: (Path(directory) / name).stat().st_size for name in made}
-    most |= {name: max(most[name], largest_of(document, name)) for name in found.uncertain if name in made}
+    most |= {name: max(most[name], max_file_bytes(document, name)) for name in found.uncertain if name in made}
     digests: dict[str, str | None] = {}
     for name in made:
         try:

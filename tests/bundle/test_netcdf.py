@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.netcdf import by_chain, gathered
+from dpbayes_cli.bundle.netcdf import by_chain, elements_by_variable
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
 from tests.conftest import SAMPLE_DATA, Cli
 
@@ -123,9 +123,9 @@ def test_without_the_extra_nothing_is_charged(
 
 def test_vectors_are_gathered_by_their_name() -> None:
     names = ["mean", "theta[a]", "sd", "theta[b[0]]"]
-    assert gathered(names) == {"mean": [(None, 0)], "theta": [("a", 1), ("b[0]", 3)], "sd": [(None, 2)]}
+    assert elements_by_variable(names) == {"mean": [(None, 0)], "theta": [("a", 1), ("b[0]", 3)], "sd": [(None, 2)]}
     with pytest.raises(ValueError, match="both"):
-        gathered(["a", "a[1]"])
+        elements_by_variable(["a", "a[1]"])
 
 
 def test_writing_it_loads_neither_arviz_nor_plotting() -> None:

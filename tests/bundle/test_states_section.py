@@ -19,7 +19,7 @@ from dpbayes_cli.bundle.report.page import report_html
 from dpbayes_cli.bundle.report.states_section import MOST_FEATURES
 from dpbayes_cli.bundle.report.svg_files import pictures_of
 from dpbayes_cli.bundle.report.transitions_plot import MOST, transitions_plot
-from dpbayes_cli.bundle.states_file import stated_states
+from dpbayes_cli.bundle.states_file import rounded_states
 from dpbayes_cli.core.model import Model
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts
@@ -144,7 +144,7 @@ def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.
 
 def test_states_keep_six_digits_and_stay_probabilities() -> None:
     states = np.array([[[0.123456789, 0.876543211], [1.0 + 1e-5, 1e-9 / 3], [1.0, -1e-17]]])
-    assert stated_states(states) == [[[0.123457, 0.876543], [1.0, 3.33333e-10], [1.0, 0.0]]]
+    assert rounded_states(states) == [[[0.123457, 0.876543], [1.0, 3.33333e-10], [1.0, 0.0]]]
 
 
 def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:

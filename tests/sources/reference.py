@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from dpbayes_cli.base.cell_grammar import LONGEST_CELL, normal_cell, parse_number
 from dpbayes_cli.core.columns import Column, CutColumn
-from dpbayes_cli.sources.lines import LONGEST_RECORD
+from dpbayes_cli.sources.lines import MAX_RECORD_BYTES
 from dpbayes_cli.sources.records import Dialect, split_record
 
 
@@ -21,7 +21,7 @@ def physical_lines(content: bytes) -> list[bytes]:
 
 def cells_of(line: bytes, dialect: Dialect, width: int) -> list[str | None] | None:
     """Return the cells of a line, or None where the record is malformed."""
-    if len(line) > LONGEST_RECORD:
+    if len(line) > MAX_RECORD_BYTES:
         return None
     text = line.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r").decode("utf-8", "replace")
     if any((ord(c) < 32 and c != "\t") or c in "\x7f\ufeff" for c in text):

@@ -419,4 +419,4 @@ def test_any_table_of_texts_is_read_as_the_reference_reads_it(data: st.DataObjec
 
 def test_a_tally_of_tables_reads_levels_only() -> None:
     columns = [Column("a", ("0", "1"))]
-    assert TableTally(columns, statistic(columns, [("a",)]), DROP).evidence().values == (0, 0)
+    assert TableTally(columns, statistic(columns, [("a",)]), DROP).statistics().values == (0, 0)

@@ -10,7 +10,7 @@ from dpbayes_cli.bundle.report.wording import ledger_note
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import BudgetAround, ReportContext
+    from dpbayes_cli.bundle.report.report_context import BudgetChange, ReportContext
 
 TITLE = "The budget, and the proof of what was spent"
 
@@ -26,7 +26,7 @@ def budget_section(document: ReleaseDocument, analysis: Analysis, beside: Report
     return titled(TITLE, shown, paragraph(prose(ledger_note(document))))
 
 
-def _around(document: ReleaseDocument, around: BudgetAround) -> str:
+def _around(document: ReleaseDocument, around: BudgetChange) -> str:
     rows = [
         [name, total, around.before[name], around.after[name], around.remaining[name]]
         for name, total in around.total.items()

@@ -62,9 +62,9 @@ def density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Ex
         if width is not None:
             words += (
                 f". Bar above, whose place says nothing: the width of 90 % that was to be expected without privacy, "
-                f"before the data, {width.middle:.4g}"
+                f"before the data, {width.interval_width:.4g}"
             )
-        middle = None if width is None else width.middle
+        middle = None if width is None else width.interval_width
         svg = density_plot(samples, summary, name, f"{what} of {words}", alone=len(drawn) == 1, expected=middle)
         pictures.append(Picture(name, svg, words))
     return pictures

@@ -79,12 +79,14 @@ def _expected(document: ReleaseDocument, expected: Expected) -> list[str]:
     """Return how wide the posterior could be expected to be without privacy."""
     heading = "<h3>Without privacy, as expected before the data</h3>"
     if not expected.widths:
-        return [heading, paragraph(prose(f"Not known. {expected.absent}"))]
+        return [heading, paragraph(prose(f"Not known. {expected.reason_unknown}"))]
     rows = []
     for name, width in list(expected.widths.items())[:_MANY]:
         summary = document.posterior[name]
         middle = None if summary.q05 is None or summary.q95 is None else summary.q95 - summary.q05
-        rows.append([name, "-" if middle is None else f"{middle:.4g}", f"{width.middle:.4g}", f"{width.sd:.4g}"])
+        rows.append(
+            [name, "-" if middle is None else f"{middle:.4g}", f"{width.interval_width:.4g}", f"{width.sd:.4g}"]
+        )
     columns = ["parameter", "90 % interval, as released", "90 % interval, expected without privacy", "sd, expected"]
     return [
         heading,

@@ -16,11 +16,11 @@ class ExpectedWidth:
 
     Attributes:
         sd: the median of its standard deviation over simulated data sets.
-        middle: the same of the width of its 90 % interval.
+        interval_width: the same of the width of its 90 % interval.
     """
 
     sd: float
-    middle: float
+    interval_width: float
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Expected:
         widths: by parameter; none where nothing was simulated.
         n_records: how many records were simulated.
         trials: how often.
-        absent: why nothing was simulated, a sentence; else an empty text.
+        reason_unknown: why nothing was simulated, a sentence; else an empty text.
         drawn_sd: of the law that the released draws come from, the standard deviation of the first parameter; None
             where no draws were released, or their law is not simulated.
         drawn_nonprivate_sd: the same of the posterior without privacy, in the same simulations.
@@ -40,13 +40,13 @@ class Expected:
     widths: Mapping[str, ExpectedWidth] = field(default_factory=dict)
     n_records: int = 0
     trials: int = 0
-    absent: str = ""
+    reason_unknown: str = ""
     drawn_sd: float | None = None
     drawn_nonprivate_sd: float | None = None
 
 
 @dataclass(frozen=True)
-class BudgetAround:
+class BudgetChange:
     """An account just before and just after the entry that charged a release, by component.
 
     Attributes:
@@ -75,7 +75,7 @@ class ReportContext:
 
     guarantee: Guarantee | None = None
     expected: Expected | None = None
-    budget: BudgetAround | str | None = None
+    budget: BudgetChange | str | None = None
 
 
 NOTHING = ReportContext()
