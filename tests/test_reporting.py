@@ -81,7 +81,7 @@ def test_widths_are_expected_of_models(config: str, parameters: list[str] | None
         page = dpbayes("report", "out", "--format", "html").out
         assert "The number of records is private" in page
         planned = dpbayes("report", "out", "--format", "html", "--records", "1000").out
-        assert "1,000 records from the model" in planned
+        assert "1,000 valid records from the model" in planned
     if config == "clinic-age-draw":
         assert found.drawn_sd is not None
         assert found.drawn_nonprivate_sd is not None

@@ -97,7 +97,7 @@ TAMPERED = {
     "a negative one": (put("statistics", 1, "value", value=-400), "is beyond what its noise can make"),
     "neighbors": (put("guarantee", "neighbors", value="add-remove"), "guarantee: not what follows"),
     "records": (put("n_records", value=100), "release.json: not the file"),
-    "private records": (put("n_records", value=None), "does not hold the statistics of its spec"),
+    "private records": (put("n_records", value=None), "does not hold the statistics that its spec asks for"),
     "assumption": (put("assumptions", value=[]), "assumptions: not what follows"),
     "posterior": (put("posterior", "theta", "sd", value=0.001), "posterior: not what follows"),
     "width": (put("width", "theta", "sd_noise", value=0.0), "width: not what follows"),
@@ -134,7 +134,7 @@ def test_a_changed_document_is_found(what: str, dpbayes: Cli, coin: Path) -> Non
         ("estimate", put("draws", 0, 0, value=0.5123456789), "draws: not all are such as their law can give"),
         ("curve", put("draws", 0, 0, value=-0.5), "draws: not all are such as their law can give"),
         ("private bounds", put("bounds", "lower", value=-1.0), "release.json"),
-        ("add-remove", put("n_records", value=200), "does not hold the statistics of its spec"),
+        ("add-remove", put("n_records", value=200), "does not hold the statistics that its spec asks for"),
     ],
 )
 def test_a_changed_draw_is_found(
@@ -182,7 +182,7 @@ def test_a_file_far_larger_than_its_description_permits_is_not_read(dpbayes: Cli
         done = dpbayes("verify", "out", "--no-ledger")
         assert done.code == 7
         for name in ("samples.parquet", "report.md"):
-            assert f"{name} has {size} bytes, and can have" in done.err
+            assert f"{name} has {size} bytes; the largest possible size is" in done.err
     os.truncate(bundle / "release.json", size)
     done = dpbayes("verify", "out", "--no-ledger")
     assert (done.code, "'release.json' is larger" in done.err) == (7, True)

@@ -13,13 +13,13 @@ from dpbayes_cli.bundle.report.cut_text import ems, fitting
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered, layers_of, n_crossings, split_rows
 from dpbayes_cli.bundle.report.network_plot import (
-    MOST,
+    MAX_VARIABLES,
     markov_blanket,
     network_plot,
     parents_first,
     shown_variables,
 )
-from dpbayes_cli.bundle.report.table_plot import MOST_ROWS, MOST_VALUES, table_plot
+from dpbayes_cli.bundle.report.table_plot import MAX_ROWS, MAX_VALUES, table_plot
 from tests.bundle.test_page import EVIL, Page
 
 Parents = list[tuple[int, ...]]
@@ -170,7 +170,7 @@ def test_of_a_large_net_the_markov_blanket_is_drawn() -> None:
     check(picture)
     assert {label for label in texts(picture) if label.startswith("v")} == {f"v{i}" for i in {target, *blanket}}
     assert picture.caption.endswith(
-        "Drawn are the target and its Markov blanket (parents, children and the children's other parents), "
+        "Shown: the target and its Markov blanket (parents, children and the children's other parents), "
         f"{len(blanket) + 1} variables."
     )
 
@@ -179,21 +179,21 @@ def test_of_a_large_blanket_or_without_a_target_the_first_are_drawn() -> None:
     star: Parents = [(), *((0,) for _ in range(999))]
     picture = picture_of(star, 0)
     check(picture)
-    assert len([label for label in texts(picture) if label.startswith("v")]) == MOST
+    assert len([label for label in texts(picture) if label.startswith("v")]) == MAX_VARIABLES
     assert "the target and the first 39 of the 999 variables in its Markov blanket" in picture.caption
     parents = random_graph(1000, 3, 5)
     shown = shown_variables(parents, None)
-    assert len(shown) == MOST
+    assert len(shown) == MAX_VARIABLES
     assert all(j in shown[:k] for k, i in enumerate(shown) for j in parents[i])
     picture = picture_of(parents, None)
     check(picture)
-    assert "Drawn are the first 40 variables, parents before children, and the arrows among them." in picture.caption
+    assert "Shown: the first 40 variables, parents before children, and the arrows between them." in picture.caption
     assert len(picture.svg) < 250_000
     last_child = shown_variables(star, 999)
     assert last_child == (0, 999)
     hub: Parents = [*([()] * 60), tuple(range(60))]
     assert 60 in shown_variables(hub, 60)
-    assert len(shown_variables(hub, 60)) == MOST
+    assert len(shown_variables(hub, 60)) == MAX_VARIABLES
 
 
 def test_the_blanket_and_the_order_are_what_they_say() -> None:
@@ -265,8 +265,8 @@ def test_of_a_large_table_the_first_rows_and_values_are_drawn_and_the_caption_sa
     values = [f"occupation number {k}" for k in range(15)]
     picture = table_plot("occupation", values, parents, cells_of((8000, 15)), "table")
     check(picture)
-    assert [len(panel) for panel in markers(picture)] == [MOST_ROWS] * MOST_VALUES
-    assert picture.caption.endswith("Drawn are the first 24 of 8000 rows and the first 8 of 15 values.")
+    assert [len(panel) for panel in markers(picture)] == [MAX_ROWS] * MAX_VALUES
+    assert picture.caption.endswith("Shown: the first 24 of 8000 rows and the first 8 of 15 values.")
     assert len(picture.svg) < 200_000
 
 
@@ -275,9 +275,9 @@ def test_the_values_of_a_variable_without_parents_are_rows() -> None:
     picture = table_plot("country", [f"c{k}" for k in range(30)], {}, cells, "table")
     check(picture)
     (panel,) = markers(picture)
-    assert np.corrcoef([x for x, _ in panel], cells["mean"][:MOST_ROWS])[0, 1] > 0.9999
+    assert np.corrcoef([x for x, _ in panel], cells["mean"][:MAX_ROWS])[0, 1] > 0.9999
     assert picture.caption == (
-        "Posterior means and 90 % intervals of the probabilities of country. Drawn are the first 24 of 30 values."
+        "Posterior means and 90 % intervals of the probabilities of country. Shown: the first 24 of 30 values."
     )
 
 

@@ -113,7 +113,7 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     content, page = page_of()
     check(content, page)
     every = {identifier_of(title) for title in SECTIONS}
-    absent = {"diagnostics", "the-estimate-of-the-posterior-s-mode", "the-network", "the-states"}
+    absent = {"diagnostics", "the-estimate-of-the-posterior-mode", "the-network", "the-states"}
     assert set(page.sections()) == every - absent
     assert page.attributes("aside") == []
     labels = [found["aria-label"] for found in page.attributes("svg")]
@@ -181,7 +181,7 @@ def test_the_page_of_posterior_draws(config: str, dpbayes: Cli) -> None:
     release(dpbayes, "--spec", ROOT / "configs" / "releases" / f"{config}.yaml")
     content, page = page_of()
     check(content, page)
-    assert {"how-wide-and-why", "diagnostics"} & set(page.sections()) == {"how-wide-and-why"}
+    assert {"width-of-the-posterior", "diagnostics"} & set(page.sections()) == {"width-of-the-posterior"}
     assert "privacy's share of the variance is" in page.text()
     label = page.attributes("svg")[-1]["aria-label"]
     document = read_document(Path("out"))
@@ -205,7 +205,7 @@ def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
     assert "theta[40]" not in heads
     assert "60 more rows are in release.json." in page.text()
     assert "60 more rows are in statistics.csv." in page.text()
-    assert "The first 12 of 100 parameters are drawn." in page.text()
+    assert "The first 12 of 100 parameters are plotted." in page.text()
     assert len(content) < 300_000
 
 

@@ -12,9 +12,9 @@ import pytest
 from dpbayes_cli.bundle.report.cut_text import ems
 from dpbayes_cli.bundle.report.inline_svg import HUES, Picture
 from dpbayes_cli.bundle.report.states_plot import (
-    MOST_NUMBERS,
-    MOST_SEQUENCES,
-    MOST_STEPS,
+    MAX_NUMBERS,
+    MAX_SEQUENCES,
+    MAX_STEPS,
     STRENGTHS,
     levels_of,
     runs_of,
@@ -68,7 +68,7 @@ def test_every_cell_has_the_hue_of_its_state_and_the_strength_of_its_probability
         f"state {k + 1}" for k in range(n_states)
     ]
     assert ("below 50 %" in texts(picture)) == (n_states > 2)
-    assert "Drawn are" not in picture.caption
+    assert "Shown:" not in picture.caption
     assert picture == picture_of(n_sequences, n_steps, n_states)
 
 
@@ -82,17 +82,17 @@ def test_strengths_and_runs_by_hand() -> None:
     numbers = [label for label in texts(picture) if label in {"1", "2"}]
     assert numbers == ["1", "2"]
     assert 'aria-label="The most likely state by s and t;' in picture.svg
-    assert "Over all of them the most likely is state 1 in 50 %, state 2 in 50 %." in picture.svg
+    assert "Overall, the most likely is state 1 in 50 %, state 2 in 50 % of the steps." in picture.svg
 
 
 def test_of_many_sequences_and_steps_the_first_are_drawn_and_the_caption_says_so() -> None:
-    picture = picture_of(MOST_SEQUENCES + 5, MOST_STEPS + 1, 3)
+    picture = picture_of(MAX_SEQUENCES + 5, MAX_STEPS + 1, 3)
     check(picture, labelled=True)
-    assert sum(cells(picture).values()) == MOST_SEQUENCES * MOST_STEPS
+    assert sum(cells(picture).values()) == MAX_SEQUENCES * MAX_STEPS
     assert picture.caption.endswith(
-        "Drawn are the first 40 of 45 values of region and the first 120 of 121 values of month."
+        "Shown: the first 40 of 45 values of region and the first 120 of 121 values of month."
     )
-    assert f"region {MOST_SEQUENCES}" not in texts(picture)
+    assert f"region {MAX_SEQUENCES}" not in texts(picture)
     assert len(picture.svg) < 500_000
 
 
@@ -107,9 +107,9 @@ def test_states_beyond_the_hues_share_a_grey() -> None:
 def test_where_states_change_all_the_time_their_numbers_are_left_out() -> None:
     states = np.tile(np.eye(2), (30, 30, 1))
     shape = Column("s", tuple(f"s{i}" for i in range(30))), Column("t", tuple(f"t{i}" for i in range(60)))
-    assert MOST_NUMBERS < 30 * 60
+    assert MAX_NUMBERS < 30 * 60
     picture = states_plot(*shape, states, "states")
-    assert "Numbers stand" not in picture.caption
+    assert "A number marks" not in picture.caption
     assert not {"1", "2"} & set(texts(picture))
 
 

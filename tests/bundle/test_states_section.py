@@ -13,12 +13,12 @@ import pytest
 
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
-from dpbayes_cli.bundle.report.emissions_plot import MOST_STATES, MOST_VALUES, drawn_values, emissions_plot
+from dpbayes_cli.bundle.report.emissions_plot import MAX_STATES, MAX_VALUES, drawn_values, emissions_plot
 from dpbayes_cli.bundle.report.model_sections import DRAWINGS, section_pictures
 from dpbayes_cli.bundle.report.page import report_html
-from dpbayes_cli.bundle.report.states_section import MOST_FEATURES
+from dpbayes_cli.bundle.report.states_section import MAX_FEATURES
 from dpbayes_cli.bundle.report.svg_files import pictures_of
-from dpbayes_cli.bundle.report.transitions_plot import MOST, transitions_plot
+from dpbayes_cli.bundle.report.transitions_plot import MAX_TRANSITION_STATES, transitions_plot
 from dpbayes_cli.bundle.states_file import rounded_states
 from dpbayes_cli.core.model import Model
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
@@ -133,13 +133,13 @@ def test_the_report_has_a_section_about_states_with_every_picture(
 
 
 def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MOST_FEATURES", 1)
+    monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MAX_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
     bundle = read_bundle(Path("out"))
     section = the_states(bundle.document, bundle.model)
-    assert "The emissions of the first 1 of 2 features are drawn." in section
+    assert "The emissions of the first 1 of 2 features are plotted." in section
     assert section.count("<figure>") == 3
-    assert MOST_FEATURES > 1
+    assert MAX_FEATURES > 1
 
 
 def test_states_keep_six_digits_and_stay_probabilities() -> None:
@@ -167,10 +167,8 @@ def test_of_many_states_and_values_the_first_and_the_likeliest_are_drawn() -> No
     cells = cells_of((10, 40))
     picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")
     check(picture, labelled=True)
-    assert [len(panel) for panel in markers(picture)] == [MOST_VALUES] * MOST_STATES
-    assert picture.caption.endswith(
-        "Drawn are the first 8 of 10 states and the 24 of 40 values that are the most likely in a state."
-    )
+    assert [len(panel) for panel in markers(picture)] == [MAX_VALUES] * MAX_STATES
+    assert picture.caption.endswith("Shown: the first 8 of 10 states and the 24 of 40 values most likely in a state.")
     assert len(picture.svg) < 200_000
     mean = np.array([np.arange(30.0), np.zeros(30)])
     mean[1, 0] = 99.0
@@ -193,8 +191,8 @@ def test_transitions_are_numbers_in_shaded_cells() -> None:
     assert [float(found) for found in opacities] == pytest.approx(shades.tolist(), abs=0.01)
     assert "from state 2: to 1 0.25, to 2 0.50, to 3 0.25" in picture.svg
     large = transitions_plot(np.full((20, 20), 0.05), np.full(20, 0.05), "transitions")
-    assert large.caption.endswith(f"Drawn are the first {MOST} of 20 states.")
-    assert texts(large).count("0.05") == MOST * (MOST + 1)
+    assert large.caption.endswith(f"Shown: the first {MAX_TRANSITION_STATES} of 20 states.")
+    assert texts(large).count("0.05") == MAX_TRANSITION_STATES * (MAX_TRANSITION_STATES + 1)
 
 
 def test_hostile_names_in_emissions_are_texts() -> None:
@@ -207,10 +205,10 @@ def test_hostile_names_in_emissions_are_texts() -> None:
 @pytest.mark.slow
 def test_a_large_page(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     regions = [f"a very long name of a region, number {i}" for i in range(45)]
-    features = {f"f{j}": ["x", "y"] for j in range(MOST_FEATURES + 1)}
+    features = {f"f{j}": ["x", "y"] for j in range(MAX_FEATURES + 1)}
     release_made_up(dpbayes, monkeypatch, hmm_spec(regions, months(130), features, 9))
     content = dpbayes("report", "out", "--format", "html").out
     page = Page(content)
     check_page(content, page)
-    assert "The emissions of the first 12 of 13 features are drawn." in page.text()
+    assert "The emissions of the first 12 of 13 features are plotted." in page.text()
     assert len(content) < 1_500_000
