@@ -969,14 +969,14 @@ MUTANTS = {
     ),
     "a record too many of each unit": (
         "sources/contributions.py",
-        "{ticket}, {most}))",
-        "{ticket}, {most + 1}))",
+        "{keyed_hash}, {most}))",
+        "{keyed_hash}, {most + 1}))",
         "tests/sources/test_contributions.py::test_what_is_kept_is_what_the_reference_keeps",
     ),
     "units of each file by itself": (
         "sources/parquet.py",
-        "if self._name_of_unit is not None:  # a unit may have records in several files",
-        "if self._name_of_unit is not None and len(self._location.paths) == 1:",
+        "if self._unit_name is not None:  # a unit may have records in several files",
+        "if self._unit_name is not None and len(self._location.paths) == 1:",
         "tests/sources/test_contributions.py::test_neither_order_nor_partition_matters",
     ),
     "equal records with one lot": (
@@ -1222,7 +1222,7 @@ MUTANTS = {
     ),
     "pages whose rows are read together": (
         "sources/parquet.py",
-        "return int(most) > _MOST_OF_A_VECTOR",
+        "return int(most) > _MAX_VECTOR_BYTES",
         "return False",
         "tests/test_hostile.py::test_long_cells_of_a_small_parquet_file_take_bounded_memory",
     ),
@@ -1240,7 +1240,7 @@ MUTANTS = {
     ),
     "a cell of a line that may be of any length": (
         "sources/delimited.py",
-        "ELSE {_short(cell)} END",
+        "ELSE {_if_short(cell)} END",
         "ELSE {cell} END",
         "tests/sources/test_delimited.py::test_a_cell_of_more_bytes_than_4_kib_is_missing",
     ),

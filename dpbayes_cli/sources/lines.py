@@ -2,7 +2,7 @@
 
 DuckDB's CSV reader guesses the line ending from neighboring lines, drops lines that are not UTF-8 or too long, and
 splits on a lone carriage return, so one person's cell could change another's record. Here a record ends at a line
-feed and nowhere else, and every byte that could steer a later reader is replaced inside its own record. After that
+feed and nowhere else, and every byte that could affect a later reader is replaced inside its own record. After that
 the engine's reader has nothing left to decide.
 """
 
@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 BLOCK = 1 << 20
 MAX_RECORD_BYTES = 1 << 20
-"""A record of more bytes than this is one invalid record."""
+"""A longer record is one invalid record."""
 
 INVALID = b"\x02"
 """Stands for any control byte inside a record; no declared level can hold it, so the cell is invalid."""
@@ -24,9 +24,9 @@ _TABLE = bytes.maketrans(_CONTROLS, INVALID * len(_CONTROLS))
 
 
 def first_line(stream: BinaryIO) -> bytes | None:
-    """Return the first physical line without its ending or byte-order mark, or None where there is none.
+    """Return the first physical line without its ending or byte-order mark, or None if there is none.
 
-    A line of more than ``MAX_RECORD_BYTES`` bytes is cut a few bytes later: the caller sees that it is too long.
+    A line of more than ``MAX_RECORD_BYTES`` bytes is cut a few bytes later, so the caller sees that it is too long.
     """
     line = stream.readline(MAX_RECORD_BYTES + 8)
     if not line:
@@ -51,8 +51,8 @@ def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") ->
     Args:
         stream: binary, buffered.
         skip_header: whether the first line is a header and not a record.
-        quote: where one byte is given, records are parsed and not physical: a line feed between an odd and the next
-            quote of the file belongs to its record, as ``INVALID``.
+        quote: if it is one byte, records are parsed instead of physical: a line feed between the file's odd quotes and
+            the next ones belongs to its record, as ``INVALID``.
     """
     carry = b""
     overlong = quoted = False
@@ -100,7 +100,7 @@ def _hide_quoted_newlines(block: bytes, quote: bytes, quoted: bool) -> tuple[byt
 
 
 def _sanitized(lines: bytes) -> bytes:
-    """Make whole lines harmless, each line within itself."""
+    """Make whole lines harmless, each independently of the others."""
     position = 0
     while len(lines) - position > MAX_RECORD_BYTES:
         end = lines.rfind(b"\n", position, position + MAX_RECORD_BYTES + 1)

@@ -110,8 +110,8 @@ def test_units_are_read_part_by_part_where_there_are_many(
     rows = some_rows(8)
     where = written(place / f"data.{ending}", rows)
     whole = counted(where, 2)
-    monkeypatch.setattr("dpbayes_cli.sources.delimited._BYTES_AT_ONCE", 500)
-    monkeypatch.setattr("dpbayes_cli.sources.parquet._ROWS_AT_ONCE", 100)
+    monkeypatch.setattr("dpbayes_cli.sources.delimited._PART_BYTES", 500)
+    monkeypatch.setattr("dpbayes_cli.sources.parquet._PART_ROWS", 100)
     source = source_for(locate(where), Dialect(), None, UnitBound("who", 2, KEY))
     source.check([COLUMN], ["kind"])
     assert source.parts > 3

@@ -266,7 +266,7 @@ def test_order_and_partition_change_nothing(place: Path) -> None:
 @pytest.mark.parametrize("others", [0, 1, 4])
 def test_a_cell_of_more_bytes_than_4_kib_is_missing(others: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in every other engine and format; the reader's two ways to find a cell are both asked."""
-    monkeypatch.setattr(delimited, "_MOST_ALONE", 0 if others == 4 else 3)
+    monkeypatch.setattr(delimited, "_MAX_SEPARATE_CELLS", 0 if others == 4 else 3)
     cells = ["0" * (LONGEST_CELL + more) + "1" for more in (-1, 0)]
     cells += ["\u00e9" * (LONGEST_CELL // 2 + more) for more in (0, 1)]
     rows = [*cells, *(f' "{cell}" ' for cell in cells), "1"]

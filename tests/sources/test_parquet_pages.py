@@ -51,8 +51,8 @@ def test_records_of_long_cells_are_the_records(
     asked = (questions()[0], questions()[8]) if options["compression"] == "snappy" else questions()[::3]
     expected = [embedded(whole, each) for each in asked]
     path = rewritten(tmp_path / "pages.parquet", whole, **options)
-    monkeypatch.setattr(parquet, "_MOST_OF_A_VECTOR", -1)
-    monkeypatch.setattr(parquet, "_ROWS_REPAGED", 100)
+    monkeypatch.setattr(parquet, "_MAX_VECTOR_BYTES", -1)
+    monkeypatch.setattr(parquet, "_REPAGED_ROWS", 100)
     assert [embedded(path, each) for each in asked] == expected
     monkeypatch.setattr(parquet, "text_column", lambda engine, file, name: _only(name, engine, file))
     assert [embedded(path, each) for each in asked] == expected, "beside columns that are read as they are"

@@ -281,7 +281,7 @@ def test_bitmaps_and_indices_count_the_same(place: Path, monkeypatch: pytest.Mon
     plain = [[None if c == s else c for c, s in zip(record, sizes, strict=True)] for record in codes]
     families = [tuple(family) for k in (1, 2, 3, 5) for family in itertools.permutations(names, k)][::7]
     for whole, most in itertools.product((False, True), (0, 1, 30, 256, 1 << 20)):
-        monkeypatch.setattr(tables, "_MOST_BITMAPS", most)
+        monkeypatch.setattr(tables, "_MAX_BITMAP_CELLS", most)
         found = counted(place / "f.csv", columns, families, whole=whole)
         assert found == expected(plain, columns, families, whole=whole)
 
