@@ -1222,7 +1222,7 @@ MUTANTS = {
     ),
     "pages whose rows are read together": (
         "sources/parquet.py",
-        "return int(most) > _MAX_VECTOR_BYTES",
+        "return int(largest_vector) > _MAX_VECTOR_BYTES",
         "return False",
         "tests/test_hostile.py::test_long_cells_of_a_small_parquet_file_take_bounded_memory",
     ),
