@@ -28,7 +28,7 @@ def check_target(target: Path) -> None:
     if os.path.lexists(target.absolute().parent / "release.json"):
         raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
     if is_partial(target.name):
-        raise OutputError(f"{str(target)!r} is named like a temporary file of dpbayes", hint="choose another --out")
+        raise OutputError(f"{str(target)!r} is named like a file that may be removed", hint="choose another --out")
     try:
         with held_directory(target):
             pass

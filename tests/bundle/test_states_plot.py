@@ -1,4 +1,4 @@
-"""States over time: a cell for each sequence and step in the hue of its state, and what is left out of large ones."""
+"""States over time: a cell for each sequence and step in the hue of its state, and limits for large models."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def picture_of(n_sequences: int, n_steps: int, n_states: int) -> Picture:
 
 
 def cells(picture: Picture) -> Counter[tuple[str, float]]:
-    """Return how many rectangles there are of each color and opacity, swatches of the legend left out."""
-    found: Counter[tuple[str, float]] = Counter()
+    """Return the number of rectangles of each color and opacity, without the swatches of the legend."""
+    counts: Counter[tuple[str, float]] = Counter()
     for shape in Page(picture.svg).attributes("path"):
         style = re.fullmatch(r"fill: var\(--([a-z0-9-]+)\)(?:; opacity: ([0-9.]+))?", shape.get("style", ""))
         corners = re.findall(r"[ML] ([-0-9.]+) ([-0-9.]+)", shape["d"])
         width = max(float(x) for x, _ in corners[:4]) - min(float(x) for x, _ in corners[:4])
         height = max(float(y) for _, y in corners[:4]) - min(float(y) for _, y in corners[:4])
         if style and not width == pytest.approx(height, abs=0.05) == SWATCH:
-            found[style[1], float(style[2] or 1.0)] += shape["d"].count("M ")
-    return found
+            counts[style[1], float(style[2] or 1.0)] += shape["d"].count("M ")
+    return counts
 
 
 @pytest.mark.parametrize(("n_sequences", "n_steps", "n_states"), [(3, 4, 2), (20, 72, 3), (2, 1, 1), (1, 5, 6)])
@@ -85,7 +85,7 @@ def test_strengths_and_runs_by_hand() -> None:
     assert "Overall, the most likely is state 1 in 50 %, state 2 in 50 % of the steps." in picture.svg
 
 
-def test_of_many_sequences_and_steps_the_first_are_drawn_and_the_caption_says_so() -> None:
+def test_many_sequences_and_steps_show_the_first() -> None:
     picture = picture_of(MAX_SEQUENCES + 5, MAX_STEPS + 1, 3)
     check(picture, labelled=True)
     assert sum(cells(picture).values()) == MAX_SEQUENCES * MAX_STEPS
@@ -104,7 +104,7 @@ def test_states_beyond_the_hues_share_a_grey() -> None:
     assert "state 7" in texts(picture_of(20, 40, len(HUES) + 1))
 
 
-def test_where_states_change_all_the_time_their_numbers_are_left_out() -> None:
+def test_state_numbers_are_left_out_if_states_change_often() -> None:
     states = np.tile(np.eye(2), (30, 30, 1))
     shape = Column("s", tuple(f"s{i}" for i in range(30))), Column("t", tuple(f"t{i}" for i in range(60)))
     assert MAX_NUMBERS < 30 * 60
@@ -116,8 +116,8 @@ def test_where_states_change_all_the_time_their_numbers_are_left_out() -> None:
 @pytest.mark.parametrize(
     "labels", [months(72), [str(k) for k in range(120)], [f"week number {k}" for k in range(60)], ["x"]]
 )
-def test_the_names_of_steps_do_not_meet(labels: list[str]) -> None:
-    """The names of one font have at least the room that they are said to need at most."""
+def test_step_labels_do_not_overlap(labels: list[str]) -> None:
+    """Each label has at least the room of the upper estimate of its width."""
     picture = states_plot(Column("s", ("a",)), Column("t", tuple(labels)), states_of(1, len(labels), 2), "states")
     place = re.compile(r'<text style="[^"]*?(text-anchor: middle)?[^"]*" x="([-\d.]+)" y="([-\d.]+)"[^>]*>([^<]*)<')
     written = [(float(x), middle, word) for middle, x, y, word in place.findall(picture.svg)]
@@ -135,7 +135,7 @@ def test_a_stride_is_the_smallest_that_leaves_room() -> None:
     assert stride_of(["W" * 7], 0.001) > 60
 
 
-def test_names_are_texts() -> None:
+def test_hostile_names_of_states_plot_are_texts() -> None:
     n = len(HOSTILE)
     picture = states_plot(
         Column('<b>&"', tuple(HOSTILE)), Column("</svg>", tuple(HOSTILE)), states_of(n, n, 3), "states"

@@ -46,16 +46,16 @@ def files(bundle: str) -> dict[str, bytes]:
 
 def test_states_are_in_the_document_and_in_a_table(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     release_made_up(dpbayes, monkeypatch, SMALL)
-    found = files("out")
-    assert set(found) == {"release.json", "statistics.csv", "samples.parquet", "states.csv", "report.md"}
-    document = json.loads(found["release.json"])
+    released = files("out")
+    assert set(released) == {"release.json", "statistics.csv", "samples.parquet", "states.csv", "report.md"}
+    document = json.loads(released["release.json"])
     check_document(document)
     states = np.array(document["states"])
     assert states.shape == (3, 4, 2)
     assert states == pytest.approx(states_of(3, 4, 2), rel=5e-6)
     assert all(len(f"{p:.12g}".replace("0.", "").lstrip("0")) <= 6 for p in states.ravel().tolist())
-    parsed = parse_document(found["release.json"])
-    assert parsed.pretty() == found["release.json"]
+    parsed = parse_document(released["release.json"])
+    assert parsed.pretty() == released["release.json"]
     assert parse_document(parsed.payload()) == parsed
     with Path("out/states.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = list(csv.reader(file))
@@ -65,13 +65,13 @@ def test_states_are_in_the_document_and_in_a_table(dpbayes: Cli, monkeypatch: py
     assert [row[:2] for row in rows] == [[s, t] for s in sequences for t in domain["time"]["values"]]
     assert [[float(p) for p in row[3:]] for row in rows] == states.reshape(-1, 2).tolist()
     assert [int(row[2]) for row in rows] == (states.reshape(-1, 2).argmax(axis=1) + 1).tolist()
-    assert b"`states.csv` holds, for each sequence and step, the most likely state" in found["report.md"]
+    assert b"`states.csv` holds, for each sequence and step, the most likely state" in released["report.md"]
     again = release_made_up(dpbayes, monkeypatch, SMALL, "again")
     assert again["replayed"]
-    assert files("again") == found
+    assert files("again") == released
     done = dpbayes("infer", "out", "--out", "inferred")
     assert done.code == 0, done.err
-    assert files("inferred")["states.csv"] == found["states.csv"]
+    assert files("inferred")["states.csv"] == released["states.csv"]
 
 
 DAMAGES: dict[str, Any] = {
@@ -132,7 +132,7 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     assert "states.csv" not in the_states(without, model)
 
 
-def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_features_plot_the_first(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MAX_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
     bundle = read_bundle(Path("out"))
@@ -163,7 +163,7 @@ def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
     assert picture.caption == "Posterior means and 90 % intervals of the probabilities of type in each state."
 
 
-def test_of_many_states_and_values_the_first_and_the_likeliest_are_drawn() -> None:
+def test_many_states_and_values_plot_the_first_and_the_likeliest() -> None:
     cells = cells_of((10, 40))
     picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")
     check(picture, labelled=True)
@@ -188,7 +188,7 @@ def test_transitions_are_numbers_in_shaded_cells() -> None:
     ]
     opacities = re.findall(r"fill: var\(--series-1\); opacity: ([0-9.]+)", picture.svg)
     shades = 0.5 * np.concatenate([[1.0], transition[transition > 0.0]])
-    assert [float(found) for found in opacities] == pytest.approx(shades.tolist(), abs=0.01)
+    assert [float(opacity) for opacity in opacities] == pytest.approx(shades.tolist(), abs=0.01)
     assert "from state 2: to 1 0.25, to 2 0.50, to 3 0.25" in picture.svg
     large = transitions_plot(np.full((20, 20), 0.05), np.full(20, 0.05), "transitions")
     assert large.caption.endswith(f"Shown: the first {MAX_TRANSITION_STATES} of 20 states.")
