@@ -979,7 +979,7 @@ MUTANTS = {
         "if self._unit_name is not None and len(self._location.paths) == 1:",
         "tests/sources/test_contributions.py::test_kept_records_do_not_depend_on_order_or_partition",
     ),
-    "equal records with one lot": (
+    "equal records with one hash": (
         "sources/contributions.py",
         "|| ',' || twin || ',' || item)",
         "|| ',1,' || item)",
@@ -991,7 +991,7 @@ MUTANTS = {
         'rows["rank"] <= bound.max_contributions',
         "tests/sources/test_expressions.py::test_expressions_agree_with_the_embedded_reader",
     ),
-    "equal records with one lot, where an engine keeps them": (
+    "equal records with one hash, where an engine keeps them": (
         "sources/expressions.py",
         'rows.twin.cast("string") + "," + rows.item',
         'ibis.literal("0,") + rows.item',
@@ -1240,7 +1240,7 @@ MUTANTS = {
     ),
     "a cell of a line that may be of any length": (
         "sources/delimited.py",
-        "ELSE {_if_short(cell)} END",
+        "ELSE {_short(cell)} END",
         "ELSE {cell} END",
         "tests/sources/test_delimited.py::test_a_cell_of_more_bytes_than_4_kib_is_missing",
     ),

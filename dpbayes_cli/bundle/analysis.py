@@ -141,12 +141,10 @@ def describe_draws(
     import numpy as np
 
     samples = np.asarray(draws, dtype=np.float64)
-    has_spread = len(samples) > 1 and not estimates
+    spread = len(samples) > 1 and not estimates
     means = samples.mean(axis=0)
-    sds = samples.std(axis=0, ddof=1) if has_spread else np.full_like(means, np.nan)
-    quantiles = (
-        np.quantile(samples, list(QUANTILES.values()), axis=0) if has_spread else np.full((3, len(means)), np.nan)
-    )
+    sds = samples.std(axis=0, ddof=1) if spread else np.full_like(means, np.nan)
+    quantiles = np.quantile(samples, list(QUANTILES.values()), axis=0) if spread else np.full((3, len(means)), np.nan)
     marginals = tuple(
         Marginal(
             float(means[k]), float(sds[k]), {name: float(quantiles[i, k]) for i, name in enumerate(QUANTILES)}, 0.0, 0.0

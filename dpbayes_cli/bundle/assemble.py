@@ -137,14 +137,14 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
         neighbors: the neighboring relation that it holds for.
         delta: the delta at which a guarantee without pure epsilon is stated; 0 if the account has none.
     """
-    stated = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
+    statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
     points = getattr(guarantee, "points", ())
     return ReleasedGuarantee(
         kind=cast(Kind, guarantee.kind),
-        epsilon=_finite(stated.epsilon if stated else guarantee.epsilon),
-        delta=_not_below(stated.delta if stated and stated.epsilon.is_finite() else guarantee.delta),
+        epsilon=_finite(statement.epsilon if statement else guarantee.epsilon),
+        delta=_not_below(statement.delta if statement and statement.epsilon.is_finite() else guarantee.delta),
         neighbors=neighbors,
-        rho=_finite(guarantee.rho) if stated and guarantee.kind in {"zcdp", "composition"} else None,
+        rho=_finite(guarantee.rho) if statement and guarantee.kind in {"zcdp", "composition"} else None,
         mu=_finite(guarantee.mu),
         rdp=[[float(order), _not_below(value)] for order, value in points] or None,
         order_max=_finite(guarantee.order_max),
@@ -237,7 +237,6 @@ def _assumptions(parts: ReleaseParts) -> list[str]:
 
 
 def _privacy_unit(parts: ReleaseParts) -> str:
-    """Return what the guarantee protects."""
     unit, record = parts.spec.privacy.unit, parts.draw.record_unit
     if unit is None:
         return f"one record ({record})"
@@ -246,7 +245,6 @@ def _privacy_unit(parts: ReleaseParts) -> str:
 
 
 def _about_units(parts: ReleaseParts) -> list[str]:
-    """Return what is assumed about the number of records of a person."""
     unit = parts.spec.privacy.unit
     if unit is None:
         return [f"Each person has at most one record. {_about_several(parts.plan.guarantee.kind)}"]
@@ -273,23 +271,22 @@ def _about_several(kind: str) -> str:
 
 
 def _about_invalid(parts: ReleaseParts) -> str:
-    """Return how invalid values were counted."""
     policy = parts.spec.policy
-    stated = {column.role: column.impute for column in parts.model.columns if column.impute is not None}
-    if policy.impute is not None and not stated:
+    stand_ins = {column.role: column.impute for column in parts.model.columns if column.impute is not None}
+    if policy.impute is not None and not stand_ins:
         return (
             f"Missing, malformed and undeclared values counted as {policy.impute!r}. The custodian states that "
             "this is a fair stand-in; if many values are missing, it biases the posterior."
         )
-    if not stated:
+    if not stand_ins:
         dropped = "Missing, malformed and undeclared values contributed nothing; how many there were is private."
         if parts.plan.final_step.rows is not None:
             return f"{dropped} A record with such a value does not count at all."
         return f"{dropped} The posterior averages over the number of valid records, with a uniform prior."
-    listed = ", ".join(f"{role}: {value!r}" for role, value in list(stated.items())[:_MAX_LISTED])
-    more = f" and {len(stated) - _MAX_LISTED} more, see the spec" if len(stated) > _MAX_LISTED else ""
+    listed = ", ".join(f"{role}: {value!r}" for role, value in list(stand_ins.items())[:_MAX_LISTED])
+    more = f" and {len(stand_ins) - _MAX_LISTED} more, see the spec" if len(stand_ins) > _MAX_LISTED else ""
     rest = f"{policy.impute!r}" if policy.impute is not None else "nothing; how many there were is private"
-    others = "" if len(stated) == len(parts.model.columns) else f" Such values in other columns counted as {rest}."
+    others = "" if len(stand_ins) == len(parts.model.columns) else f" Such values in other columns counted as {rest}."
     return (
         f"Missing, malformed and undeclared values counted as public ones ({listed}{more}). The custodian states "
         f"that these are fair stand-ins; if many values are missing, they bias the posterior.{others}"
@@ -297,14 +294,12 @@ def _about_invalid(parts: ReleaseParts) -> str:
 
 
 def _about_outside(parts: ReleaseParts) -> list[str]:
-    """Return what happened to records with a number out of bounds, if such records are dropped."""
     if not any(isinstance(column, NumericColumn) and column.outside == "drop" for column in parts.model.columns):
         return []
     return ["Records with a number out of bounds did not count; the posterior takes this into account."]
 
 
 def _about_bounds(parts: ReleaseParts) -> list[str]:
-    """Return what is assumed about bounds that were found privately."""
     if isinstance(parts.draw.bounds, msgspec.UnsetType):
         return []
     return [

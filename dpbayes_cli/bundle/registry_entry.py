@@ -35,18 +35,18 @@ _CURATOR = "basic.data_curators"
 _WIDTH = 110
 
 
-def registry_yaml(document: ReleaseDocument, stated: Mapping[str, str]) -> bytes:
+def registry_yaml(document: ReleaseDocument, texts: Mapping[str, str]) -> bytes:
     """Return the bytes of the entry.
 
     Args:
         document: the release.
-        stated: texts of the custodian by field, as a path below ``deployment`` such as ``basic.name``.
+        texts: texts of the custodian by field, as a path below ``deployment`` such as ``basic.name``.
 
     Raises:
         SpecError: there is no such text field, or it does not allow the text.
     """
     entry = registry_entry(document)
-    for path, text in stated.items():
+    for path, text in texts.items():
         _set_field(entry["deployment"], path, text)
     lines = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return (_HEAD + lines).encode("utf-8")
@@ -124,7 +124,6 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
 
 
 def _variant(guarantee: ReleasedGuarantee) -> str:
-    """Return the registry's name of a notion of privacy."""
     names = {"pure": "Pure DP", "bounded-range": "Pure DP", "approximate": "Approximate DP"}
     names |= {"zcdp": "Zero-concentrated DP", "rdp": "Renyi DP", "gdp": "Custom"}
     if guarantee.kind != "composition":
@@ -136,20 +135,17 @@ def _variant(guarantee: ReleasedGuarantee) -> str:
 
 
 def _parameters(guarantee: ReleasedGuarantee) -> dict[str, float]:
-    """Return the parameters that the registry knows: epsilon, delta and rho."""
     parameters = {"epsilon": guarantee.epsilon, "delta": guarantee.delta or None, "rho": guarantee.rho}
     return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _domain(document: ReleaseDocument) -> str:
-    """Return the set of possible data sets, in a sentence."""
     count = "any number of" if document.n_records is None else f"{document.n_records:,}"
     unit = "privacy units with records" if has_units(document) else "records"
     return f"All data sets of {count} {unit} ({document.record_unit}), whatever they contain."
 
 
 def _unprotected(document: ReleaseDocument) -> str:
-    """Return which facts about the data are published without noise."""
     if document.n_records is None:
         return "None: the number of records is private too."
     noun = "privacy units" if has_units(document) else "records"
@@ -157,7 +153,6 @@ def _unprotected(document: ReleaseDocument) -> str:
 
 
 def _utility(document: ReleaseDocument) -> str | None:
-    """Return a summary of the released posterior; None if there is no posterior."""
     summaries = [
         f"{name}: mean {p.mean:.6g}" + ("" if p.sd is None else f", sd {p.sd:.3g}")
         for name, p in list(document.posterior.items())[:12]
@@ -167,7 +162,6 @@ def _utility(document: ReleaseDocument) -> str | None:
 
 
 def _set_field(deployment: dict[str, Any], path: str, text: str) -> None:
-    """Set a field to a text of the custodian."""
     known = [field for field, value in _leaves(deployment) if value is None or isinstance(value, str)]
     if path not in known:
         raise SpecError(f"the registry entry has no text field {path!r}", hint=nearest(path, known))

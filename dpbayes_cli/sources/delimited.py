@@ -93,12 +93,10 @@ class DelimitedSource(Source):
         indices = [*self._indices, *([] if self._unit_index is None else [self._unit_index])]
         split = len(indices) > _MAX_SEPARATE_CELLS
         if split:
-            texts = [_if_short(field_text("fields", index, self._dialect)) for index in indices]
+            texts = [_short(field_text("fields", index, self._dialect)) for index in indices]
         else:
             cells = [cell_expression("line", index, self._width, self._dialect) for index in indices]
-            texts = [
-                f"CASE WHEN strlen(line) <= {LONGEST_CELL} THEN {cell} ELSE {_if_short(cell)} END" for cell in cells
-            ]
+            texts = [f"CASE WHEN strlen(line) <= {LONGEST_CELL} THEN {cell} ELSE {_short(cell)} END" for cell in cells]
         unit = None if self._unit_index is None else texts.pop()
         levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
@@ -144,8 +142,7 @@ class DelimitedSource(Source):
                 yield from record_blocks(stream, skip_header=self._dialect.header, quote=quote)
 
 
-def _if_short(text: str) -> str:
-    """Return the expression of a cell's text, NULL if it is too long."""
+def _short(text: str) -> str:
     return f"CASE WHEN strlen({text}) <= {LONGEST_CELL} THEN {text} END"
 
 

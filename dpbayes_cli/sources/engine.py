@@ -100,7 +100,6 @@ class EngineSource(Source):
         return tally.statistics()
 
     def _tables(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
-        """Evaluate a statistic of contingency tables."""
         import numpy as np
 
         from dpbayes_cli.sources.expressions import EVERY_RECORD

@@ -91,9 +91,7 @@ class Statements:
                 for i in monomial[1:]:
                     product, largest = product * _code(rows, i), largest * steps[i]
                 if largest >= _MAX_PRODUCT:
-                    raise SourceError(
-                        "the grid is too fine for sums in this engine", hint="read files without --engine"
-                    )
+                    raise SourceError("the grid is too fine for this engine", hint="read files without --engine")
                 sums[f"sum_{m}"] = product.cast("decimal(38, 0)").sum(where=is_valid(rows))  # sums may exceed 64 bits
             return rows.agg(records=rows.count(), valid=rows.count(where=is_valid(rows)), **sums)
 
@@ -136,9 +134,7 @@ class Statements:
         return self._query(lambda rows: rows.agg(n=rows.unit.nunique()))
 
     def _query(self, select: Select) -> str:
-        fence = (
-            " OFFSET 0" if self._dialect == "postgres" else ""
-        )  # otherwise the planner repeats an expression at each use
+        fence = " OFFSET 0" if self._dialect == "postgres" else ""  # or its planner repeats expressions at each use
         names = [f"stage_{i} AS ({stage}{fence if i else ''})" for i, stage in enumerate(self._stages)]
         return f"WITH {', '.join(names)} {self._compiled(select)}"
 
@@ -149,12 +145,10 @@ class Statements:
         return str(ibis.to_sql(select(rows), dialect=self._dialect, pretty=False))
 
     def _add(self, select: Select, schema: dict[str, str]) -> None:
-        """Add a stage whose rows have the schema."""
         self._stages.append(self._compiled(select))
         self._schema = schema
 
     def _valid(self, rows: Expression) -> Expression:
-        """Return the expression of whether all of a record's cells are valid."""
         return ibis.and_(*(_code(rows, i).notnull() for i in range(len(self._columns))))
 
     def _code(self, policy: RecordPolicy) -> None:

@@ -183,9 +183,7 @@ def locate(*texts: str) -> Location:
     if any(location.is_stream for location in locations):
         raise SourceError("several files are named, and one of them is a pipe", hint="name regular files")
     if not all(location.paths for location in locations):
-        raise SourceError(
-            "several sources are named, and not all of them are files", hint="name one table, or several files"
-        )
+        raise SourceError("several sources are named, not all of them files", hint="name one table, or several files")
     paths = _distinct(sorted({path for location in locations for path in location.paths}))
     return Location(" ".join(texts), paths, pattern=True)
 

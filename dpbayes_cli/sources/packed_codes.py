@@ -56,7 +56,6 @@ class PackedCodes(ABC):
         stream(engine, self._query(cells), abort, self._unpack)
 
     def _query(self, cells: Cells) -> str:
-        """Return the query of one row per record."""
         reals = [
             i for i, column in enumerate(self._columns) if isinstance(column, NumericColumn) and not column.integers
         ]

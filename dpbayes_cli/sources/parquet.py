@@ -174,7 +174,6 @@ def _literal(descriptor: int) -> str:
 
 
 def _relation(descriptor: int, options: str = "") -> str:
-    """Return the relation of an open file."""
     return f"read_parquet({_literal(descriptor)}, utf8_validation='replace'{options})"
 
 
@@ -207,12 +206,10 @@ def _batches(sizes: Sequence[int]) -> Iterator[range]:
 
 
 def _quoted(name: str) -> str:
-    """Return a column's name as a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _text(name: str, kind: str) -> str:
-    """Return the expression of a column's text, NULL if it is too long."""
     cell = f"CAST({name} AS VARCHAR)"
     return f"CASE WHEN strlen({cell}) <= {LONGEST_CELL} THEN {cell} END" if kind.startswith(_LONG) else cell
 

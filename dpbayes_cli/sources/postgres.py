@@ -49,9 +49,7 @@ class PostgresSource(EngineSource):
 
     def _kinds(self) -> Mapping[str, Kind | str]:
         connection = self._connected()
-        with _replace_driver_errors(
-            SourceError(f"there is no table {self._address.location!r} that this user may read")
-        ):
+        with _replace_errors(SourceError(f"there is no table {self._address.location!r} that this user may read")):
             cursor = connection.execute(f"SELECT * FROM {self._table} LIMIT 0")
             columns = [(column.name, column.type_code) for column in cursor.description or ()]
             query = "SELECT oid::bigint, typname::text, typtype = 'e' FROM pg_type WHERE oid = ANY(%s)"
@@ -73,7 +71,7 @@ class PostgresSource(EngineSource):
 
     def _rows(self, query: str) -> Rows:
         connection = self._connected()
-        with _replace_driver_errors(unreadable()):
+        with _replace_errors(unreadable()):
             try:
                 return list(connection.execute(query).fetchall())
             except BaseException:
@@ -91,7 +89,7 @@ class PostgresSource(EngineSource):
             return self._connection
         where = self._address.location
         hint = "check that the server is running and admits this user; see $PGPASSWORD and $PGPASSFILE"
-        with _replace_driver_errors(SourceError(f"cannot connect to the server of {where!r}", hint=hint)):
+        with _replace_errors(SourceError(f"cannot connect to the server of {where!r}", hint=hint)):
             self._connection = connect(_driver(), self._address)
             row = self._connection.execute(_SESSION, [_STATEMENT_TIMEOUT]).fetchone()
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -104,7 +102,7 @@ class PostgresSource(EngineSource):
 
 
 @contextmanager
-def _replace_driver_errors(failure: SourceError) -> Iterator[None]:
+def _replace_errors(failure: SourceError) -> Iterator[None]:
     """Raise this failure instead of the driver's errors, whose text might quote a cell."""
     try:
         yield

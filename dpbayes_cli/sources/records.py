@@ -96,7 +96,6 @@ def _plain_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
 
 
 def _quoted_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
-    """Return the expression for a cell of a line that holds a quote."""
     matches, pieces = _quoted_fields(line, dialect)
     return f"CASE WHEN {matches} AND len({pieces}) = {width} THEN {field_text(pieces, index, dialect)} END"
 

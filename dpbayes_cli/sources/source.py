@@ -81,10 +81,8 @@ class Source(ABC):
         """Count the units, or the records if each is a unit; return None for a stream."""
         from dpbayes_cli.sources.contributions import UnitCounter
 
-        if self._unit is None:
-            return self.count_records()
-        if self.is_stream:
-            return None
+        if self._unit is None or self.is_stream:
+            return self.count_records() if self._unit is None else None
         counter = UnitCounter()
         self.scan(counter)
         return counter.units

@@ -73,7 +73,7 @@ class SparkSource(EngineSource):
 
     def _kinds(self) -> Mapping[str, Kind | str]:
         session = _session(self._master)
-        with _replace_spark_errors(unreadable()):
+        with _replace_errors(unreadable()):
             frame = self._frame(session)
             frame.createOrReplaceTempView(_VIEW)
             types = {str(name): str(kind) for name, kind in frame.dtypes}
@@ -115,12 +115,11 @@ class SparkSource(EngineSource):
 
     def _rows(self, query: str) -> Rows:
         session = _session(self._master)
-        with _replace_spark_errors(unreadable()):
+        with _replace_errors(unreadable()):
             return [tuple(row) for row in session.sql(query).collect()]
 
 
 def _kind(name: str) -> Kind | str:
-    """Return the kind of a Spark type, or its name if it has none."""
     decimal = _DECIMAL.fullmatch(name)
     if decimal is not None:
         return "decimal" if 0 <= int(decimal[1]) <= _MAX_PLAIN_SCALE else "double"
@@ -143,14 +142,8 @@ def _session(master: str) -> SparkSession:
         raise SourceError("Spark is not installed", hint="pip install 'dpbayes[spark]'") from None
     for name in _LOGGERS:
         logging.getLogger(name).disabled = True
-    with (
-        _replace_spark_errors(
-            SourceError(
-                "Spark does not start", hint="check that Java is installed and that --engine names the right master"
-            )
-        ),
-        _silence(),
-    ):
+    failure = SourceError("Spark does not start", hint="check that Java is installed and the master is right")
+    with _replace_errors(failure), _silence():
         running = SparkSession.getActiveSession()
         if running is not None:
             return running
@@ -176,7 +169,7 @@ def _silence() -> Iterator[None]:
 
 
 @contextmanager
-def _replace_spark_errors(failure: SourceError) -> Iterator[None]:
+def _replace_errors(failure: SourceError) -> Iterator[None]:
     """Raise this failure instead of Spark's errors, whose text might quote a cell."""
     try:
         yield

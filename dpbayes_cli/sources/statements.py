@@ -161,9 +161,7 @@ def code_expression(cell: str, column: Column, *, integers: bool) -> str:
     """
     normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
     if integers:
-        whole = {
-            level: code for level, code in normal.items() if _INTEGER_TEXT.fullmatch(level)
-        }  # "-0" is not in normal form
+        whole = {level: code for level, code in normal.items() if _INTEGER_TEXT.fullmatch(level)}  # not "-0"
         arms = " ".join(f"WHEN {level} THEN {code}" for level, code in whole.items())
         return f"CASE {cell} {arms} END" if whole else "CAST(NULL AS BIGINT)"
     usual = {**dict(zip(column.levels, normal.values(), strict=True)), **normal}

@@ -51,7 +51,6 @@ class TableTally(PackedCodes):
         return Statistics(released_values(self._statistic, self._tables), self.records)
 
     def _take(self, block: Block) -> None:
-        """Count a block of records."""
         import numpy as np
 
         whole = block.valid(range(len(self._place))) if self._statistic.whole_records else None

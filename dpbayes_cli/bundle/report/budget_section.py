@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 TITLE = "The budget, and proof of the charge"
 
 
-def budget_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def budget_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the account before and after the release, and how to check the charge."""
-    change = beside.budget
+    change = context.budget
     if change is None or isinstance(change, str):
         why = change or "No ledger was given."
         shown = paragraph(f"The budget before and after this release is not known here. {prose(why)}")

@@ -18,7 +18,7 @@ _AUTHORS = "The dpbayes developers"
 _SOFTWARE = "dpbayes: private posterior release from the command line"
 
 
-def citation_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def citation_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the citations of the release and its sources, in plain text and for BibTeX."""
     return titled_section(
         "How to cite",

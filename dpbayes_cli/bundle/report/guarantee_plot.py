@@ -115,13 +115,11 @@ def _axes(panel: Axes, x: str, y: str) -> None:
 
 
 def _decades(panel: Axes) -> None:
-    """Label deltas in the notation of the rest of the page."""
     exponents = range(-12, 1, 3)
     panel.set_yticks([10.0**e for e in exponents], ["1" if e == 0 else f"1e{e}" for e in exponents])
 
 
 def _plain_orders(panel: Axes) -> None:
-    """Label orders and divergences with a few plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     for axis in (panel.xaxis, panel.yaxis):

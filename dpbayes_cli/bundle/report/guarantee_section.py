@@ -25,19 +25,19 @@ _FALSE_ALARM_RATE = 0.05
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 
 
-def guarantee_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def guarantee_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the guarantee: in plain words, as curves, and as tables of them."""
     guarantee = document.guarantee
     curve = [[f"{order:g}", f"{value:.6g}"] for order, value in (guarantee.rdp or [])[:_MAX_ROWS]]
-    pictures = guarantee_pictures(document, beside)
+    pictures = guarantee_pictures(document, context)
     return titled_section(
         "The guarantee",
         paragraph(guarantee_headline(document), "headline"),
         paragraph(prose(guarantee_meaning(document))),
         paragraph(prose(odds_text(guarantee))) if odds_text(guarantee) else "",
-        paragraph(prose(power_text(beside.guarantee))) if beside.guarantee else "",
+        paragraph(prose(power_text(context.guarantee))) if context.guarantee else "",
         gallery(figures_of(pictures), "pair") if pictures else "",
-        _by_delta(beside.guarantee) if beside.guarantee else "",
+        _by_delta(context.guarantee) if context.guarantee else "",
         table("Renyi divergence by order", ["order", "divergence at most"], curve) if curve else "",
         more_rows_note(len(guarantee.rdp or []), _MAX_ROWS, "release.json"),
     )
@@ -49,11 +49,11 @@ def guarantee_headline(document: ReleaseDocument) -> str:
     return text(f"{guarantee_text(guarantee)} ({guarantee.kind}, {guarantee.neighbors} neighbors)")
 
 
-def guarantee_pictures(document: ReleaseDocument, beside: ReportContext) -> list[Picture]:
+def guarantee_pictures(document: ReleaseDocument, context: ReportContext) -> list[Picture]:
     """Return the curves of the guarantee; none if the request could not be priced again."""
-    if beside.guarantee is None:
+    if context.guarantee is None:
         return []
-    return guarantee_plots(beside.guarantee, document.guarantee.epsilon, document.guarantee.delta)
+    return guarantee_plots(context.guarantee, document.guarantee.epsilon, document.guarantee.delta)
 
 
 def power_text(guarantee: Guarantee) -> str:

@@ -141,8 +141,8 @@ def _reduce_crossings(rows: _Rows) -> None:
         down = sweep % 2 == 0
         sequence = range(1, len(rows.items)) if down else range(len(rows.items) - 2, -1, -1)
         for r in sequence:
-            linked, beside = (rows.above, rows.items[r - 1]) if down else (rows.below, rows.items[r + 1])
-            place = {item: (k + 0.5) / len(beside) for k, item in enumerate(beside)}
+            linked, previous = (rows.above, rows.items[r - 1]) if down else (rows.below, rows.items[r + 1])
+            place = {item: (k + 0.5) / len(previous) for k, item in enumerate(previous)}
             own = {item: (k + 0.5) / len(rows.items[r]) for k, item in enumerate(rows.items[r])}
             center = {
                 item: sum(place[other] for other in linked[item]) / len(linked[item]) if item in linked else own[item]

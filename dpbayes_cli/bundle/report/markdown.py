@@ -67,10 +67,8 @@ def _guarantee(document: ReleaseDocument) -> str:
 
 def _draws(document: ReleaseDocument) -> str:
     names = list(document.posterior)
-    rows = [
-        f"| {i} | " + " | ".join(f"{x:.6g}" for x in draw[:_MAX_ROWS]) + " |"
-        for i, draw in enumerate(document.draws, 1)
-    ]
+    draws = enumerate(document.draws, 1)
+    rows = [f"| {i} | " + " | ".join(f"{x:.6g}" for x in draw[:_MAX_ROWS]) + " |" for i, draw in draws]
     head = (
         f"| {draws_word(document)[:-1]} | "
         + " | ".join(_escape(name) for name in names[:_MAX_ROWS])
@@ -157,12 +155,8 @@ def _number(value: float | None) -> str:
 
 
 def _reuse(document: ReleaseDocument) -> str:
-    return "\n\n".join(
-        [
-            "## What you can do next",
-            *(f"```\n{part}\n```" if part == REUSE_COMMAND else part for part in reuse_texts(document)),
-        ]
-    )
+    parts = [f"```\n{part}\n```" if part == REUSE_COMMAND else part for part in reuse_texts(document)]
+    return "\n\n".join(["## What you can do next", *parts])
 
 
 def _escape(text: str) -> str:

@@ -99,7 +99,7 @@ def parents_first(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 def markov_blanket(parents: Sequence[Sequence[int]], target: int) -> frozenset[int]:
     """Return the parents and children of a variable, and the other parents of its children."""
-    families = [{target, *parents[target]}, *({i, *each} for i, each in enumerate(parents) if target in each)]
+    families = [{target, *parents[target]}, *({i, *own} for i, own in enumerate(parents) if target in own)]
     return frozenset().union(*families) - {target}
 
 
@@ -136,8 +136,8 @@ def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, s
 def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], box: float) -> None:
     """Draw each edge from below the middle of its parent to its own point above its child."""
     drawn: set[tuple[_Point, _Point]] = set()
-    for i, each in enumerate(parents):
-        arriving = sorted(((layout.x[j], *layout.routes[j, i])[-1], j) for j in each)
+    for i, own_parents in enumerate(parents):
+        arriving = sorted(((layout.x[j], *layout.routes[j, i])[-1], j) for j in own_parents)
         for k, (_, j) in enumerate(arriving):
             spread = 0.7 * box * ((k + 0.5) / len(arriving) - 0.5)
             end = (layout.x[i] + spread, _top(layout.row[i]))

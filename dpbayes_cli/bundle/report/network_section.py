@@ -29,11 +29,11 @@ def network_section(identifier: str, document: ReleaseDocument, tables: NetworkT
         tables: how its parameters form tables.
     """
     drawn, count = len(drawn_tables(tables)), len(tables.network)
-    counted = tables_text(document)
+    sentence = tables_text(document)
     parts = [
         *map(scrolling_figure, network_pictures(document, tables)),
         paragraph(f"{drawn} of {count} tables are plotted.", "quiet") if drawn < count else "",
-        paragraph(prose(counted)) if counted else "",
+        paragraph(prose(sentence)) if sentence else "",
     ]
     return section(identifier, "The network", parts)
 

@@ -33,7 +33,7 @@ from dpbayes_cli.bundle.report.markup import (
 from dpbayes_cli.bundle.report.model_sections import DRAWINGS, SectionDrawing
 from dpbayes_cli.bundle.report.page_figures import chain_pictures, figures_of
 from dpbayes_cli.bundle.report.posterior_section import estimate_section, posterior_section, width_section
-from dpbayes_cli.bundle.report.report_context import NOTHING, ReportContext
+from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
 from dpbayes_cli.bundle.report.wording import (
     ESTIMATE_HEADING,
     REUSE_COMMAND,
@@ -73,15 +73,15 @@ Part = Callable[[ReleaseDocument, Analysis, ReportContext], str]
 """Makes the markup of a section; empty if the section does not apply to the release."""
 
 
-def report_html(document: ReleaseDocument, analysis: Analysis, beside: ReportContext = NOTHING) -> bytes:
+def report_html(document: ReleaseDocument, analysis: Analysis, context: ReportContext = EMPTY_CONTEXT) -> bytes:
     """Return the bytes of the page.
 
     Args:
         document: the release.
         analysis: its posterior, as ``analysis_of`` repeats it.
-        beside: what the page tells in addition to the bundle.
+        context: what the page tells in addition to the bundle.
     """
-    sections = {title: part(document, analysis, beside) for title, part in SECTIONS.items()}
+    sections = {title: part(document, analysis, context) for title, part in SECTIONS.items()}
     links = [f'<a href="#{identifier_of(title)}">{text(title)}</a>' for title, markup in sections.items() if markup]
     body = "\n".join(
         [
@@ -91,7 +91,7 @@ def report_html(document: ReleaseDocument, analysis: Analysis, beside: ReportCon
             "<main>",
             *(markup for markup in sections.values() if markup),
             "</main>",
-            f"<footer>{_footer(document, beside)}</footer>",
+            f"<footer>{_footer(document, context)}</footer>",
         ]
     )
     title = text(f"Private posterior release {document.release_id}")
@@ -99,9 +99,9 @@ def report_html(document: ReleaseDocument, analysis: Analysis, beside: ReportCon
     return _FRAME.substitute(title=title, style=style, body=body).encode("utf-8")
 
 
-def request(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def request(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the release request: data, model, mechanism, domain and prior."""
-    stated = {key: _stated(document.spec.get(key, {})) for key in ("domain", "prior")}
+    settings = {key: _stated(document.spec.get(key, {})) for key in ("domain", "prior")}
     return titled_section(
         "The request",
         description_list(
@@ -109,7 +109,7 @@ def request(document: ReleaseDocument, analysis: Analysis, beside: ReportContext
                 ("Data set (account)", code(document.account)),
                 ("Model", f"{code(document.model)}: {text(analysis.model.summary)}"),
                 ("Mechanism", code(document.mechanism)),
-                *((key.capitalize(), value) for key, value in stated.items() if value),
+                *((key.capitalize(), value) for key, value in settings.items() if value),
                 *([("Bounds", text(bounds_text(document)))] if bounds_text(document) else []),
                 ("One record", text(document.record_unit)),
                 ("Number of records", text(records_text(document))),
@@ -119,13 +119,12 @@ def request(document: ReleaseDocument, analysis: Analysis, beside: ReportContext
     )
 
 
-def released(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def released(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return what was released: draws, or statistics with noise."""
     if document.draws:
         names = list(document.posterior)[:_MAX_ROWS]
-        rows = [
-            [str(i), *(f"{x:.6g}" for x in draw[:_MAX_ROWS])] for i, draw in enumerate(document.draws[:_MAX_ROWS], 1)
-        ]
+        draws = document.draws[:_MAX_ROWS]
+        rows = [[str(i), *(f"{x:.6g}" for x in draw[:_MAX_ROWS])] for i, draw in enumerate(draws, 1)]
         shown = table(f"The released {draws_word(document)}", [draws_word(document)[:-1], *names], rows)
         more = more_rows_note(len(document.draws), _MAX_ROWS, document.inference.samples_file)
     else:
@@ -141,7 +140,7 @@ def released(document: ReleaseDocument, analysis: Analysis, beside: ReportContex
     return titled_section("What was released", paragraph(prose(released_text(document))), shown, more)
 
 
-def computed(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def computed(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return how the posterior was computed, with its warnings."""
     exact = "The samples are independent draws: there was no Markov chain that had to converge."
     return titled_section(
@@ -152,7 +151,7 @@ def computed(document: ReleaseDocument, analysis: Analysis, beside: ReportContex
     )
 
 
-def diagnostics(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def diagnostics(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the diagnostics of the Markov chains; empty if there were none."""
     if analysis.chains is None:
         return ""
@@ -180,17 +179,17 @@ def diagnostics(document: ReleaseDocument, analysis: Analysis, beside: ReportCon
     )
 
 
-def assumptions(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def assumptions(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the assumptions of the guarantee and of the posterior."""
     return titled_section("Assumptions", bullet_list(prose(item) for item in document.assumptions))
 
 
-def corrections(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def corrections(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the corrections to the papers."""
     return titled_section("Corrections to the papers", bullet_list(prose(item) for item in document.corrections))
 
 
-def next_steps(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def next_steps(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return what a reader can do with the bundle."""
     return titled_section(
         "What you can do next",
@@ -242,7 +241,6 @@ def _header(document: ReleaseDocument) -> str:
 
 
 def _warnings(document: ReleaseDocument) -> str:
-    """Return the warnings, which come before everything else."""
     warnings = document.inference.warnings
     if not warnings:
         return ""
@@ -252,12 +250,10 @@ def _warnings(document: ReleaseDocument) -> str:
     return f'<aside class="warnings" aria-labelledby="warnings-heading">\n{heading}\n{items}\n</aside>'
 
 
-def _footer(document: ReleaseDocument, beside: ReportContext) -> str:
-    source = (
-        "release.json alone" if isinstance(beside.budget, str | None) else "release.json and the custodian's ledger"
-    )
+def _footer(document: ReleaseDocument, context: ReportContext) -> str:
+    ledger = " alone" if isinstance(context.budget, str | None) else " and the custodian's ledger"
     versions = ", ".join(f"{name} {version}" for name, version in document.software.items())
-    return paragraph(text(f"Made from {source}. Computed with {versions}."))
+    return paragraph(text(f"Made from release.json{ledger}. Computed with {versions}."))
 
 
 def _stated(part: Mapping[str, Any]) -> str:
@@ -273,9 +269,7 @@ def _stated(part: Mapping[str, Any]) -> str:
 
 
 def _by_name(item: Any) -> bool:
-    return (
-        isinstance(item, Mapping) and len(item) > 1 and all(isinstance(settings, Mapping) for settings in item.values())
-    )
+    return isinstance(item, Mapping) and len(item) > 1 and all(isinstance(part, Mapping) for part in item.values())
 
 
 def _settings(value: Any) -> str:

@@ -64,10 +64,8 @@ def density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Ex
                 f". The bar above (only its length has a meaning) is the width of the 90 % interval expected without "
                 f"privacy, {width.interval_width:.4g}"
             )
-        expected_width = None if width is None else width.interval_width
-        svg = density_plot(
-            samples, summary, name, f"{what} of {words}", alone=len(summaries) == 1, expected=expected_width
-        )
+        length = None if width is None else width.interval_width
+        svg = density_plot(samples, summary, name, f"{what} of {words}", alone=len(summaries) == 1, expected=length)
         pictures.append(Picture(name, svg, words))
     return pictures
 
@@ -82,9 +80,8 @@ def interval_pictures(document: ReleaseDocument, max_parameters: int) -> list[Pi
     drawn = dict(list(document.posterior.items())[:max_parameters])
     if len(drawn) < 2:
         return []
-    which = (
-        f"the first {len(drawn)} of {len(document.posterior)}" if len(document.posterior) > max_parameters else "all"
-    )
+    n_parameters = len(document.posterior)
+    which = f"the first {len(drawn)} of {n_parameters}" if n_parameters > max_parameters else "all"
     what = (
         "Medians and 90 % intervals"
         if all(p.q05 is not None for p in drawn.values())

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _MAX_ROWS = 40
 
 
-def posterior_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def posterior_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the posterior as a table and as plots; empty for estimates."""
     if are_estimates(document):
         return ""
     rows = [_summary_row(name, summary) for name, summary in list(document.posterior.items())[:_MAX_ROWS]]
     summary_table = table("Posterior of each parameter", ["parameter", "mean", "sd", "5 %", "median", "95 %"], rows)
-    pictures = posterior_pictures(document, analysis, beside.expected)
+    pictures = posterior_pictures(document, analysis, context.expected)
     intervals = [picture for picture in pictures if picture.name == "intervals"]
     densities = [picture for picture in pictures if picture not in intervals]
     return titled_section(
@@ -37,7 +37,7 @@ def posterior_section(document: ReleaseDocument, analysis: Analysis, beside: Rep
     )
 
 
-def estimate_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def estimate_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the estimates of the mode, or the mean of several; empty for other releases."""
     if not are_estimates(document):
         return ""
@@ -51,9 +51,9 @@ def estimate_section(document: ReleaseDocument, analysis: Analysis, beside: Repo
     )
 
 
-def width_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
+def width_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
     """Return the share of the posterior's width that is because of privacy, and the width expected without privacy."""
-    expected = None if are_estimates(document) else beside.expected
+    expected = None if are_estimates(document) else context.expected
     if not document.width and expected is None:
         return ""
     rows, bars = [], []
@@ -76,22 +76,15 @@ def width_section(document: ReleaseDocument, analysis: Analysis, beside: ReportC
 
 
 def _expected(document: ReleaseDocument, expected: Expected) -> list[str]:
-    """Return the widths expected without privacy."""
     heading = "<h3>Expected width without privacy</h3>"
     if not expected.widths:
         return [heading, paragraph(prose(f"Not known. {expected.reason_unknown}"))]
     rows = []
     for name, width in list(expected.widths.items())[:_MAX_ROWS]:
         summary = document.posterior[name]
-        interval_width = None if summary.q05 is None or summary.q95 is None else summary.q95 - summary.q05
-        rows.append(
-            [
-                name,
-                "-" if interval_width is None else f"{interval_width:.4g}",
-                f"{width.interval_width:.4g}",
-                f"{width.sd:.4g}",
-            ]
-        )
+        released = None if summary.q05 is None or summary.q95 is None else summary.q95 - summary.q05
+        cells = ("-" if released is None else f"{released:.4g}", f"{width.interval_width:.4g}", f"{width.sd:.4g}")
+        rows.append([name, *cells])
     columns = ["parameter", "width of the 90 % interval", "expected without privacy", "sd expected without privacy"]
     return [
         heading,
@@ -107,7 +100,6 @@ def _expected(document: ReleaseDocument, expected: Expected) -> list[str]:
 
 
 def _of_draws(document: ReleaseDocument, expected: Expected) -> str:
-    """Return how much wider than the posterior the distribution of the draws is, in a sentence."""
     drawn, nonprivate = expected.drawn_sd or 0.0, expected.drawn_nonprivate_sd or 0.0
     share = max(0.0, 1.0 - (nonprivate / drawn) ** 2)
     return prose(

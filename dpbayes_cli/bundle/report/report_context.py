@@ -78,4 +78,4 @@ class ReportContext:
     budget: BudgetChange | str | None = None
 
 
-NOTHING = ReportContext()
+EMPTY_CONTEXT = ReportContext()

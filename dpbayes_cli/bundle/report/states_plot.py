@@ -138,7 +138,6 @@ def _width(label: str, font: float) -> float:
 
 
 def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> None:
-    """Draw the cells, as one shape per color and opacity."""
     import numpy as np
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -244,7 +243,6 @@ def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: b
 
 
 def _in_words(probabilities: Floats) -> str:
-    """Return how often each of the first states is the most likely one, in words."""
     import numpy as np
 
     n_states = probabilities.shape[2]

@@ -30,14 +30,14 @@ def states_section(identifier: str, document: ReleaseDocument, over_time: States
         over_time: the meaning of its parameters.
     """
     drawn, count = min(len(over_time.features), MAX_FEATURES), len(over_time.features)
-    stated = states_text(document)
+    sentence = states_text(document)
     parts = [
         paragraph("States are numbered from 1, the most frequent first; they have no other names.", "quiet"),
         *map(scrolling_figure, states_pictures(document, over_time)),
         paragraph(f"The emissions of the first {drawn} of {count} features are plotted.", "quiet")
         if drawn < count
         else "",
-        paragraph(prose(stated)) if stated else "",
+        paragraph(prose(sentence)) if sentence else "",
     ]
     return section(identifier, "The states", parts)
 

@@ -11,7 +11,7 @@ from dpbayes_cli.bundle.report.guarantee_section import guarantee_pictures
 from dpbayes_cli.bundle.report.markup import text
 from dpbayes_cli.bundle.report.model_sections import section_pictures
 from dpbayes_cli.bundle.report.page_figures import chain_pictures, posterior_pictures
-from dpbayes_cli.bundle.report.report_context import NOTHING, ReportContext
+from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
@@ -24,18 +24,18 @@ _SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
 _LABEL = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')
 
 
-def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: ReportContext = NOTHING) -> list[Picture]:
+def pictures_of(document: ReleaseDocument, analysis: Analysis, context: ReportContext = EMPTY_CONTEXT) -> list[Picture]:
     """Return the figures of the page, each with a unique name.
 
     Args:
         document: the release.
         analysis: its posterior, as ``analysis_of`` repeats it.
-        beside: what the page tells in addition to the bundle.
+        context: what the page tells in addition to the bundle.
     """
     chains = () if analysis.chains is None else chain_pictures(analysis.parameters, analysis.chains)
     return [
-        *guarantee_pictures(document, beside),
-        *posterior_pictures(document, analysis, beside.expected),
+        *guarantee_pictures(document, context),
+        *posterior_pictures(document, analysis, context.expected),
         *section_pictures(document, analysis.model),
         *(picture for _, pictures in chains for picture in pictures),
     ]
@@ -60,12 +60,10 @@ def svg_file(picture: Picture) -> bytes:
 
 
 def _plain(tag: str) -> str:
-    """Replace the names of colors by the colors, and links by the form that older programs read."""
     return _ROLE.sub(lambda role: _light()[role[1]], tag).replace(' href="#', ' xlink:href="#')
 
 
 @cache
 def _light() -> dict[str, str]:
-    """Return the page's colors for light mode, by name."""
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     return dict(_SETTING.findall(style[: style.index("}")]))

@@ -69,7 +69,6 @@ def _draw_row(panel: Axes, top: float, label: str, probabilities: Floats) -> Non
 
 
 def _in_words(transition: Floats, initial: Floats, count: int) -> list[str]:
-    """Return every row of the table, in words."""
     rows = {"at first": initial, **{f"from state {k + 1}": transition[k] for k in range(count)}}
     return [
         f"{label}: " + ", ".join(f"to {k + 1} {_number(p)}" for k, p in enumerate(row[:count].tolist()))

@@ -97,7 +97,6 @@ def table_meanings(document: ReleaseDocument) -> dict[str, str]:
 
 
 def _table_meaning(table: TableCounts, droppable: Container[str]) -> tuple[str, str]:
-    """Return the name of a table and what a record adds to its cells."""
     *parents, child = table.roles
     name = f"count[{child}{'|' if parents else ''}{','.join(parents)}]"
     dropped = [role for role in table.roles if role in droppable]
