@@ -1,4 +1,4 @@
-"""Hostile input: bounded memory and time, nothing followed, nothing charged where it can be refused before."""
+"""Hostile input: bounded memory and time, no link followed, nothing charged if it can be refused before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.conftest import ROOT, Cli
 COIN = ["--model", "beta-bernoulli", "--eps", "1", "--out", "out"]
 MEBIBYTE = 1 << 20
 MOST_MEMORY = 256 * MEBIBYTE
-"""The bound on resident memory, whatever is read: an ordinary release of three records takes half of it."""
+"""The bound on resident memory for any input; an ordinary release of three records takes half of it."""
 
 
 def measured(*arguments: str, blocks: Iterable[bytes] = (), limit: float = 120.0) -> tuple[int, int, str]:
@@ -66,7 +66,7 @@ def measured(*arguments: str, blocks: Iterable[bytes] = (), limit: float = 120.0
 
 
 def entries(ledger: Path) -> int:
-    """Return how many entries a ledger has, 0 where there is none."""
+    """Return the number of entries of a ledger, 0 if there is no ledger."""
     import sqlite3
 
     if not ledger.exists():
@@ -78,7 +78,7 @@ def entries(ledger: Path) -> int:
 
 
 def long_line(n_bytes: int) -> Iterator[bytes]:
-    """A line of ones between two records."""
+    """Yield a line of ones between two records."""
     yield b"x\n1\n0\n"
     for _ in range(n_bytes // MEBIBYTE):
         yield b"1" * MEBIBYTE
@@ -86,7 +86,7 @@ def long_line(n_bytes: int) -> Iterator[bytes]:
 
 
 def open_quote(n_bytes: int) -> Iterator[bytes]:
-    """A quote that is never closed, before many lines."""
+    """Yield a quote that is never closed, before many lines."""
     yield b'x\n1\n"'
     for _ in range(n_bytes // MEBIBYTE):
         yield b"1\n" * (MEBIBYTE // 2)
@@ -192,13 +192,13 @@ def test_a_malformed_line_is_one_invalid_record(record: bytes, place: Path) -> N
     policy = RecordPolicy(Neighbors.REPLACE_ONE)
     source = DelimitedSource(locate("data.csv"), Dialect())
     source.check(model.columns, [None])
-    found = source.statistics(mechanism_type("laplace")().statistic(model, policy), policy)
-    assert found.n_records == 5
-    assert sum(found.values) == 4
+    statistics = source.statistics(mechanism_type("laplace")().statistic(model, policy), policy)
+    assert statistics.n_records == 5
+    assert sum(statistics.values) == 4
 
 
 @pytest.mark.parametrize("what", ["/dev/zero", "/dev/null", "link to /dev/zero"])
-def test_a_device_is_no_data(what: str, dpbayes: Cli, ledger_path: Path) -> None:
+def test_device_is_refused_as_data(what: str, dpbayes: Cli, ledger_path: Path) -> None:
     if what.startswith("link"):
         Path("data.csv").symlink_to("/dev/zero")
         what = "data.csv"
@@ -218,7 +218,7 @@ def test_a_file_that_is_exchanged_for_a_device_is_refused_when_it_is_opened(plac
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "directory"])
-def test_what_is_no_regular_file_is_no_spec_and_no_bundle(kind: str, dpbayes: Cli, place: Path) -> None:
+def test_irregular_files_are_refused_as_spec_and_bundle(kind: str, dpbayes: Cli, place: Path) -> None:
     for path in (place / "s.yaml", place / "bundle" / "release.json"):
         path.parent.mkdir(exist_ok=True)
         if kind == "fifo":
@@ -314,7 +314,7 @@ def test_a_hostile_parquet_file_is_refused_before_the_charge(
 
 
 def long_cells(path: Path, n_records: int, cells: Iterable[str], group: int, **options: Any) -> None:
-    """Write records whose cells take turns, in row groups of so many."""
+    """Write records that cycle through the cells, in row groups of ``group`` records."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -347,7 +347,7 @@ BOMBS: dict[str, dict[str, Any]] = {
     "name", [pytest.param(name, marks=() if name == "30,000 of one" else pytest.mark.slow) for name in BOMBS]
 )
 def test_long_cells_of_a_small_parquet_file_take_bounded_memory(name: str, place: Path) -> None:
-    """What a dictionary's entry or a compressed page stands for is never held for every record of it."""
+    """A dictionary's entry or a compressed page is never unpacked in memory for all of its records."""
     n_records = BOMBS[name]["n_records"]
     long_cells(place / "data.parquet", **BOMBS[name])
     assert (place / "data.parquet").stat().st_size < 1 << 20

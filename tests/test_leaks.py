@@ -1,4 +1,4 @@
-"""Nothing data-dependent leaks: no cell anywhere, and nothing but the noisy values tells neighbors apart."""
+"""Nothing data-dependent leaks: no cell appears anywhere, and only the noisy values distinguish neighbors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ COIN = ["--model", "beta-bernoulli", "--eps", "1", "--column", "v"]
 
 
 def everything_written(root: Path, data: Path) -> bytes:
-    """Return the bytes of every file below a directory but the data themselves, compressed payloads unpacked."""
-    found = b""
+    """Return the bytes of every file below a directory except the data."""
+    content = b""
     for path in root.rglob("*"):
         if path.is_file() and path != data:
-            found += path.read_bytes()
-    return found
+            content += path.read_bytes()
+    return content
 
 
 def payloads(ledger: Path) -> bytes:
@@ -114,7 +114,7 @@ def test_a_crash_in_the_engine_quotes_nothing(dpbayes: Cli, place: Path, monkeyp
 
 
 def masked(done: Result) -> tuple[int, str]:
-    """The exit code and stderr, without what is drawn at random or depends on the clock."""
+    """Return the exit code, and stderr without random and time-dependent parts."""
     return done.code, re.sub(r"[0-9a-f]{16,}|20\d\d-\d\d-\d\dT[\d:]+Z", "#", done.err)
 
 

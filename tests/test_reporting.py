@@ -45,7 +45,7 @@ def test_expected_widths_do_not_depend_on_the_data(dpbayes: Cli, place: Path) ->
     width = few.expected.widths["theta"]
     uniform = 0.5 * math.pi / 4  # E sqrt(p (1 - p)) is pi / 8; its median is a little larger
     assert width.sd == pytest.approx(uniform / math.sqrt(200), rel=0.2)
-    assert width.middle == pytest.approx(3.29 * width.sd, rel=0.05)
+    assert width.interval_width == pytest.approx(3.29 * width.sd, rel=0.05)
 
 
 def test_page_prices_the_guarantee_again_instead_of_trusting_the_bundle(dpbayes: Cli, coin: Path) -> None:
@@ -75,13 +75,13 @@ def test_expected_widths_of_models(config: str, parameters: list[str] | None, dp
     assert expected is not None
     names = list(bundle.document.posterior) if parameters is None else parameters
     assert list(expected.widths) == names
-    assert bool(expected.absent) == (not names)
-    assert all(0 < width.sd < width.middle < math.inf for width in expected.widths.values())
+    assert bool(expected.reason_unknown) == (not names)
+    assert all(0 < width.sd < width.interval_width < math.inf for width in expected.widths.values())
     if config == "survey-add-remove":
         page = dpbayes("report", "out", "--format", "html").out
         assert "The number of records is private" in page
         planned = dpbayes("report", "out", "--format", "html", "--records", "1000").out
-        assert "1,000 records from the model" in planned
+        assert "1,000 valid records from the model" in planned
     if config == "clinic-age-draw":
         assert expected.drawn_sd is not None
         assert expected.drawn_nonprivate_sd is not None
@@ -104,7 +104,7 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
     ]
     expected = build_report_context(released(dpbayes, "visits.csv", *flags)).expected
     assert expected is not None
-    assert "the number of records is private" in expected.absent
+    assert "the number of records is private" in expected.reason_unknown
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
 )
 def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path, reason: str) -> None:
     spec = build_spec(read_spec_file(document) if isinstance(document, Path) else document)
-    assert simulate_expected(price(spec, 1000), 1000).absent.startswith(reason)
+    assert simulate_expected(price(spec, 1000), 1000).reason_unknown.startswith(reason)
 
 
 def test_power_of_an_adversary_in_words(dpbayes: Cli) -> None:

@@ -134,7 +134,7 @@ def test_changed_document_does_not_verify(what: str, dpbayes: Cli, coin: Path) -
         ("estimate", put("draws", 0, 0, value=0.5123456789), "draws: some are impossible under their law"),
         ("curve", put("draws", 0, 0, value=-0.5), "draws: some are impossible under their law"),
         ("private bounds", put("bounds", "lower", value=-1.0), "release.json"),
-        ("add-remove", put("n_records", value=200), "does not hold the statistics of its spec"),
+        ("add-remove", put("n_records", value=200), "does not hold the statistics that its spec asks for"),
     ],
 )
 def test_changed_draw_does_not_verify(
@@ -182,7 +182,7 @@ def test_a_file_far_larger_than_its_description_permits_is_not_read(dpbayes: Cli
         done = dpbayes("verify", "out", "--no-ledger")
         assert done.code == 7
         for name in ("samples.parquet", "report.md"):
-            assert f"{name} has {size} bytes, and can have" in done.err
+            assert f"{name} has {size} bytes; the largest possible size is" in done.err
     os.truncate(bundle / "release.json", size)
     done = dpbayes("verify", "out", "--no-ledger")
     assert (done.code, "'release.json' is larger" in done.err) == (7, True)

@@ -1,4 +1,4 @@
-"""From a question and its privatized statistics to a posterior. Reads nothing else, so that it can be done again."""
+"""From a release request and its privatized statistics to a posterior; reads nothing else, so anyone can repeat it."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A posterior in the model's own terms.
+    """A posterior of the parameters that a model names.
 
     Attributes:
         model: the model, between the bounds that were released.
         parameters: the names of the parameters.
-        marginals: one summary a parameter.
+        marginals: one summary per parameter.
         samples: shape (n_samples, n_parameters).
         predictive: the posterior predictive probability of each level.
         posterior: the posterior of all components, with how it was computed.
-        drawn: whether the samples are what was released, so that there are no more of them.
-        estimates: whether they are point estimates, no samples of a posterior.
-        chains: every sample by its Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None where the
+        drawn: whether the samples themselves were released, so that there can be no more of them.
+        estimates: whether the samples are point estimates instead of draws from a posterior.
+        chains: every sample by its Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the
             samples are independent.
-        counts: of a network, what was released of each cell, shape (n_parameters,): noisy counts, or consistent ones
-            where these were rebuilt; None otherwise.
+        counts: for a network, the count of each cell, shape (n_parameters,): as released, or made consistent; None for
+            other models.
         counted: what the counts are, in words.
-        states: of hidden Markov models, how likely each sequence is in each state at each step, shape (n_sequences,
-            n_steps, n_states); None otherwise.
+        states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
+            for other models.
     """
 
     model: Model
@@ -57,18 +57,18 @@ class Analysis:
     states: Floats | None = None
 
 
-def analyse(
+def analyze(
     spec: ReleaseSpec, model: Model, mechanism: Mechanism, released: Payload, n_records: int | None, seed: int
 ) -> Analysis:
     """Infer the posterior of a model's parameters.
 
     Args:
-        spec: what is asked: policy, method and number of samples.
-        model: with its prior, between the bounds that were released.
-        mechanism: what privatized its statistic.
-        released: the privatized statistics with the law of their noise.
-        n_records: the public number of records; None where it is private.
-        seed: of the sampling; equal seeds give equal results.
+        spec: the release request: policy, method and number of samples.
+        model: the model with its prior, between the bounds that were released.
+        mechanism: the mechanism that privatized the statistics.
+        released: the privatized statistics and the law of their noise.
+        n_records: the public number of records; None if it is private.
+        seed: the seed of the sampling; equal seeds give equal results.
     """
     import numpy as np
 
@@ -78,9 +78,9 @@ def analyse(
     spec.check_samples(model)
     observation = mechanism.observation(model, spec.policy, released.values, released.noise, n_records)
     rng = np.random.default_rng(seed)
-    asked = msgspec.structs.asdict(spec.inference_options)
-    method, samples = asked.pop("method"), asked.pop("samples")
-    posterior = infer(observation, method, samples, rng, Effort(**asked))
+    options = msgspec.structs.asdict(spec.inference_options)
+    method, samples = options.pop("method"), options.pop("samples")
+    posterior = infer(observation, method, samples, rng, Effort(**options))
     marginals = tuple(posterior.marginals[k] for k in model.components)
     predictive = model.predictive([marginal.mean for marginal in marginals])
     components = list(model.components)
@@ -101,28 +101,28 @@ def analyse(
 
 
 _CONSISTENT = {
-    "full": "consistent: margins of one non-negative table over all variables, the nearest in L1",
-    "junction-tree": "consistent: margins of one non-negative table over all variables, the nearest in L1, found over "
-    "the cliques of a junction tree",
-    "local": "locally consistent: non-negative tables of which every two agree on what they share; no table over all "
-    "variables need have them as margins",
-    "independent": "products of the variables' own shares: the nearest consistent tables were not found",
+    "full": "consistent: marginals of one non-negative table over all variables, the nearest in L1",
+    "junction-tree": "consistent: marginals of one non-negative table over all variables, the nearest in L1, found "
+    "over the cliques of a junction tree",
+    "local": "locally consistent: non-negative tables, any two of which agree on the variables that they share; "
+    "there may be no one table over all variables with these marginals",
+    "independent": "products of the shares of each variable by itself; the nearest consistent tables were not found",
 }
 
 
 def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
-    """Return what was released of each cell of a network, and what that is."""
+    """Return the count of each cell of a network, and what these counts are, in words."""
     import numpy as np
 
     if not isinstance(observation, NoisyTables):
         return None, ""
     noisy = [table.observed for table in observation.tables]
     if observation.scope is None:
-        return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as they were drawn"
+        return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as drawn"
     from dpbayes_cli.inference.tables.infer_tables import consistent_tables
 
-    found = consistent_tables(observation, observation.scope)
-    return np.concatenate([table.ravel() for table in found.tables]), _CONSISTENT[found.how]
+    consistent = consistent_tables(observation, observation.scope)
+    return np.concatenate([table.ravel() for table in consistent.tables]), _CONSISTENT[consistent.how]
 
 
 def describe_draws(
@@ -130,21 +130,21 @@ def describe_draws(
 ) -> Analysis:
     """Summarize posterior draws or point estimates that were released; nothing is inferred.
 
-    Estimates have a mean, and neither width nor predictive law: how far they lie apart is the price of privacy alone.
+    Estimates have a mean, but no width and no predictive probabilities: their spread comes from privacy alone.
 
     Args:
-        model: whose parameters were drawn.
-        draws: one list of parameters a draw, at least one.
-        states: the hidden states of each draw, none of models without.
-        estimates: whether they are point estimates.
+        model: the model whose parameters were drawn.
+        draws: one list of parameters per draw, at least one.
+        states: the hidden states of each draw; empty for models without hidden states.
+        estimates: whether the draws are point estimates.
     """
     import numpy as np
 
     samples = np.asarray(draws, dtype=np.float64)
-    several = len(samples) > 1 and not estimates
+    spread = len(samples) > 1 and not estimates
     means = samples.mean(axis=0)
-    sds = samples.std(axis=0, ddof=1) if several else np.full_like(means, np.nan)
-    quantiles = np.quantile(samples, list(QUANTILES.values()), axis=0) if several else np.full((3, len(means)), np.nan)
+    sds = samples.std(axis=0, ddof=1) if spread else np.full_like(means, np.nan)
+    quantiles = np.quantile(samples, list(QUANTILES.values()), axis=0) if spread else np.full((3, len(means)), np.nan)
     marginals = tuple(
         Marginal(
             float(means[k]), float(sds[k]), {name: float(quantiles[i, k]) for i, name in enumerate(QUANTILES)}, 0.0, 0.0
@@ -152,9 +152,9 @@ def describe_draws(
         for k in range(len(means))
     )
     how = (
-        f"{len(samples)} private estimate{'s' * (len(samples) > 1)} of the posterior's mode, whose width is not known"
+        f"{len(samples)} private estimate{'s' * (len(samples) > 1)} of the posterior mode, whose uncertainty is unknown"
         if estimates
-        else f"{len(samples)} private posterior draws; the summary is theirs, not the posterior's"
+        else f"{len(samples)} private posterior draws; the summary describes these draws, not the whole posterior"
     )
     posterior = Posterior(marginals, samples, how, exact=True)
     predictive = {} if estimates else model.predictive(means.tolist())

@@ -1,4 +1,4 @@
-"""Put a release document together from its public parts."""
+"""Assemble a release document from its public parts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dpbayes_cli.bundle.document import (
     Width,
 )
 from dpbayes_cli.bundle.report.wording import meanings
-from dpbayes_cli.bundle.states_file import stated_states
+from dpbayes_cli.bundle.states_file import rounded_states
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
@@ -41,12 +41,12 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
-_LISTED = 20
+_MAX_LISTED = 20
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What a document is made of; nothing exact about the data is among it."""
+class ReleaseParts:
+    """The parts of a document; none holds an exact value of the data."""
 
     release_id: str
     account: str
@@ -65,10 +65,10 @@ class Parts:
 
 
 def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payload: Payload | Draws) -> SealedDraw:
-    """Return what is sealed of a mechanism's output."""
+    """Return a mechanism's output as the ledger seals it."""
     blank = SealedDraw(created=created.strftime("%Y-%m-%dT%H:%M:%SZ"), record_unit=record_unit, n_records=n_records)
     if isinstance(payload, Draws):
-        states = [list(each) for each in payload.states]
+        states = [list(sequence_states) for sequence_states in payload.states]
         return msgspec.structs.replace(
             blank,
             draws=[list(point) for point in payload.values],
@@ -83,10 +83,10 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
     )
 
 
-def assemble(parts: Parts) -> ReleaseDocument:
+def assemble(parts: ReleaseParts) -> ReleaseDocument:
     """Return the release document."""
     spec, analysis, guarantee = parts.spec, parts.analysis, parts.plan.guarantee
-    named = list(zip(analysis.parameters, analysis.marginals, strict=True))
+    summaries = list(zip(analysis.parameters, analysis.marginals, strict=True))
     return ReleaseDocument(
         release_id=parts.release_id,
         account=parts.account,
@@ -109,12 +109,14 @@ def assemble(parts: Parts) -> ReleaseDocument:
         sensitivity_l1=None if parts.plan.final_step.rows else parts.plan.final_step.statistic.sensitivity_l1,
         bounds=parts.draw.bounds,
         guarantee=guarantee_part(guarantee, spec.privacy.neighbors, _stated_delta(parts)),
-        posterior={name: summary(marginal) for name, marginal in named},
-        width={} if parts.draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named},
+        posterior={name: summary(marginal) for name, marginal in summaries},
+        width={}
+        if parts.draw.draws
+        else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries},
         posterior_predictive=analysis.predictive,
         inference=_with_notes(inference_report(spec, analysis), parts.plan),
         tables=analysis.counted or UNSET,
-        states=UNSET if analysis.states is None else stated_states(analysis.states),
+        states=UNSET if analysis.states is None else rounded_states(analysis.states),
         assumptions=_assumptions(parts),
         corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
         ledger=parts.ledger,
@@ -122,8 +124,8 @@ def assemble(parts: Parts) -> ReleaseDocument:
     )
 
 
-def _stated_delta(parts: Parts) -> Decimal:
-    """Return the delta at which a curve is stated: the account's, or where it has none that of the question."""
+def _stated_delta(parts: ReleaseParts) -> Decimal:
+    """Return the delta at which a curve is stated: the account's, or that of the request if the account has none."""
     return parts.account_delta or parts.spec.options.value("delta") or Decimal(0)
 
 
@@ -131,18 +133,18 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     """Return a guarantee as the document states it.
 
     Args:
-        guarantee: the promise.
-        neighbors: the relation that it is about.
-        delta: the delta at which a guarantee without pure epsilon is stated; 0 where the account has none.
+        guarantee: the privacy guarantee.
+        neighbors: the neighboring relation that it holds for.
+        delta: the delta at which a guarantee without pure epsilon is stated; 0 if the account has none.
     """
-    stated = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
+    statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
     points = getattr(guarantee, "points", ())
     return ReleasedGuarantee(
         kind=cast(Kind, guarantee.kind),
-        epsilon=_finite(stated.epsilon if stated else guarantee.epsilon),
-        delta=_not_below(stated.delta if stated and stated.epsilon.is_finite() else guarantee.delta),
+        epsilon=_finite(statement.epsilon if statement else guarantee.epsilon),
+        delta=_not_below(statement.delta if statement and statement.epsilon.is_finite() else guarantee.delta),
         neighbors=neighbors,
-        rho=_finite(guarantee.rho) if stated and guarantee.kind in {"zcdp", "composition"} else None,
+        rho=_finite(guarantee.rho) if statement and guarantee.kind in {"zcdp", "composition"} else None,
         mu=_finite(guarantee.mu),
         rdp=[[float(order), _not_below(value)] for order, value in points] or None,
         order_max=_finite(guarantee.order_max),
@@ -158,7 +160,7 @@ def _finite(value: Decimal) -> float | None:
 
 
 def _not_below(value: Decimal) -> float:
-    """Return the nearest float whose shortest decimal form, which is what JSON shows, does not understate a price."""
+    """Return the nearest float whose shortest decimal form, which is what JSON shows, does not understate a cost."""
     near = float(value)
     return near if Decimal(repr(near)) >= value else math.nextafter(near, math.inf)
 
@@ -190,14 +192,14 @@ def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
 
 
 def _with_notes(report: InferenceReport, plan: Plan) -> InferenceReport:
-    """Return a report with what the plan says about how draws are made, and how good they are."""
+    """Return a report completed by what the plan says about how draws are made and how exact they are."""
     how = f"{report.how}: {plan.how}" if plan.how else report.how
     exact = report.exact and plan.final_step.law.draws_exactly
     return msgspec.structs.replace(report, how=how, exact=exact, warnings=[*report.warnings, *plan.warnings])
 
 
-def _assumptions(parts: Parts) -> list[str]:
-    """Return what the guarantee and the posterior rest on, one sentence each."""
+def _assumptions(parts: ReleaseParts) -> list[str]:
+    """Return the assumptions of the guarantee and of the posterior, in sentences."""
     spec = parts.spec
     neighbors = spec.privacy.neighbors
     unit = parts.draw.record_unit
@@ -205,111 +207,106 @@ def _assumptions(parts: Parts) -> list[str]:
     relation = {
         Neighbors.REPLACE_ONE: f"Neighboring data sets differ in the content of one {unit}; "
         "the number of records is public.",
-        Neighbors.ADD_REMOVE: f"Neighboring data sets differ by one {unit} more or fewer; the number of "
-        "records is private, and nothing in this bundle depends on it but through the noisy statistics.",
+        Neighbors.ADD_REMOVE: f"Neighboring data sets differ by one added or removed {unit}; the number of "
+        "records is private, and this bundle depends on it only through the noisy statistics.",
     }[neighbors]
     if whole:
         relation = {
-            Neighbors.REPLACE_ONE: "Neighboring data sets differ in all records of one privacy unit; the number of "
-            "units is public, and how many records each has is private.",
-            Neighbors.ADD_REMOVE: "Neighboring data sets differ by one privacy unit more or fewer, with all its "
-            "records; how many units and records there are is private, and nothing in this bundle depends on it but "
-            "through the noisy statistics.",
+            Neighbors.REPLACE_ONE: "Neighboring data sets differ in the records of one privacy unit, up to all of "
+            "them; the number of units is public, and the number of records of each unit is private.",
+            Neighbors.ADD_REMOVE: "Neighboring data sets differ by one added or removed privacy unit, with all its "
+            "records; the numbers of units and of records are private, and this bundle depends on them only through "
+            "the noisy statistics.",
         }[neighbors]
     invalid = _about_invalid(parts)
-    lines = ["A line ends at a line feed; what follows the last one is a record unless it is empty."]
+    lines = ["A line ends at a line feed; any text after the last line feed is a record too."]
     return [
         relation,
         *(lines if unit == "physical line" else []),
         *_about_units(parts),
-        "The guarantee is that of this one release; the account's ledger adds up all of them.",
+        "The guarantee covers this one release; the account's ledger adds up all releases.",
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",
         *_about_bounds(parts),
         invalid,
         *_about_outside(parts),
-        "The operating system's random numbers are secret and unpredictable, and nobody watches the custodian's "
-        "machine, its memory or the time that the computation takes.",
+        "The operating system's random numbers are secret and unpredictable, and nobody observes the "
+        "custodian's machine, its memory or the time that the computation takes.",
         *parts.plan.final_step.law.assumptions,
-        "The posterior (not the privacy) rests on the model: records independent given the parameters.",
+        "The posterior (not the privacy) assumes the model: records are independent given the parameters.",
     ]
 
 
-def _privacy_unit(parts: Parts) -> str:
-    """Return who is protected."""
+def _privacy_unit(parts: ReleaseParts) -> str:
     unit, record = parts.spec.privacy.unit, parts.draw.record_unit
     if unit is None:
         return f"one record ({record})"
-    several = "one record" if unit.max_contributions == 1 else f"at most {unit.max_contributions:,} records"
-    return f"one value of the column {unit.column!r}, of which {several} count"
+    counted = "one record" if unit.max_contributions == 1 else f"at most {unit.max_contributions:,} records"
+    return f"one value of the column {unit.column!r}, with {counted} counted"
 
 
-def _about_units(parts: Parts) -> list[str]:
-    """Return what is assumed about who has how many records."""
+def _about_units(parts: ReleaseParts) -> list[str]:
     unit = parts.spec.privacy.unit
     if unit is None:
         return [f"Each person has at most one record. {_about_several(parts.plan.guarantee.kind)}"]
-    most = unit.max_contributions
-    kept = "one of its records was" if most == 1 else f"at most {most:,} of its records were"
+    limit = unit.max_contributions
+    kept = "one record was" if limit == 1 else f"at most {limit:,} records were"
     return [
-        f"Each person has one value in the column {unit.column!r}, nobody else has it, and all of their records carry "
-        f"it and are well-formed. Of each value {kept} kept, "
-        "by a secret lot that does not depend on the order of the records; malformed records, and those without a "
-        "value, belong to one unit together. A value means the same person in all data that the account pays for."
+        f"Each person has one value in the column {unit.column!r}, which nobody else has, and all of their records "
+        f"carry it and are well-formed. For each value {kept} kept, chosen by a hash with a secret key and not by the "
+        "order of the records; malformed records, and those without a value, form one unit together. A value means "
+        "the same person in all data that is charged to the account."
     ]
 
 
 def _about_several(kind: str) -> str:
-    """Return what a guarantee is worth to whoever has several records."""
+    """Return how the guarantee weakens for a person with several records."""
     if kind == "rdp":
-        return "The Renyi curve says nothing about whoever has more."
-    worth = {
+        return "For a person with more records the Renyi curve guarantees nothing."
+    weakened = {
         "gdp": "k mu",
         "zcdp": "k^2 rho",
-        "composition": "k epsilon of what is pure, k^2 rho of the rest",
+        "composition": "k epsilon for the pure parts, k^2 rho for the rest",
     }.get(kind, "k epsilon")
-    return f"Whoever has k records is protected less: {worth}."
+    return f"A person with k records has a weaker guarantee: {weakened}."
 
 
-def _about_invalid(parts: Parts) -> str:
-    """Return what invalid values counted as."""
+def _about_invalid(parts: ReleaseParts) -> str:
     policy = parts.spec.policy
-    stated = {column.role: column.impute for column in parts.model.columns if column.impute is not None}
-    if policy.impute is not None and not stated:
+    stand_ins = {column.role: column.impute for column in parts.model.columns if column.impute is not None}
+    if policy.impute is not None and not stand_ins:
         return (
-            f"Missing, malformed and undeclared values counted as {policy.impute!r}. The custodian promises that "
-            "this is a fair stand-in; where many values are missing it biases the posterior."
+            f"Missing, malformed and undeclared values counted as {policy.impute!r}. The custodian states that "
+            "this is a fair stand-in; if many values are missing, it biases the posterior."
         )
-    if not stated:
-        nothing = "Missing, malformed and undeclared values contributed nothing; how many there were is private."
+    if not stand_ins:
+        dropped = "Missing, malformed and undeclared values contributed nothing; how many there were is private."
         if parts.plan.final_step.rows is not None:
-            return f"{nothing} A record with one of them has no weight at all."
-        return f"{nothing} The posterior averages over the number of valid records, uniform a priori."
-    listed = ", ".join(f"{role}: {value!r}" for role, value in list(stated.items())[:_LISTED])
-    more = f" and {len(stated) - _LISTED} more, see the spec" if len(stated) > _LISTED else ""
-    rest = f"{policy.impute!r}" if policy.impute is not None else "nothing; how many of these there were is private"
-    others = "" if len(stated) == len(parts.model.columns) else f" Those of other columns counted as {rest}."
+            return f"{dropped} A record with such a value does not count at all."
+        return f"{dropped} The posterior averages over the number of valid records, with a uniform prior."
+    listed = ", ".join(f"{role}: {value!r}" for role, value in list(stand_ins.items())[:_MAX_LISTED])
+    more = f" and {len(stand_ins) - _MAX_LISTED} more, see the spec" if len(stand_ins) > _MAX_LISTED else ""
+    rest = f"{policy.impute!r}" if policy.impute is not None else "nothing; how many there were is private"
+    others = "" if len(stand_ins) == len(parts.model.columns) else f" Such values in other columns counted as {rest}."
     return (
-        f"Missing, malformed and undeclared values counted as public ones ({listed}{more}). The custodian promises "
-        f"that these are fair stand-ins; where many values are missing they bias the posterior.{others}"
+        f"Missing, malformed and undeclared values counted as public ones ({listed}{more}). The custodian states "
+        f"that these are fair stand-ins; if many values are missing, they bias the posterior.{others}"
     )
 
 
-def _about_outside(parts: Parts) -> list[str]:
-    """Return what becomes of numbers out of bounds, where records are dropped for them."""
+def _about_outside(parts: ReleaseParts) -> list[str]:
     if not any(isinstance(column, NumericColumn) and column.outside == "drop" for column in parts.model.columns):
         return []
-    return ["Records whose number is out of bounds did not count; the posterior takes that into account."]
+    return ["Records with a number out of bounds did not count; the posterior takes this into account."]
 
 
-def _about_bounds(parts: Parts) -> list[str]:
-    """Return what follows from bounds that were found privately; nothing where they were stated."""
+def _about_bounds(parts: ReleaseParts) -> list[str]:
     if isinstance(parts.draw.bounds, msgspec.UnsetType):
         return []
     return [
-        "The bounds are quantiles of the data, found privately, at their own price; the range that they were sought in "
-        "was chosen without looking at the records.",
-        "The posterior takes the bounds as if they had been fixed beforehand: it ignores the little that the choice of "
-        "bounds itself tells about the data.",
+        "The bounds are quantiles of the data, found privately at a cost of their own; the range to search was chosen "
+        "without looking at the records.",
+        "The posterior treats the bounds as fixed in advance: it ignores the little that the bounds themselves reveal "
+        "about the data.",
     ]
 
 

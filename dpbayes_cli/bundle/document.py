@@ -1,4 +1,4 @@
-"""The release document: everything that is known about a release in public, and the draw that the ledger seals.
+"""The release document: all public facts about a release, and the draw that the ledger seals.
 
 ``release.json`` is this document; its JSON Schema is shipped beside this file. Other programs read it, so a key never
 changes its meaning; new keys come with a new ``schema_version``.
@@ -16,8 +16,8 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
 SCHEMA_VERSION = 2
-_MOST_PARTS = 9_000_000
-"""Lists and objects of a document, each of which takes many times the memory of its two characters."""
+_MAX_CONTAINERS = 9_000_000
+"""Lists and objects of a document: in memory each takes many times its two characters."""
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -43,10 +43,10 @@ Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp", "co
 
 
 class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
-    """The promise."""
+    """A privacy guarantee."""
 
     kind: Kind
-    epsilon: Annotated[float | None, Meta(description="at delta; null where no such statement can be made")]
+    epsilon: Annotated[float | None, Meta(description="at delta; null if there is no such guarantee")]
     delta: float
     neighbors: Neighbors
     rho: Annotated[float | None, Meta(description="zCDP")] = None
@@ -55,32 +55,32 @@ class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
         list[Annotated[list[float], Meta(min_length=2, max_length=2)]] | None,
         Meta(description="[order, Renyi divergence] pairs"),
     ] = None
-    order_max: Annotated[float | None, Meta(description="the divergence is infinite at and above this order")] = None
+    order_max: Annotated[float | None, Meta(description="there is no bound at or above this order")] = None
     parts: Annotated[
-        "list[ReleasedGuarantee]", Meta(description="of a composition: the guarantee of each step, in their order")
+        "list[ReleasedGuarantee]", Meta(description="of a composition: the guarantee of each step, in order")
     ] = []
 
 
 class ReleasedBounds(_Part, frozen=True, kw_only=True):
-    """The bounds between which the statistics were taken, where they were found privately."""
+    """The bounds of the statistics, if they were found privately."""
 
     lower: float
     upper: float
 
 
 class Noise(_Part, frozen=True, kw_only=True):
-    """The exact law of the noise on every statistic, independent for each."""
+    """The exact law of the noise, which is independent for each statistic."""
 
     law: Annotated[str, Meta(description="a registered kind: discrete-laplace, discrete-gaussian, or a plug-in's")]
     scale: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e15)] | None,
         Meta(
             description="P(z) on the integers is proportional to exp(-|z| / scale), or exp(-z^2 / (2 scale^2)); null "
-            "where scales differ: see the noise_scale of each statistic",
+            "if scales differ: see the noise_scale of each statistic",
         ),
     ]
     parameters: Annotated[
-        dict[str, Any] | UnsetType, Meta(description="what determines the law beside its scale, where anything does")
+        dict[str, Any] | UnsetType, Meta(description="further parameters of the law; absent if there are none")
     ] = UNSET
 
     def __post_init__(self) -> None:
@@ -88,7 +88,7 @@ class Noise(_Part, frozen=True, kw_only=True):
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The posterior of one parameter; of a single posterior draw there is only the mean, which is the draw."""
+    """The posterior of one parameter; a single posterior draw has only a mean, which is the draw."""
 
     mean: float
     sd: float | None
@@ -98,10 +98,10 @@ class ParameterSummary(_Part, frozen=True, kw_only=True):
 
 
 class Width(_Part, frozen=True, kw_only=True):
-    """Where a posterior standard deviation comes from: sd^2 = sd_data^2 + sd_noise^2."""
+    """The two parts of a posterior standard deviation: sd^2 = sd_data^2 + sd_noise^2."""
 
-    sd_data: Annotated[float, Meta(description="what the data would leave if the true counts were known, on average")]
-    sd_noise: Annotated[float, Meta(description="what not knowing the true counts adds")]
+    sd_data: Annotated[float, Meta(description="what would remain on average if the exact statistics were known")]
+    sd_noise: Annotated[float, Meta(description="what not knowing the exact statistics adds")]
 
 
 class InferenceReport(_Part, frozen=True, kw_only=True):
@@ -130,10 +130,10 @@ class LedgerReference(_Part, frozen=True, kw_only=True):
 
 
 class SealedDraw(_Part, frozen=True, kw_only=True):
-    """What the ledger seals: the privatized values, before anything is computed from them.
+    """The privatized values, which the ledger seals before anything is computed from them.
 
-    Privacy: nothing that depends on a draw may run before it is sealed. A failure, a kill or a wait in between would
-        tell something about a draw that nobody has paid for, and the next attempt would draw again.
+    Privacy: nothing that depends on a draw may run before it is sealed. Otherwise a failure, a kill or a wait could
+        reveal something about a draw that nobody paid for, and the next attempt would draw again.
     """
 
     schema_version: Literal[1] = 1
@@ -153,7 +153,7 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
 
     @property
     def released_states(self) -> list[list[int]]:
-        """The hidden states of each draw; none of models without."""
+        """The hidden states of each draw; empty for models without hidden states."""
         return [] if isinstance(self.drawn_states, msgspec.UnsetType) else self.drawn_states
 
 
@@ -163,40 +163,38 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     schema_version: Literal[2] = 2
     release_id: str
     account: str
-    created: Annotated[str, Meta(description="when the data were opened, UTC")]
+    created: Annotated[str, Meta(description="when the data were read, UTC")]
     model: str
     mechanism: str
-    spec: Annotated[dict[str, Any], Meta(description="the question in full, defaults included, without paths")]
-    record_unit: Annotated[str, Meta(description="what one record of the source is")]
-    privacy_unit: Annotated[str, Meta(description="what neighboring data sets differ in")]
+    spec: Annotated[dict[str, Any], Meta(description="the release request in full, defaults included, without paths")]
+    record_unit: Annotated[str, Meta(description="the kind of a record of the source")]
+    privacy_unit: Annotated[str, Meta(description="the unit in which neighboring data sets differ")]
     n_records: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,
-        Meta(description="the public number of records; null where it is private"),
+        Meta(description="the public number of records; null if it is private"),
     ]
     statistics: Annotated[
-        list[ReleasedStatistic], Meta(description="empty where posterior draws or estimates were released")
+        list[ReleasedStatistic], Meta(description="empty if posterior draws or estimates were released")
     ]
     meanings: Annotated[
         dict[str, str],
-        Meta(description="statistic, or table of statistics: what a record adds to it, before the noise"),
+        Meta(description="for each statistic or table of statistics: what a record adds to it, before the noise"),
     ]
-    noise: Annotated[Noise | None, Meta(description="null where posterior draws or estimates were released")]
-    draws: Annotated[
-        list[list[float]], Meta(description="posterior draws or estimates that were paid for, one list each")
-    ]
+    noise: Annotated[Noise | None, Meta(description="null if posterior draws or estimates were released")]
+    draws: Annotated[list[list[float]], Meta(description="the released posterior draws or estimates, one list each")]
     drawn_states: Annotated[
         list[list[int]] | msgspec.UnsetType,
-        Meta(description="the hidden states of each draw, from 0, sequence by sequence; absent of models without"),
+        Meta(description="the hidden states of each draw, from 0, sequence by sequence; absent for models without"),
     ] = msgspec.UNSET
     log_weight: Annotated[
         float | msgspec.UnsetType,
-        Meta(description="the log importance weight of an annealed chain, with noise; absent where not paid for"),
+        Meta(description="the noisy log importance weight of an annealed chain; absent unless requested"),
     ] = msgspec.UNSET
-    parameters: Annotated[dict[str, Any], Meta(description="what the mechanism's calibration found")]
-    sensitivity_l1: Annotated[int | None, Meta(description="null where a chain reads rows, and no statistic")]
+    parameters: Annotated[dict[str, Any], Meta(description="the parameters that the mechanism's calibration chose")]
+    sensitivity_l1: Annotated[int | None, Meta(description="null if a chain reads rows instead of a statistic")]
     bounds: Annotated[
         ReleasedBounds | msgspec.UnsetType,
-        Meta(description="the bounds that were found privately, at the price of the first step; absent where stated"),
+        Meta(description="the bounds found privately, at the cost of the first step; absent if stated"),
     ] = msgspec.UNSET
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]
@@ -205,13 +203,13 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     inference: InferenceReport
     tables: Annotated[
         str | msgspec.UnsetType,
-        Meta(description="what the counts in tables.csv are; absent where the model is no network"),
+        Meta(description="what the counts in tables.csv are; absent if the model is not a network"),
     ] = msgspec.UNSET
     states: Annotated[
         list[list[list[Annotated[float, Meta(ge=0.0, le=1.0)]]]] | msgspec.UnsetType,
         Meta(
-            description="of hidden Markov models: how likely each sequence is in each state at each step, by sequence, "
-            "step and state, 6 digits; absent for other models"
+            description="for hidden Markov models: the probability of each state, by sequence, step and state, "
+            "6 digits; absent for other models"
         ),
     ] = msgspec.UNSET
     assumptions: list[str]
@@ -220,12 +218,12 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     software: dict[str, str]
 
     def payload(self) -> bytes:
-        """Return compact JSON, parameters in the order of the model: what the ledger keeps of a published release."""
+        """Return the compact JSON that the ledger keeps of a published release, in the model's order of parameters."""
         return msgspec.json.encode(self)
 
     @property
     def released_states(self) -> list[list[int]]:
-        """The hidden states of each draw; none of models without."""
+        """The hidden states of each draw; empty for models without hidden states."""
         return [] if isinstance(self.drawn_states, msgspec.UnsetType) else self.drawn_states
 
     def pretty(self) -> bytes:
@@ -261,7 +259,7 @@ class Version1Document(ReleaseDocument, frozen=True, kw_only=True):
 
 
 class _Versioned(msgspec.Struct):
-    """What is read first: which schema the rest follows."""
+    """The schema version, which is read first."""
 
     schema_version: int
 
@@ -270,10 +268,10 @@ def parse_document(content: bytes) -> ReleaseDocument:
     """Read a release document.
 
     Raises:
-        VerificationError: it is not one, or of a newer schema.
+        VerificationError: it is not a release document, or its schema is newer.
     """
-    if content.count(b"[") + content.count(b"{") > _MOST_PARTS:
-        raise VerificationError("release.json has more parts than any release")
+    if content.count(b"[") + content.count(b"{") > _MAX_CONTAINERS:
+        raise VerificationError("release.json has more lists and objects than any release")
     try:
         version = msgspec.json.decode(content, type=_Versioned).schema_version
     except (msgspec.DecodeError, RecursionError):
@@ -292,7 +290,7 @@ def parse_draw(content: bytes) -> SealedDraw:
     """Read a sealed draw.
 
     Raises:
-        VerificationError: it is not one.
+        VerificationError: it is not a sealed draw.
     """
     try:
         return msgspec.json.decode(content, type=SealedDraw)
@@ -301,7 +299,7 @@ def parse_draw(content: bytes) -> SealedDraw:
 
 
 def samples_name(form: str) -> str:
-    """Return the name of the samples file of a format."""
+    """Return the name of the samples file for a format."""
     return f"samples.{'nc' if form == 'netcdf' else form}"
 
 

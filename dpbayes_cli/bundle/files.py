@@ -1,4 +1,4 @@
-"""The files of a bundle as functions of the release document."""
+"""The content of a bundle's files, as functions of the release document."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.bundle.analysis import Analysis, analyse, describe_draws
+from dpbayes_cli.bundle.analysis import Analysis, analyze, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
-from dpbayes_cli.bundle.states_file import stated_states, states_csv
+from dpbayes_cli.bundle.states_file import rounded_states, states_csv
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime, section_of
@@ -23,33 +23,33 @@ RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.
 STATES = "states.csv"
 
 
-def released_of(document: ReleaseDocument | SealedDraw) -> Payload:
+def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
     """Return the privatized statistics of a release.
 
     Raises:
-        SpecError: it released posterior draws or estimates.
+        SpecError: posterior draws or estimates were released instead.
     """
     if document.noise is None:
         raise SpecError(
-            "the bundle holds draws that were paid for, and no statistic from which more could be drawn",
-            hint="each draw was paid for: ask for more with dpbayes release --draws K, at their own price",
+            "the bundle holds released draws, not statistics to infer from",
+            hint="for more draws, at a cost of their own: dpbayes release --draws K",
         )
     return Payload(
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
-        parse_noise(msgspec.to_builtins(document.noise), [each.noise_scale for each in document.statistics]),
+        parse_noise(msgspec.to_builtins(document.noise), [statistic.noise_scale for statistic in document.statistics]),
         bounds_of(document),
     )
 
 
 def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | None:
-    """Return the bounds that were found privately, None where the question states its own."""
+    """Return the bounds that were found privately, or None if the request states its own."""
     bounds = document.bounds
     return None if isinstance(bounds, msgspec.UnsetType) else (bounds.lower, bounds.upper)
 
 
 def sampling_seed(release_id: str, released: Payload) -> int:
-    """Return the seed of a release's posterior samples: a digest of what is public already."""
+    """Return the seed of a release's posterior samples: a digest of public values."""
     content = canonical_json([release_id, released.described()])
     return int(digest("sampling seed", content)[:32], 16)
 
@@ -57,17 +57,17 @@ def sampling_seed(release_id: str, released: Payload) -> int:
 def analysis_of_draw(
     spec: ReleaseSpec, model: Model, mechanism: Mechanism, release_id: str, draw: ReleaseDocument | SealedDraw
 ) -> Analysis:
-    """Analyse what was released, as a function of it and of the question."""
+    """Analyze a draw: a function of the draw and of the release request alone."""
     if draw.draws:
         return describe_draws(model, draw.draws, draw.released_states, estimates=mechanism.estimates)
-    released = released_of(draw)
-    return analyse(spec, model, mechanism, released, draw.n_records, sampling_seed(release_id, released))
+    released = payload_of(draw)
+    return analyze(spec, model, mechanism, released, draw.n_records, sampling_seed(release_id, released))
 
 
 def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
-    """Return the bytes of ``tables.csv``: for each cell of a network what was released and its posterior.
+    """Return the bytes of ``tables.csv``: for each cell of a network its count and its posterior.
 
-    None where the model is no network, or posterior draws were released, which the samples hold.
+    None if the model is not a network, or if posterior draws were released, which the samples file holds.
     """
     tables = section_of(analysis.model.sections(), NetworkTables)
     if tables is None or analysis.counts is None:
@@ -76,17 +76,17 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
     posterior = document.posterior.values()
     cells = zip(tables.network.cells(), analysis.counts.tolist(), posterior, strict=True)
     for (variable, value, given), count, p in cells:
-        stated = ",".join(f"{name}={level}" for name, level in given)
-        lines.append([variable, value, stated, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
+        condition = ",".join(f"{name}={level}" for name, level in given)
+        lines.append([variable, value, condition, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
     return csv_text(lines).encode("utf-8")
 
 
 def inferred_states_csv(analysis: Analysis) -> bytes | None:
-    """Return the bytes of ``states.csv`` for an analysis of its own; None where the model has no states."""
+    """Return the bytes of ``states.csv`` for an analysis without a document; None if the model has no states."""
     over_time = section_of(analysis.model.sections(), StatesOverTime)
     if over_time is None or analysis.states is None:
         return None
-    return states_csv(over_time, stated_states(analysis.states))
+    return states_csv(over_time, rounded_states(analysis.states))
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

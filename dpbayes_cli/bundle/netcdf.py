@@ -1,7 +1,7 @@
-"""Posterior samples as ArviZ reads them: a netCDF file with a group ``posterior`` over chains and draws.
+"""Posterior samples for ArviZ: a netCDF file with a group ``posterior`` over chains and draws.
 
-ArviZ itself takes seconds to import and brings plotting along, so the file is written by the library below it. It is
-built in memory: HDF5 does not survive a full disk, and a bundle that is written again must have the same bytes.
+ArviZ takes seconds to import and brings plotting along, so the library below it writes the file. The file is built in
+memory: HDF5 does not survive a full disk, and a bundle that is written again must have the same bytes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
 
 _ELEMENT = re.compile(r"([^\[\]]+)\[(.*)\]", re.DOTALL)
-_CHAINS = 4
-_LEAST_DRAWS = 4
-"""A chain of fewer draws says nothing about convergence."""
+_N_CHAINS = 4
+_MIN_DRAWS = 4
+"""Shorter chains say nothing about convergence."""
 
 
 def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
@@ -29,7 +29,7 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
 
     Args:
         analysis: the posterior.
-        labels: attributes of the group.
+        labels: the attributes of the group.
     """
     import io
 
@@ -45,7 +45,7 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
         group.dimensions = {"chain": chains.shape[0], "draw": chains.shape[1]}
         for place, dimension in enumerate(("chain", "draw")):
             group.create_variable(dimension, (dimension,), np.int64, np.arange(chains.shape[place]))
-        for variable, elements in gathered(analysis.parameters).items():
+        for variable, elements in elements_by_variable(analysis.parameters).items():
             columns = [place for _, place in elements]
             if elements[0][0] is None:
                 group.create_variable(variable, ("chain", "draw"), np.float64, chains[:, :, columns[0]])
@@ -61,29 +61,29 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
 def by_chain(analysis: Analysis) -> Floats:
     """Return the samples by chain, shape (n_chains, n_draws, n_parameters).
 
-    Markov chains are kept whole, so that their diagnostics can be computed again: they may be longer than the number of
-    samples asked for. Independent samples are cut into four equal chains where their number allows it, and are one
-    chain elsewhere.
+    Markov chains are kept whole, so that diagnostics can be computed from them: they may hold more samples than were
+    requested. Independent samples are cut into four equal chains if their number allows it, and are one chain
+    otherwise.
     """
     if analysis.chains is not None:
         return analysis.chains
     samples = analysis.samples
-    equal = len(samples) % _CHAINS == 0 and len(samples) >= _CHAINS * _LEAST_DRAWS
-    return samples.reshape(_CHAINS if equal else 1, -1, samples.shape[1])
+    equal = len(samples) % _N_CHAINS == 0 and len(samples) >= _N_CHAINS * _MIN_DRAWS
+    return samples.reshape(_N_CHAINS if equal else 1, -1, samples.shape[1])
 
 
-def gathered(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
-    """Return, for each variable, the labels and places of its elements; a scalar's only label is None.
+def elements_by_variable(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
+    """Return for each variable the labels and column indices of its elements; the only label of a scalar is None.
 
     Args:
         parameters: names such as ``mean`` or ``theta[a]``; the label may hold any character.
     """
-    found: dict[str, list[tuple[str | None, int]]] = {}
+    by_variable: dict[str, list[tuple[str | None, int]]] = {}
     for place, name in enumerate(parameters):
         match = _ELEMENT.fullmatch(name)
         variable, label = (match[1], match[2]) if match else (name, None)
-        elements = found.setdefault(variable, [])
+        elements = by_variable.setdefault(variable, [])
         if elements and (label is None or elements[0][0] is None):
             raise ValueError(f"the parameter {variable!r} is both a number and a vector")
         elements.append((label, place))
-    return found
+    return by_variable

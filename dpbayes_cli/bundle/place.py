@@ -1,4 +1,4 @@
-"""Put a bundle in its place, or recognise the one that is there: what is on disk is always the whole release."""
+"""Write a bundle to its target, or recognize the one that is there: a bundle on disk is always complete."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from dpbayes_cli.bundle.files import (
     statistics_csv,
     tables_csv,
 )
-from dpbayes_cli.bundle.read import LARGEST_TEXT, file_digest
+from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
-from dpbayes_cli.bundle.samples import largest_samples, sample_labels, write_samples
+from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples
 from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
-    """Refuse a place that cannot take a bundle, before anything is charged.
+    """Refuse a target that cannot hold the bundle, before anything is charged.
 
     Args:
-        target: the directory to be.
-        sealed: whether the release is sealed already, so that its own bundle may be there.
+        target: the directory to create.
+        sealed: whether the release is sealed already, so that its bundle may exist.
 
     Raises:
         OutputError: it cannot be written, or something other than this release is there.
@@ -49,7 +49,7 @@ def check_place(target: Path, *, sealed: bool) -> None:
 
 def place_bundle(
     document: ReleaseDocument,
-    analyse: Callable[[], Analysis],
+    analyze: Callable[[], Analysis],
     target: Path,
     published: Mapping[str, str] | None,
     say: Callable[[str], None],
@@ -58,10 +58,10 @@ def place_bundle(
 
     Args:
         document: the sealed release.
-        analyse: gives its posterior, where files are to be written.
-        target: the directory to be.
-        published: the digests of its files where it was published before.
-        say: where to tell the user what happens.
+        analyze: returns its posterior; called only if files are written.
+        target: the directory to create.
+        published: the digests of its files, if it was published before.
+        say: called with messages for the user.
 
     Returns:
         The digests of its files.
@@ -72,24 +72,24 @@ def place_bundle(
     if not os.path.lexists(target):
         try:
             with new_directory(target, datetime.fromisoformat(document.created)) as directory:
-                digests = render(document, analyse(), directory)
+                digests = render(document, analyze(), directory)
             if published is not None and digests != published:
-                say("rebuilt by another version of the software: samples or report may differ in detail")
+                say("rebuilt by another version of dpbayes or of its libraries: samples or report may differ in detail")
             return digests
         except OutputError:
             if not os.path.lexists(target):
-                raise  # otherwise another process was first: is it the same bundle?
+                raise  # otherwise another process was first, maybe with the same bundle
     if published is not None:
         _verify(target, published, document)
         return dict(published)
     with scratch_directory(target) as directory:
-        digests = render(document, analyse(), directory)
+        digests = render(document, analyze(), directory)
     _verify(target, digests, document)
     return digests
 
 
 def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> dict[str, str]:
-    """Write the files of a bundle into an empty directory of ours; return their digests."""
+    """Write the files of a bundle into an empty directory; return their digests."""
     write_new(directory / RELEASE, document.pretty())
     write_new(directory / STATISTICS, statistics_csv(document))
     form = document.inference.samples_format
@@ -106,36 +106,36 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     for path in sorted(directory.iterdir()):
         digest = file_digest(path, path.stat().st_size)
         if digest is None:
-            raise OutputError(f"{path.name!r} is gone while its bundle is written")
+            raise OutputError(f"{path.name!r} disappeared while its bundle was being written")
         digests[path.name] = digest
     return digests
 
 
-def largest_of(document: ReleaseDocument, name: str) -> int:
-    """Return how many bytes a file of a release's bundle can have."""
+def max_file_bytes(document: ReleaseDocument, name: str) -> int:
+    """Return the largest size of a file of the release's bundle, in bytes."""
     report = document.inference
     if name != report.samples_file:
-        return LARGEST_TEXT
-    return largest_samples(report.samples_format, list(document.posterior), report.samples)
+        return MAX_TEXT_BYTES
+    return max_samples_bytes(report.samples_format, list(document.posterior), report.samples)
 
 
 def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument) -> None:
-    """Compare a bundle on disk with what it must be.
+    """Compare a bundle on disk with the digests that its files must have.
 
     Raises:
         OutputError: a file is missing or differs.
     """
     for name, expected in digests.items():
         try:
-            found = file_digest(target / name, largest_of(document, name))
+            digest = file_digest(target / name, max_file_bytes(document, name))
         except VerificationError:
-            found = None
-        if target.is_symlink() or found != expected:
+            digest = None
+        if target.is_symlink() or digest != expected:
             raise OutputError(
                 f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
-                hint="choose another --out: the release is written there again, without a charge",
+                hint="choose another --out: the release is written there again, free of charge",
             )
     try:
-        sync(target.absolute().parent)  # whoever wrote it may have been killed before its name was on disk
+        sync(target.absolute().parent)  # its writer may have been killed before its name was on disk
     except OSError as error:
         raise OutputError(f"cannot sync the directory of {str(target)!r}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Read a bundle back: its document, and the spec, model and mechanism that it states, each made once and checked."""
+"""Read a bundle: its document, and the spec, model and mechanism that it states, each built once and checked."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import in_full, stored_spec
 
-LARGEST_TEXT = 256 << 20
-"""Bytes of any file of a bundle but its samples."""
-_BLOCK = 1 << 20
+MAX_TEXT_BYTES = 256 << 20
+"""For any file of a bundle except its samples."""
+_BLOCK_BYTES = 1 << 20
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
-"""What ``CONTROL_CHARACTERS`` finds, as JSON may write it; a line feed and a tab are harmless."""
+"""JSON escapes of the characters of ``CONTROL_CHARACTERS``; a line feed and a tab are harmless."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A release as it is kept, with what its document states; whoever has one parses and builds nothing again.
+    """A release document with the objects that it states, each built once.
 
     Attributes:
         document: the release.
-        spec: what was asked.
-        model: the model of the spec, between the bounds that were released where these were found privately.
-        mechanism: what was released through.
+        spec: the release request.
+        model: the model of the spec, between the released bounds if these were found privately.
+        mechanism: the mechanism of the release.
     """
 
     document: ReleaseDocument
@@ -57,13 +57,13 @@ def read_bundle(bundle: Path) -> Bundle:
 
     Raises:
         OutputError: there is no bundle at this path.
-        VerificationError: it holds no valid release document, or no valid spec, or not what its spec asks for.
+        VerificationError: it holds no valid release document, or no valid spec, or its content does not fit its spec.
     """
     return bundle_of(read_document(bundle))
 
 
 def bundle_of(document: ReleaseDocument) -> Bundle:
-    """Return what a document states.
+    """Build the objects that a document states.
 
     Raises:
         VerificationError: it holds no valid spec, or other statistics or parameters than the spec asks for.
@@ -71,7 +71,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
     try:
         spec = stored_spec(document.spec)
         model, mechanism = spec.build_model(bounds_of(document)), mechanism_type(spec.mechanism)()
-        asked = mechanism.statistic(model, spec.policy).names
+        expected_names = mechanism.statistic(model, spec.policy).names
     except (DpbayesError, TypeError, ValueError) as error:
         raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
     names = [statistic.name for statistic in document.statistics]
@@ -80,47 +80,47 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         public = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (spec.bounds is None) != (bounds_of(document) is None):
         raise VerificationError("release.json does not hold the bounds that its spec asks for")
-    if canonical_json(_stated(spec.stated_in_full)) != canonical_json(_stated(in_full(document.spec, spec))):
+    if canonical_json(_nonnull(spec.stated_in_full)) != canonical_json(_nonnull(in_full(document.spec, spec))):
         raise VerificationError("release.json does not hold its spec in full")
     drawn = bool(document.draws) and document.noise is None and not names
-    if not (drawn or (names and names == list(asked))) or public != (document.n_records is not None):
-        raise VerificationError("release.json does not hold the statistics of its spec")
+    if not (drawn or (names and names == list(expected_names))) or public != (document.n_records is not None):
+        raise VerificationError("release.json does not hold the statistics that its spec asks for")
     parameters = list(model.parameters)
     if list(document.posterior) != parameters or (document.width and list(document.width) != parameters):
-        raise VerificationError("release.json does not hold the posterior of its spec's parameters")
+        raise VerificationError("release.json does not hold the posterior of the parameters of its spec")
     if any(len(draw) != len(parameters) for draw in document.draws):
-        raise VerificationError("release.json does not hold draws of its spec's parameters")
+        raise VerificationError("release.json does not hold draws of the parameters of its spec")
     if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model.sections()):
-        raise VerificationError("release.json does not hold the states of its spec's sequences")
+        raise VerificationError("release.json does not hold the states of the sequences of its spec")
     if not _has_states(document, model):
         raise VerificationError("release.json does not hold the states of its draws")
-    weighed = not isinstance(document.log_weight, msgspec.UnsetType)
-    if weighed != (bool(document.draws) and spec.options.value("log_weight_epsilon") is not None):
-        raise VerificationError("release.json does not hold the log weight that its spec asks for, or one unasked")
+    has_log_weight = not isinstance(document.log_weight, msgspec.UnsetType)
+    if has_log_weight != (bool(document.draws) and spec.options.value("log_weight_epsilon") is not None):
+        raise VerificationError("release.json lacks the log weight that its spec asks for, or has one unasked")
     return Bundle(document, spec, model, mechanism)
 
 
 def analysis_of(bundle: Bundle) -> Analysis:
-    """Repeat the analysis of a release, sample for sample."""
+    """Repeat the analysis of a release, with the same samples."""
     document = bundle.document
     return analysis_of_draw(bundle.spec, bundle.model, bundle.mechanism, document.release_id, document)
 
 
 def _has_states(document: ReleaseDocument, model: Model) -> bool:
-    """Return whether a document holds the states of its draws, one a site, where the model has any, else none."""
+    """Return whether each draw of a document has one state per site, or none if the model has no states."""
     states, over_time = document.released_states, section_of(model.sections(), StatesOverTime)
     if over_time is None or not document.draws:
         return not states
     return len(states) == len(document.draws) and all(
-        len(each) == over_time.n_sites and set(each) <= set(range(over_time.states)) for each in states
+        len(draw) == over_time.n_sites and set(draw) <= set(range(over_time.states)) for draw in states
     )
 
 
-def _stated(whole: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec without what it leaves open, of which earlier versions had less."""
+def _nonnull(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec without its null values, some of which earlier versions did not have."""
     return {
         key: {name: value for name, value in part.items() if value is not None} if isinstance(part, dict) else part
-        for key, part in whole.items()
+        for key, part in spec.items()
     }
 
 
@@ -133,19 +133,19 @@ def read_document(bundle: Path) -> ReleaseDocument:
     """
     content = read_file(bundle / RELEASE)
     if content is None:
-        raise OutputError(f"there is no bundle at {str(bundle)!r}", hint="name the directory that release printed")
+        raise OutputError(f"there is no bundle at {str(bundle)!r}", hint="name the directory that the release printed")
     document = parse_document(content)
     text = content.decode("utf-8", "replace")
     if CONTROL_CHARACTERS.search(text.replace("\n", "")) or _ESCAPED.search(text):
-        raise VerificationError("release.json holds control characters; it is not of dpbayes")
+        raise VerificationError("release.json holds control characters, which dpbayes never writes")
     return document
 
 
 def open_regular(path: Path) -> int | None:
-    """Return the descriptor of a regular file that is open to be read, following no link; None where there is none.
+    """Open a regular file for reading, following no link; return its descriptor, or None if there is no such file.
 
     Raises:
-        OutputError: something is there that cannot be opened now, which says nothing about what it is.
+        OutputError: the file exists but cannot be opened now.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -159,12 +159,12 @@ def open_regular(path: Path) -> int | None:
     return None
 
 
-def file_digest(path: Path, most: int) -> str | None:
-    """Return the digest of a regular file, following no link; None where there is none.
+def file_digest(path: Path, max_bytes: int) -> str | None:
+    """Return the digest of a regular file, following no link; None if there is no such file.
 
     Args:
         path: the file.
-        most: how many bytes it can have; one that is larger is not read.
+        max_bytes: a larger file is not read.
 
     Raises:
         VerificationError: it is larger.
@@ -175,14 +175,14 @@ def file_digest(path: Path, most: int) -> str | None:
         return None
     with os.fdopen(descriptor, "rb") as file:
         size = os.fstat(descriptor).st_size
-        if size > most:
-            raise VerificationError(f"{path.name} has {size} bytes, and can have {most} at the most")
-        blocks = (file.read(min(_BLOCK, size - start)) for start in range(0, size, _BLOCK))
+        if size > max_bytes:
+            raise VerificationError(f"{path.name} has {size} bytes; the largest possible size is {max_bytes}")
+        blocks = (file.read(min(_BLOCK_BYTES, size - start)) for start in range(0, size, _BLOCK_BYTES))
         return digest_of_blocks("file", size, blocks)
 
 
 def read_file(path: Path) -> bytes | None:
-    """Return the content of a regular file, following no link; None where there is none.
+    """Return the content of a regular file, following no link; None if there is no such file.
 
     Raises:
         VerificationError: it is larger than any file of a bundle.
@@ -192,6 +192,6 @@ def read_file(path: Path) -> bytes | None:
     if descriptor is None:
         return None
     with os.fdopen(descriptor, "rb") as file:
-        if os.fstat(descriptor).st_size > LARGEST_TEXT:
-            raise VerificationError(f"{path.name!r} is larger than {LARGEST_TEXT >> 20} MiB")
-        return file.read(LARGEST_TEXT)
+        if os.fstat(descriptor).st_size > MAX_TEXT_BYTES:
+            raise VerificationError(f"{path.name!r} is larger than {MAX_TEXT_BYTES >> 20} MiB")
+        return file.read(MAX_TEXT_BYTES)

@@ -2,8 +2,8 @@
 
 The fields are those of ``schemas/deployments-schema.yaml`` in the repository opendp/deployments-registry-data, as of
 2026: ``url_slug`` and ``deployment`` with ``basic``, ``dp_variant``, ``privacy_loss``, ``deployment_model``,
-``implementation`` and ``administrative``. What only the custodian knows is null, for a made-up text would be taken for
-theirs; the registry accepts an entry once these are filled in.
+``implementation`` and ``administrative``. Fields that only the custodian knows are null, because a made-up text would
+pass as theirs; the registry accepts an entry once they are filled in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpbayes_cli.core.registry import mechanism_type, model_type
 
 _HEAD = (
     "# An entry for the Differential Privacy Deployments Registry (registry.opendp.org), made from release.json.\n"
-    "# Null is what only the custodian knows; fill it in, or state it: dpbayes report --state basic.name=TEXT\n"
+    "# Only the custodian knows what is null: fill it in, or state it: dpbayes report --state basic.name=TEXT\n"
 )
 _SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
 _CURATORS = ("Government", "Industry", "Nonprofit")
@@ -35,32 +35,32 @@ _CURATOR = "basic.data_curators"
 _WIDTH = 110
 
 
-def registry_yaml(document: ReleaseDocument, stated: Mapping[str, str]) -> bytes:
+def registry_yaml(document: ReleaseDocument, texts: Mapping[str, str]) -> bytes:
     """Return the bytes of the entry.
 
     Args:
         document: the release.
-        stated: what the custodian says, by the path of the field below ``deployment``, as ``basic.name``.
+        texts: texts of the custodian by field, as a path below ``deployment`` such as ``basic.name``.
 
     Raises:
-        SpecError: there is no such field, or it takes none of the custodian's texts.
+        SpecError: there is no such text field, or it does not allow the text.
     """
     entry = registry_entry(document)
-    for path, text in stated.items():
-        _state(entry["deployment"], path, text)
+    for path, text in texts.items():
+        _set_field(entry["deployment"], path, text)
     lines = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return (_HEAD + lines).encode("utf-8")
 
 
 def open_fields(entry: Mapping[str, Any]) -> list[str]:
-    """Return the paths of what only the custodian knows and has not stated."""
+    """Return the paths of the fields that the custodian has yet to fill in."""
     return [path for path, value in _leaves(entry["deployment"]) if value is None]
 
 
 def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
-    """Return the entry as plain dictionaries, null where only the custodian knows."""
+    """Return the entry as plain dictionaries; fields that only the custodian knows are None."""
     mechanism = mechanism_type(document.mechanism)
-    promised = document.guarantee
+    guarantee = document.guarantee
     summary = model_type(document.model).summary
     return {
         "url_slug": f"dpbayes-{document.release_id}",
@@ -77,7 +77,7 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
                 "publication_date": document.created[:10],
             },
             "dp_variant": {
-                "variant_name": _variant(promised),
+                "variant_name": _variant(guarantee),
                 "data_domain": _domain(document),
                 "unprotected_quantities": _unprotected(document),
             },
@@ -85,29 +85,29 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
                 "privacy_unit": document.privacy_unit,
                 "privacy_unit_details": guarantee_meaning(document),
                 **({"number_of_privacy_units": document.n_records} if document.n_records is not None else {}),
-                "privacy_parameters": _parameters(promised),
-                "privacy_parameters_details": f"{guarantee_text(promised)}; {promised.kind}, under "
-                f"{promised.neighbors} neighbors. {mechanism.card.guarantee}",
+                "privacy_parameters": _parameters(guarantee),
+                "privacy_parameters_details": f"{guarantee_text(guarantee)}; {guarantee.kind}, under "
+                f"{guarantee.neighbors} neighbors. {mechanism.card.guarantee}",
             },
             "deployment_model": {
                 "model_name": "Central",
                 "trust_assumptions": " ".join(document.assumptions),
                 "actors": None,
                 "release_type": None,
-                "release_type_details": "One release of an account that a ledger keeps; the account's total bounds all "
-                "of its releases together, and does not renew with time.",
+                "release_type_details": "One release of an account in a ledger; the account's total bounds all of its "
+                "releases together and does not renew with time.",
                 "data_source_type": None,
                 "access_type": "Non-interactive",
             },
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": "None outside the mechanism: domain, bounds, prior and "
-                "options were chosen without looking at the records, which is the custodian's word.",
+                "options were chosen without looking at the records, as the custodian states.",
                 "mechanisms": f"{document.mechanism}: {mechanism.card.releases} {mechanism.card.corrections} "
                 + "Computed with "
                 + ", ".join(f"{name} {version}" for name, version in document.software.items())
                 + ".",
-                "composition": "Within the release: what is stated is its whole price. Across releases: the ledger "
-                f"adds up all releases of the account, of which this one is entry {document.ledger.sequence}, hash "
+                "composition": "Within the release: the stated guarantee is its whole cost. Across releases: the "
+                f"ledger adds up all releases of the account; this one is entry {document.ledger.sequence}, hash "
                 f"{document.ledger.hash}.",
                 "post_processing": f"{released_text(document)} {computed_text(document)}",
                 "justification": None,
@@ -123,53 +123,48 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
     }
 
 
-def _variant(promised: ReleasedGuarantee) -> str:
-    """Return the registry's name of a notion of privacy."""
+def _variant(guarantee: ReleasedGuarantee) -> str:
     names = {"pure": "Pure DP", "bounded-range": "Pure DP", "approximate": "Approximate DP"}
     names |= {"zcdp": "Zero-concentrated DP", "rdp": "Renyi DP", "gdp": "Custom"}
-    if promised.kind != "composition":
-        return names[promised.kind]
-    kinds = {names.get(part.kind, "Custom") for part in promised.parts}
+    if guarantee.kind != "composition":
+        return names[guarantee.kind]
+    kinds = {names.get(part.kind, "Custom") for part in guarantee.parts}
     if kinds <= {"Pure DP"}:
         return "Pure DP"
-    return "Zero-concentrated DP" if promised.rho is not None else "Custom"
+    return "Zero-concentrated DP" if guarantee.rho is not None else "Custom"
 
 
-def _parameters(promised: ReleasedGuarantee) -> dict[str, float]:
-    """Return the parameters that the registry knows: epsilon, delta and rho."""
-    found = {"epsilon": promised.epsilon, "delta": promised.delta or None, "rho": promised.rho}
-    return {name: value for name, value in found.items() if value is not None}
+def _parameters(guarantee: ReleasedGuarantee) -> dict[str, float]:
+    parameters = {"epsilon": guarantee.epsilon, "delta": guarantee.delta or None, "rho": guarantee.rho}
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def _domain(document: ReleaseDocument) -> str:
-    """Return which data sets could have been released from."""
-    size = "any number of them" if document.n_records is None else f"{document.n_records:,} of them"
-    return f"All data sets of records ({document.record_unit}), {size}, whatever they hold."
+    count = "any number of" if document.n_records is None else f"{document.n_records:,}"
+    unit = "privacy units with records" if has_units(document) else "records"
+    return f"All data sets of {count} {unit} ({document.record_unit}), whatever they contain."
 
 
 def _unprotected(document: ReleaseDocument) -> str:
-    """Return what is told of the data without noise."""
     if document.n_records is None:
         return "None: the number of records is private too."
-    of_what = "privacy units" if has_units(document) else "records"
-    return f"The number of {of_what}, {document.n_records:,}, which is the same in neighboring data sets."
+    noun = "privacy units" if has_units(document) else "records"
+    return f"The number of {noun}, {document.n_records:,}, which is the same in neighboring data sets."
 
 
 def _utility(document: ReleaseDocument) -> str | None:
-    """Return how wide the released posterior is."""
-    listed = [
+    summaries = [
         f"{name}: mean {p.mean:.6g}" + ("" if p.sd is None else f", sd {p.sd:.3g}")
         for name, p in list(document.posterior.items())[:12]
     ]
     bounds = f" Bounds: {bounds_text(document)}." if bounds_text(document) else ""
-    return f"Of the posterior: {'; '.join(listed)}.{bounds}" if listed else None
+    return f"Posterior: {'; '.join(summaries)}.{bounds}" if summaries else None
 
 
-def _state(deployment: dict[str, Any], path: str, text: str) -> None:
-    """Put what the custodian states in its place."""
-    known = [found for found, value in _leaves(deployment) if value is None or isinstance(value, str)]
+def _set_field(deployment: dict[str, Any], path: str, text: str) -> None:
+    known = [field for field, value in _leaves(deployment) if value is None or isinstance(value, str)]
     if path not in known:
-        raise SpecError(f"the registry has no field {path!r} for a text", hint=nearest(path, known))
+        raise SpecError(f"the registry entry has no text field {path!r}", hint=nearest(path, known))
     allowed = {"basic.data_product_sector": _SECTORS, f"{_CURATOR}.data_curator_type": _CURATORS}.get(path)
     allowed = {
         "deployment_model.release_type": ("One release", "Many releases"),
@@ -186,7 +181,7 @@ def _state(deployment: dict[str, Any], path: str, text: str) -> None:
 
 
 def _leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of an entry with their paths; of a list those of its first item."""
+    """Yield the fields of an entry with their paths; for a list of objects, the fields of its first item."""
     for name, value in part.items():
         path = f"{above}.{name}" if above else name
         inner = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else value

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 
-_LARGEST_NUMBER = {"parquet": 16, "csv": 26, "netcdf": 16}
-"""Bytes of a number: in text, -2.2250738585072014e-308 with what parts it from the next; else twice a double."""
-_OF_A_COLUMN = 1 << 16
-"""Bytes for what a file says about a column, its name aside."""
-_NEEDED = {"netcdf": ("h5netcdf", "h5py")}
+_MAX_NUMBER_BYTES = {"parquet": 16, "csv": 26, "netcdf": 16}
+"""In text: -2.2250738585072014e-308 and the separators; otherwise twice the size of a double."""
+_MAX_COLUMN_BYTES = 1 << 16
+"""For the metadata of a column, without its name."""
+_LIBRARIES = {"netcdf": ("h5netcdf", "h5py")}
 
 
 def check_format(form: str) -> None:
     """Refuse a format whose libraries are not installed, before anything is charged.
 
     Raises:
-        SpecError: the extra that brings them is missing.
+        SpecError: a library is missing.
     """
-    missing = [name for name in _NEEDED.get(form, ()) if find_spec(name) is None]
+    missing = [name for name in _LIBRARIES.get(form, ()) if find_spec(name) is None]
     if missing:
         raise SpecError(
             f"{form} needs {' and '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed",
@@ -43,11 +43,11 @@ def check_format(form: str) -> None:
 
 
 def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[str, str]:
-    """Return what a samples file that can hold texts says about itself.
+    """Return the metadata of a samples file, for formats that can hold texts.
 
     Args:
-        document: the release that the samples come from.
-        report: how they were computed, which ``dpbayes infer`` may have changed.
+        document: the release of the samples.
+        report: how the samples were computed; ``dpbayes infer`` may have changed this.
     """
     return {
         "release_id": document.release_id,
@@ -59,12 +59,12 @@ def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[st
 
 
 def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str, str]) -> None:
-    """Write the posterior samples; as a table they are one column a parameter, one row a sample.
+    """Write the posterior samples; as a table, one column per parameter and one row per sample.
 
-    The file must not exist; the directory must be the writer's own.
+    The file must not exist, and no other process may write to its directory.
 
     Args:
-        path: where to.
+        path: the file to create.
         analysis: the posterior.
         form: parquet, csv or netcdf.
         labels: see ``sample_labels``.
@@ -85,10 +85,10 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
         _write_parquet(path, analysis)
 
 
-def largest_samples(form: str, parameters: Sequence[str], n_samples: int) -> int:
-    """Return how many bytes a file of so many samples can have, whichever version of the software wrote it."""
+def max_samples_bytes(form: str, parameters: Sequence[str], n_samples: int) -> int:
+    """Return the largest size of a file of samples in bytes, whichever version of the libraries wrote it."""
     names = sum(len(name.encode("utf-8", "replace")) for name in parameters)
-    return _LARGEST_NUMBER[form] * n_samples * len(parameters) + _OF_A_COLUMN * (len(parameters) + 1) + 8 * names
+    return _MAX_NUMBER_BYTES[form] * n_samples * len(parameters) + _MAX_COLUMN_BYTES * (len(parameters) + 1) + 8 * names
 
 
 def _write_parquet(path: Path, analysis: Analysis) -> None:
@@ -101,29 +101,29 @@ def _write_parquet(path: Path, analysis: Analysis) -> None:
 
 
 def are_samples(path: Path, form: str, parameters: Sequence[str], n_samples: int) -> bool:
-    """Return whether a file of samples holds finite numbers, one column a parameter and one row a sample.
+    """Return whether a file of samples holds finite numbers, one column per parameter and one row per sample.
 
     Args:
         path: the file.
-        form: parquet, csv or netcdf, which is not looked into.
-        parameters: their names.
-        n_samples: how many rows there must be.
+        form: parquet, csv or netcdf; netcdf files are not opened.
+        parameters: the names of the parameters.
+        n_samples: the expected number of rows.
     """
     if form == "netcdf":
         return True
-    names = list(escape_row(parameters) if form == "csv" else parameters)
+    expected = list(escape_row(parameters) if form == "csv" else parameters)
     reader = "read_csv('/dev/fd/{}', header=true, all_varchar=true)" if form == "csv" else "read_parquet('/dev/fd/{}')"
-    texts = (name.replace('"', '""') for name in names)
+    texts = (name.replace('"', '""') for name in expected)
     finite = " AND ".join(f'coalesce(isfinite(try_cast("{text}" AS DOUBLE)), false)' for text in texts)
-    damaged = OutputError("the samples could not be read")
+    unreadable = OutputError("the samples could not be read")
     descriptor = open_regular(path)
     if descriptor is None:
         return False
     try:
-        with cursor(damaged) as engine:
+        with cursor(unreadable) as engine:
             engine.execute(f"CREATE TEMP VIEW samples AS SELECT * FROM {reader.format(descriptor)}")  # noqa: S608
-            found = [str(row[0]) for row in engine.execute("DESCRIBE samples").fetchall()]
-            if found != names:
+            columns = [str(row[0]) for row in engine.execute("DESCRIBE samples").fetchall()]
+            if columns != expected:
                 return False
             query = f"SELECT count(*), count(*) FILTER ({finite}) FROM samples"  # noqa: S608 - names are quoted
             (counts,) = engine.execute(query).fetchall()

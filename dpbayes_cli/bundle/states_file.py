@@ -1,4 +1,4 @@
-"""How likely each sequence of a hidden Markov model is in each state at each step: in the document, and as a table."""
+"""The state probabilities of a hidden Markov model by sequence and step: in the document, and as a table."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 States = list[list[list[float]]]
-"""By sequence, step and state."""
+"""Probabilities by sequence, step and state."""
 
 
-def stated_states(states: Floats) -> States:
+def rounded_states(states: Floats) -> States:
     """Return probabilities as a document states them: with 6 significant digits, none outside 0 to 1.
 
     Args:
@@ -27,7 +27,7 @@ def stated_states(states: Floats) -> States:
 
 
 def fits(states: States, sections: Iterable[ModelSection]) -> bool:
-    """Return whether probabilities are those of a model's sequences, steps and states, as many as it has."""
+    """Return whether probabilities have the model's numbers of sequences, steps and states."""
     over_time = section_of(sections, StatesOverTime)
     if over_time is None:
         return False
@@ -41,8 +41,8 @@ def states_csv(over_time: StatesOverTime, states: States) -> bytes:
     """Return the bytes of ``states.csv``: sequence, step, the most likely state, and the probability of each.
 
     Args:
-        over_time: whose states they are.
-        states: as a document states them, so that the same document gives the same bytes.
+        over_time: the names of sequences, steps and states.
+        states: the probabilities in the document, so that the same document gives the same bytes.
     """
     header = ["sequence", "step", "state", *(f"p{name}" for name in over_time.state_names)]
     return csv_text([header, *_rows(over_time, states)]).encode("utf-8")

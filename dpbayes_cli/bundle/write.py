@@ -1,4 +1,4 @@
-"""Write a bundle: beside its place, whole, synced, then renamed into place without replacing anything."""
+"""Write a bundle completely next to its target, sync it, then rename it without replacing anything."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from dpbayes_cli.base.errors import OutputError
 
 
 def check_target(target: Path) -> None:
-    """Refuse a target that cannot be written, by trying beside it.
+    """Refuse a target that cannot be written, by writing next to it.
 
     Raises:
-        OutputError: something is there already, or its directory is missing or not writable.
+        OutputError: the target exists, or its directory is missing or not writable.
     """
     try:
         str(target).encode("utf-8")
     except UnicodeEncodeError:
-        raise OutputError(f"the name {str(target)!r} is not UTF-8", hint="choose another --out") from None
+        raise OutputError(f"the name {str(target)!r} is not valid UTF-8", hint="choose another --out") from None
     if os.path.lexists(target):
         raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
     if os.path.lexists(target.absolute().parent / "release.json"):
         raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
     if is_partial(target.name):
-        raise OutputError(f"a name such as {str(target)!r} is of what may be removed", hint="choose another --out")
+        raise OutputError(f"{str(target)!r} is named like a file that may be removed", hint="choose another --out")
     try:
         with locked_directory(target):
             pass
@@ -38,17 +38,17 @@ def check_target(target: Path) -> None:
 
 @contextmanager
 def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path]:
-    """Yield a private directory beside the target that becomes the target when the block ends well.
+    """Yield a private directory next to the target that becomes the target when the block ends without an error.
 
-    Everything in it is synced to disk first, with mode 0600; the directory gets 0700. Where the block raises, the
-    directory is removed and nothing becomes visible.
+    Its files are synced to disk first, with mode 0600; the directory gets 0700. If the block raises, the directory is
+    removed and nothing becomes visible.
 
     Args:
-        target: the directory to be.
-        moment: when all of it is to have been last changed, as file systems, copies and archives tell it; None: now.
+        target: the directory to create.
+        moment: the modification time to set on all files; None: leave it.
 
     Raises:
-        OutputError: it cannot be written, or something else has taken the place meanwhile.
+        OutputError: it cannot be written, or the target appeared meanwhile.
     """
     with scratch_directory(target) as partial:
         yield partial
@@ -61,10 +61,10 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
 
 @contextmanager
 def scratch_directory(target: Path) -> Iterator[Path]:
-    """Yield a private directory beside a target, removed afterwards if it is still there.
+    """Yield a private directory next to a target; remove it afterwards if it still exists.
 
     Raises:
-        OutputError: it cannot be made or written.
+        OutputError: it cannot be created or written.
     """
     try:
         with locked_directory(target) as partial:
@@ -74,10 +74,10 @@ def scratch_directory(target: Path) -> Iterator[Path]:
 
 
 def publish_file(target: Path, content: bytes) -> None:
-    """Write one file that is there whole or not at all, for its owner alone.
+    """Write one file, completely or not at all, for its owner alone.
 
     Raises:
-        OutputError: it cannot be written, or something is there.
+        OutputError: it cannot be written, or the target exists.
     """
     try:
         with new_file(target) as partial:
@@ -94,7 +94,7 @@ def write_new(path: Path, content: bytes) -> None:
 
 
 def _sync(path: Path, mode: int, moment: datetime | None) -> None:
-    """Set the mode and the time of a file or directory of ours and bring it to the disk."""
+    """Set the mode and the time of a file or directory, and sync it to disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not (stat.S_ISREG(os.fstat(descriptor).st_mode) or stat.S_ISDIR(os.fstat(descriptor).st_mode)):

@@ -41,9 +41,9 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
 
     import msgspec
 
-    from dpbayes_cli.bundle.analysis import analyse
+    from dpbayes_cli.bundle.analysis import analyze
     from dpbayes_cli.bundle.assemble import inference_report, summary
-    from dpbayes_cli.bundle.files import STATES, inferred_states_csv, released_of, sampling_seed
+    from dpbayes_cli.bundle.files import STATES, inferred_states_csv, payload_of, sampling_seed
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
@@ -53,12 +53,12 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     document = contents.document
     if out is not None:
         check_target(out)
-    released = released_of(document)
+    released = payload_of(document)
     spec, model = _change_request(contents, pop_document(flags))
     if out is not None:
         check_format(spec.inference.format)
     used_seed = sampling_seed(document.release_id, released) if seed is None else seed
-    analysis = analyse(spec, model, contents.mechanism, released, document.n_records, used_seed)
+    analysis = analyze(spec, model, contents.mechanism, released, document.n_records, used_seed)
     named = zip(analysis.parameters, analysis.marginals, strict=True)
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)

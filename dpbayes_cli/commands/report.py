@@ -13,7 +13,7 @@ from dpbayes_cli.commands.output import emit, emit_json, output_options, say
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
     from dpbayes_cli.bundle.read import Bundle
-    from dpbayes_cli.bundle.report.report_context import BudgetAround
+    from dpbayes_cli.bundle.report.report_context import BudgetChange
 
 _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "registry"}
 
@@ -123,7 +123,7 @@ def command(
         emit(text, nl=False)
 
 
-def _budget(document: ReleaseDocument, place: str | None) -> BudgetAround | str:
+def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
     """Return the account before and after the release, or a sentence that says why it is not known.
 
     Raises:

@@ -1,8 +1,7 @@
-"""Bounded contributions: of each privacy unit at most so many records are kept, chosen by a keyed hash.
+"""Bounded contributions: at most a bounded number of records per privacy unit is kept, chosen by a keyed hash.
 
-The choice looks at the unit, at the codes of the record and at a secret key, never at the order of records, so that
-every engine and every partitioning of the data keeps the same; a unit with too many records changes its own share and
-nothing else.
+The choice depends on the unit, on the codes of the record and on a secret key, never on the order of records. So every
+engine keeps the same records, however the data are partitioned, and a unit with too many records affects no other.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.core.columns import AnyColumn
 
-MOST_TWINS = 1 << 20
-"""So many equal records of a unit draw lots, for lots take memory; more than any number of records that is kept."""
+MAX_DUPLICATES = 1 << 20
+"""Equal records of a unit that take part in the sampling at most, because each takes memory; far above any bound."""
 OUT_OF_BOUNDS = -1
-"""The code, before imputation, of a number that is out of bounds where such are dropped: nothing stands for it."""
+"""The code, before imputation, of a number out of bounds whose record is dropped: no stand-in replaces it."""
 
 
 def unit_expression(text: str) -> str:
-    """Return the expression of a record's unit: its text without blanks around it, integers in their normal form."""
+    """Return the expression of a record's unit: the text without surrounding blanks, integers in normal form."""
     stripped = f"trim({text}, {literal(BLANKS)})"
     whole = f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})"
     plain = f"left({stripped}, 1) NOT IN ('+', '-', '0') AND NOT contains({stripped}, '.')"
@@ -39,12 +38,12 @@ def unit_expression(text: str) -> str:
 
 
 class BoundedReader:
-    """Hands a reader the records that are kept.
+    """Hands the kept records to a reader.
 
-    Privacy: whether a record is kept is a function of the key and of the records of its own unit: a unit that changes
-        changes at most ``most`` kept records, all of them its own. Among k of m equal ones it does not matter which;
-        otherwise every k of a unit's records are chosen alike, as the hash is one of random numbers, but that of more
-        than ``MOST_TWINS`` equal ones so many have lots.
+    Privacy: whether a record is kept is a function of the key and of the records of its own unit: replacing the records
+        of one unit changes at most ``max_contributions`` kept records, all of them its own. Which of several equal
+        records is kept does not matter; otherwise all choices of so many of a unit's records are equally likely, as
+        far as the hash acts as a random number, except that of equal records at most ``MAX_DUPLICATES`` take part.
     Source: mechanisms, conventions (privacy units).
     """
 
@@ -52,16 +51,16 @@ class BoundedReader:
         """Wrap a reader.
 
         Args:
-            reader: what the kept records are handed to.
-            bound: how many are kept.
-            part, parts: of which part of the units; each unit is in one, and takes memory while that is read.
+            reader: takes the kept records.
+            bound: the unit's column, the contribution bound and the key.
+            part, parts: which part of the units to read, of how many; the units of a part are in memory together.
         """
         self._reader, self._bound = reader, bound
         self._part, self._parts = part, parts
 
     @property
     def columns(self) -> Sequence[AnyColumn]:
-        """What is read."""
+        """The columns that the reader takes."""
         return self._reader.columns
 
     @property
@@ -70,36 +69,35 @@ class BoundedReader:
         return self._reader.records
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
-        """Read the records that are kept; see ``Reader``."""
+        """Read the kept records; see ``Reader``."""
         names = [f"kept_{i}" for i in range(len(cells.texts))]
         self._reader.run(engine, Cells(self._relation(cells, names), names), abort)
 
     def _relation(self, cells: Cells, names: Sequence[str]) -> str:
-        """Return the relation of the kept records' texts."""
         if cells.unit is None:
-            raise TypeError("the source does not say whose a record is")
+            raise TypeError("the source names no column of privacy units")
         texts = ", ".join(f"{text} AS {name}" for text, name in zip(cells.texts, names, strict=True))
-        codes = (_told_apart(name, column) for name, column in zip(names, self.columns, strict=True))
-        # the number of codes is fixed, and the unit comes last: no two pairs of a unit and codes have one text
+        codes = (_distinct_code(name, column) for name, column in zip(names, self.columns, strict=True))
+        # unambiguous: the number of codes is fixed, and the unit comes last
         item = "".join(f"{code} || ',' || " for code in codes) + "unit"
         rows = f"SELECT {texts}, {unit_expression(cells.unit)} AS unit FROM {cells.relation}"
-        ours = f" WHERE hash(unit) % {self._parts} = {self._part}" if self._parts > 1 else ""
-        items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows}){ours}"
-        anyone = ", ".join(f"any_value({name}) AS {name}" for name in names)  # of records that are the same
-        groups = f"SELECT {anyone}, unit, item, count(*) AS n FROM ({items}) GROUP BY unit, item"
-        twins = f"SELECT *, unnest(range(least(n, {MOST_TWINS}))) AS twin FROM ({groups})"
-        ticket = f"sha256({literal(self._bound.key)} || ',' || twin || ',' || item)"
+        in_part = f" WHERE hash(unit) % {self._parts} = {self._part}" if self._parts > 1 else ""
+        items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows}){in_part}"
+        any_texts = ", ".join(f"any_value({name}) AS {name}" for name in names)  # the records of a group are equal
+        groups = f"SELECT {any_texts}, unit, item, count(*) AS n FROM ({items}) GROUP BY unit, item"
+        duplicates = f"SELECT *, unnest(range(least(n, {MAX_DUPLICATES}))) AS twin FROM ({groups})"
+        keyed_hash = f"sha256({literal(self._bound.key)} || ',' || twin || ',' || item)"
         record = f"struct_pack({', '.join(f'{name} := {name}' for name in names)})"
-        most = self._bound.most
-        drawn = f"unnest(arg_min({record}, {ticket}, {most}))" if most > 1 else f"arg_min({record}, {ticket})"
-        chosen = f"SELECT {drawn} AS one FROM ({twins}) GROUP BY unit"
+        most = self._bound.max_contributions
+        kept = f"unnest(arg_min({record}, {keyed_hash}, {most}))" if most > 1 else f"arg_min({record}, {keyed_hash})"
+        chosen = f"SELECT {kept} AS one FROM ({duplicates}) GROUP BY unit"
         return f"(SELECT {', '.join(f'one.{name} AS {name}' for name in names)} FROM ({chosen}))"
 
 
-def _told_apart(cell: str, column: AnyColumn) -> str:
-    """Return the expression of a code as text, empty where the cell is invalid.
+def _distinct_code(cell: str, column: AnyColumn) -> str:
+    """Return the expression of a code as text, empty if the cell is invalid.
 
-    A number that is dropped because it is out of bounds is another than one that is none: something may stand for that.
+    A number out of bounds whose record is dropped differs from a cell without a number, which a stand-in may replace.
     """
     code = f"CAST({any_code_expression(cell, column)} AS VARCHAR)"
     if not isinstance(column, NumericColumn) or column.outside == "clamp":
@@ -109,7 +107,7 @@ def _told_apart(cell: str, column: AnyColumn) -> str:
 
 
 class UnitCounter:
-    """Counts the units of all records, where their number is public."""
+    """Counts the units of all records, for guarantees under which their number is public."""
 
     columns: Sequence[AnyColumn] = ()
 
@@ -119,6 +117,6 @@ class UnitCounter:
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Count; see ``Reader``."""
         if cells.unit is None:
-            raise TypeError("the source does not say whose a record is")
+            raise TypeError("the source names no column of privacy units")
         query = f"SELECT count(*), count(DISTINCT {unit_expression(cells.unit)}) FROM {cells.relation}"
         ((self.records, self.units),) = fetch(engine, query, abort)

@@ -1,4 +1,4 @@
-"""Delimited text files (CSV and its kin): sanitized lines stream through a pipe into DuckDB."""
+"""Delimited text files such as CSV: sanitized lines stream through a pipe into DuckDB."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import DpbayesError, SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column
-from dpbayes_cli.sources.lines import LONGEST_RECORD, first_line, holds_control, record_blocks
+from dpbayes_cli.sources.lines import MAX_RECORD_BYTES, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.reader import Cells, Reader
 from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
@@ -22,26 +22,26 @@ from dpbayes_cli.sources.unit_bound import UnitBound
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
-    f"new_line='\\n', max_line_size={4 * LONGEST_RECORD}, buffer_size={16 * LONGEST_RECORD}"
+    f"new_line='\\n', max_line_size={4 * MAX_RECORD_BYTES}, buffer_size={16 * MAX_RECORD_BYTES}"
 )
-"""What is left for DuckDB's reader: one column, ended by a line feed. No delimiter survives in sanitized lines."""
+"""DuckDB's reader sees one column, ended by a line feed; sanitized lines cannot hold this delimiter."""
 
-_MOST_ALONE = 3
-"""Up to this many cells are found in the line each on its own; for more the line is split once."""
+_MAX_SEPARATE_CELLS = 3
+"""Up to this many cells are each extracted from the line; for more, the line is split once."""
 _PIPE_BYTES = 1 << 20
-_BYTES_AT_ONCE = 1 << 26
-"""Of the files, for each part of the units: some ten million short records, in about two gigabytes of memory."""
+_PART_BYTES = 1 << 26
+"""Of the files, for each part of the units: about ten million short records, which take about 2 GB of memory."""
 
 
 class DelimitedSource(Source):
-    """Text files whose records are physical lines (or parsed records, where quoted texts may span lines)."""
+    """Text files whose records are physical lines (or parsed records, if quoted texts may span lines)."""
 
     def __init__(self, location: Location, dialect: Dialect, unit: UnitBound | None = None) -> None:
         super().__init__(unit)
         self._location = location
         self._dialect = dialect
-        self._places: list[int] = []
-        self._place_of_unit: int | None = None
+        self._indices: list[int] = []
+        self._unit_index: int | None = None
         self._width = 1
         self._open = ExitStack()
         self._stream: BinaryIO | None = None
@@ -54,7 +54,7 @@ class DelimitedSource(Source):
     @property
     def parts(self) -> int:
         """See ``Source.parts``."""
-        return self._location.size // _BYTES_AT_ONCE + 1
+        return self._location.size // _PART_BYTES + 1
 
     @property
     def record_unit(self) -> str:
@@ -74,8 +74,8 @@ class DelimitedSource(Source):
                     headers.append(self._names(stream))
         if any(header != headers[0] for header in headers):
             raise SourceError("the files have different headers")
-        self._width, self._places = len(headers[0]), [column_index(headers[0], name) for name in names]
-        self._place_of_unit = None if self._unit is None else column_index(headers[0], self._unit.column)
+        self._width, self._indices = len(headers[0]), [column_index(headers[0], name) for name in names]
+        self._unit_index = None if self._unit is None else column_index(headers[0], self._unit.column)
         self._columns = tuple(columns)
         with cursor(unreadable()):
             pass  # the engine starts, or aborts, before anything is charged
@@ -90,16 +90,15 @@ class DelimitedSource(Source):
         """Hand all records to a reader in one pass; see ``Source.scan``."""
         if not self._columns:
             raise ValueError("check first")
-        places = [*self._places, *([] if self._place_of_unit is None else [self._place_of_unit])]
-        split = len(places) > _MOST_ALONE
+        indices = [*self._indices, *([] if self._unit_index is None else [self._unit_index])]
+        split = len(indices) > _MAX_SEPARATE_CELLS
         if split:
-            texts = [_short(field_text("fields", place, self._dialect)) for place in places]
+            texts = [_short(field_text("fields", index, self._dialect)) for index in indices]
         else:
-            cells = [cell_expression("line", place, self._width, self._dialect) for place in places]
-            texts = [
-                f"CASE WHEN strlen(line) <= {MAX_CELL_BYTES} THEN {cell} ELSE {_short(cell)} END" for cell in cells
-            ]
-        unit = None if self._place_of_unit is None else texts.pop()
+            cells = [cell_expression("line", index, self._width, self._dialect) for index in indices]
+            is_short = f"strlen(line) <= {MAX_CELL_BYTES}"
+            texts = [f"CASE WHEN {is_short} THEN {cell} ELSE {_short(cell)} END" for cell in cells]
+        unit = None if self._unit_index is None else texts.pop()
         levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
         with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
@@ -115,14 +114,14 @@ class DelimitedSource(Source):
         self._open.close()
 
     def _names(self, stream: BinaryIO) -> list[str]:
-        """Return the column names: stated ones, or those of the header line, which is consumed."""
+        """Return the column names: as stated by the user, or read from the header line."""
         if not self._dialect.header:
             return list(self._dialect.names)
         line = first_line(stream)
         if line is None:
             raise SourceError("the file is empty: it has no header line")
-        if len(line) > LONGEST_RECORD:
-            raise SourceError(f"the header line is longer than {LONGEST_RECORD >> 20} MiB")
+        if len(line) > MAX_RECORD_BYTES:
+            raise SourceError(f"the header line is longer than {MAX_RECORD_BYTES >> 20} MiB")
         if holds_control(line):
             raise SourceError("the header line holds control bytes", hint="end lines with a line feed")
         try:
@@ -145,7 +144,6 @@ class DelimitedSource(Source):
 
 
 def _short(text: str) -> str:
-    """Return the expression of a cell's text, NULL where it is too long."""
     return f"CASE WHEN strlen({text}) <= {MAX_CELL_BYTES} THEN {text} END"
 
 
@@ -155,7 +153,7 @@ class _Pipe:
     Attributes:
         reader: the descriptor of its reading end.
         records: the number of records fed so far.
-        error: what stopped the feeder, or None.
+        error: the exception that stopped the feeder, or None.
     """
 
     def __init__(self) -> None:
@@ -177,24 +175,24 @@ class _Pipe:
                         rest = rest[sink.write(rest) :]
         except BrokenPipeError:
             pass  # the engine stopped reading and says why
-        except Exception as error:  # noqa: BLE001 - carried to the thread that waits
+        except Exception as error:  # noqa: BLE001 - raised by the waiting thread
             self.error = error
         finally:
             self._done = True
 
     def cut(self) -> None:
-        """End the stream for its reader, whatever the feeder waits for; the descriptor stays taken."""
+        """End the stream for its reader even while the feeder waits; the descriptor stays open."""
         if not self._done:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._writer)
             os.close(null)
 
     def check(self) -> None:
-        """Raise what stopped the feeder, without any text of a third party."""
+        """Raise the feeder's error, without any text of a library."""
         if isinstance(self.error, DpbayesError):
             raise self.error
         if self.error is not None:
-            raise SourceError("the data could not be read to their end") from None
+            raise SourceError("the data could not be read to the end") from None
 
 
 @contextmanager
@@ -202,7 +200,7 @@ def _piped(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
     """Feed blocks into a pipe from a thread.
 
     Raises:
-        SourceError: the blocks could not be read to their end; this wins over what the engine made of it.
+        SourceError: the blocks could not be read to the end; it replaces the engine's own error.
     """
     pipe = _Pipe()
     feeder = Thread(target=pipe.feed, args=(blocks,), name="feeder", daemon=True)

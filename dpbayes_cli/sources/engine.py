@@ -1,4 +1,4 @@
-"""Sources that an engine elsewhere reads: it evaluates the statistic, and integers alone come back."""
+"""Sources that another engine reads: it evaluates the statistic and returns integers only."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Any, ...]]
 Kind = Literal["text", "integer", "decimal", "double", "boolean"]
-"""What a column's type is: as text a double has as many forms as there are engines, all others have one."""
+"""The kind of a column's type; all but doubles have the same text in every engine."""
 
 
 class EngineSource(Source):
-    """One table, read by an engine that evaluates statistics where the records are; see ``expressions``.
+    """One table in an engine that evaluates statistics next to the records; see ``expressions``.
 
-    No records leave the engine, so that what reads records, and not statistics of them, is refused.
+    No record leaves the engine, so requests that read records one by one are refused.
     """
 
     dialect: Dialect
-    """The engine's SQL."""
+    """The engine's SQL dialect."""
 
     def __init__(self, unit: UnitBound | None = None) -> None:
         super().__init__(unit)
         self._names: list[str] = []
-        self._name_of_unit: str | None = None
+        self._unit_name: str | None = None
 
     @property
     def is_stream(self) -> bool:
-        """Whether the records can be read only once; an engine can read again."""
+        """Always False: an engine can read its table again."""
         return False
 
     @property
     def hands_over_records(self) -> bool:
-        """Whether records can be read one by one: they stay where they are."""
+        """Always False: records stay in the engine."""
         return False
 
     @property
@@ -55,13 +55,13 @@ class EngineSource(Source):
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
         """Resolve the columns by the table's schema, which is public; see ``Source.check``."""
         kinds = self._kinds()
-        found = list(kinds)
-        self._names = [found[column_index(found, name)] for name in names]
+        available = list(kinds)
+        self._names = [available[column_index(available, name)] for name in names]
         for name, column in zip(self._names, columns, strict=True):
             _check_kind(kinds[name], column)
         if self._unit is not None:
-            self._name_of_unit = found[column_index(found, self._unit.column)]
-            _check_kind(kinds[self._name_of_unit], None)
+            self._unit_name = available[column_index(available, self._unit.column)]
+            _check_kind(kinds[self._unit_name], None)
         self._columns = tuple(columns)
 
     def count_records(self) -> int | None:
@@ -69,18 +69,18 @@ class EngineSource(Source):
         return self._count(None)
 
     def count(self) -> int | None:
-        """Count the units: the rows, where each is one."""
+        """Count the units, or the rows if each row is a unit."""
         return self._count(self._unit)
 
     def scan(self, reader: Reader) -> None:
-        """Refuse, for nothing but statistics leaves the engine.
+        """Refuse: only statistics leave the engine.
 
         Raises:
             SourceError: always.
         """
         raise SourceError(
-            "this reads records one by one, and only statistics leave the engine that holds them",
-            hint="embedded engine only: export the columns to Parquet files",
+            "this request reads records one by one, but only statistics leave this engine",
+            hint="export the columns to Parquet files and read these without --engine",
         )
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
@@ -97,10 +97,9 @@ class EngineSource(Source):
         else:
             query = statements.code_query(policy)
         tally.add(self._rows(query))
-        return tally.evidence()
+        return tally.statistics()
 
     def _tables(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
-        """Evaluate a statistic of contingency tables."""
         import numpy as np
 
         from dpbayes_cli.sources.expressions import EVERY_RECORD
@@ -123,44 +122,43 @@ class EngineSource(Source):
         return int(count)
 
     def _statements(self, columns: Sequence[AnyColumn], unit: UnitBound | None) -> Statements:
-        """Return the queries over the table's texts."""
         from dpbayes_cli.sources.expressions import Statements
 
         named = {f"text_{i}": name for i, (name, _) in enumerate(zip(self._names, columns, strict=False))}
         if unit is not None:
-            named["owner"] = str(self._name_of_unit)
+            named["owner"] = str(self._unit_name)
         return Statements(self.dialect, self._relation(named), columns, unit)
 
     @abstractmethod
     def _kinds(self) -> Mapping[str, Kind | str]:
-        """Return for each column what its type is: a kind, or the name of a type that is none.
+        """Return the kind of each column's type, or the type's name if it has no kind.
 
         Raises:
-            SourceError: there is no such table, or the engine cannot be asked.
+            SourceError: there is no such table, or the engine cannot be reached.
         """
 
     @abstractmethod
     def _relation(self, named: Mapping[str, str]) -> str:
-        """Return the query of one row a record: columns as texts that compare by their bytes, under new names."""
+        """Return the query of one row per record: the columns as texts that compare by bytes, by their new names."""
 
     @abstractmethod
     def _rows(self, query: str) -> Rows:
         """Run a query and return its few rows.
 
         Raises:
-            SourceError: the engine fails; why is not said, for its reason might quote a cell.
+            SourceError: the engine fails; its reason is not told, because it might quote a cell.
         """
 
 
 def _check_kind(kind: str, column: AnyColumn | None) -> None:
-    """Refuse a type that has no one text form, or one that the declared domain cannot match.
+    """Refuse a type without a unique text form, or one that the declared domain cannot match.
 
     Args:
-        kind: what the type is.
-        column: the column's domain; None: it says whose a record is.
+        kind: the kind of the type, or its name.
+        column: the column's domain; None: it holds the privacy units.
 
     Raises:
-        SourceError: it is nested, binary, a date, or a double that is to be compared as text.
+        SourceError: it is nested, binary, a date, or a double to be compared as text.
         SpecError: the column is boolean and the domain is not.
     """
     if kind == "boolean" and column is not None:
@@ -171,6 +169,6 @@ def _check_kind(kind: str, column: AnyColumn | None) -> None:
     exact = column is None or isinstance(column, Column) or (isinstance(column, NumericColumn) and column.integers)
     if kind == "double" and exact:
         raise SourceError(
-            "a column of doubles has no one text form to compare",
+            "a column of doubles has no unique text form to compare",
             hint="cast it to integers or text in a view",
         )

@@ -1,4 +1,4 @@
-"""What an invalid cell counts as: the code of a stated level or number, or nothing."""
+"""The stand-in for an invalid cell: the code of a stated level or number, or nothing."""
 
 from __future__ import annotations
 
@@ -8,45 +8,44 @@ from dpbayes_cli.core.columns import AnyColumn, CutColumn, NumericColumn, Record
 
 
 def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
-    """Return the code of the level or number that an invalid cell counts as, or None where it is dropped.
+    """Return the code of the stand-in for an invalid cell, or None if the cell is dropped.
 
     Raises:
         SpecError: the stated value is not in the domain.
     """
-    stated = policy.impute if column.impute is None else column.impute
-    if stated is None:
+    value = policy.impute if column.impute is None else column.impute
+    if value is None:
         return None
     if isinstance(column, CutColumn):
-        number = parse_number(stated)
+        number = parse_number(value)
         if number is None:
             raise SpecError(
-                f"{stated!r} is no number, as {column.role} is",
-                where=_place_of_impute(column),
-                hint="impute any number: it counts in the interval that holds it",
+                f"{value!r} is not a number, but {column.role} is numeric",
+                where=_impute_path(column),
+                hint="impute any number: its interval is used",
             )
         return column.code(number)
     if isinstance(column, NumericColumn):
-        number = parse_number(stated, integers=column.integers)
+        number = parse_number(value, integers=column.integers)
         if number is None or not column.lower <= number <= column.upper:
             raise SpecError(
-                f"{stated!r} is not in the domain of the {column.role}",
-                where=_place_of_impute(column),
+                f"{value!r} is not in the domain of {column.role}",
+                where=_impute_path(column),
                 hint=f"impute a number from {column.lower:g} to {column.upper:g}",
             )
         code = column.code(number)
         if code is None:
-            raise SpecError(f"{stated!r} is out of bounds", where=_place_of_impute(column))
+            raise SpecError(f"{value!r} is out of bounds", where=_impute_path(column))
         return code
     normal = [normal_cell(level) for level in column.levels]
-    if normal_cell(stated) not in normal:
+    if normal_cell(value) not in normal:
         raise SpecError(
-            f"{stated!r} is not in the domain of the {column.role}",
-            where=_place_of_impute(column),
+            f"{value!r} is not in the domain of {column.role}",
+            where=_impute_path(column),
             hint=f"impute one of: {', '.join(column.levels[:20])}",
         )
-    return normal.index(normal_cell(stated))
+    return normal.index(normal_cell(value))
 
 
-def _place_of_impute(column: AnyColumn) -> str:
-    """Return where a spec states what an invalid cell counts as."""
+def _impute_path(column: AnyColumn) -> str:
     return "on_invalid" if column.impute is None else f"{column.role}.impute"

@@ -2,7 +2,7 @@
 
 DuckDB's CSV reader guesses the line ending from neighboring lines, drops lines that are not UTF-8 or too long, and
 splits on a lone carriage return, so one person's cell could change another's record. Here a record ends at a line
-feed and nowhere else, and every byte that could steer a later reader is replaced inside its own record. After that
+feed and nowhere else, and every byte that could affect a later reader is replaced inside its own record. After that
 the engine's reader has nothing left to decide.
 """
 
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 BLOCK = 1 << 20
-LONGEST_RECORD = 1 << 20
-"""A record of more bytes than this is one invalid record."""
+MAX_RECORD_BYTES = 1 << 20
+"""A longer record is one invalid record."""
 
 INVALID = b"\x02"
 """Stands for any control byte inside a record; no declared level can hold it, so the cell is invalid."""
@@ -24,11 +24,11 @@ _TABLE = bytes.maketrans(_CONTROLS, INVALID * len(_CONTROLS))
 
 
 def first_line(stream: BinaryIO) -> bytes | None:
-    """Return the first physical line without its ending or byte-order mark, or None where there is none.
+    """Return the first physical line without its ending or byte-order mark, or None if there is none.
 
-    A line of more than ``LONGEST_RECORD`` bytes is cut a few bytes later, so that the caller sees that it is too long.
+    A line of more than ``MAX_RECORD_BYTES`` bytes is cut a few bytes later, so the caller sees that it is too long.
     """
-    line = stream.readline(LONGEST_RECORD + 8)
+    line = stream.readline(MAX_RECORD_BYTES + 8)
     if not line:
         return None
     return line.removeprefix(_BOM).removesuffix(b"\n").removesuffix(b"\r")
@@ -44,15 +44,15 @@ def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") ->
 
     A line feed ends a record; a carriage return before it belongs to the ending. One byte-order mark at the beginning
     of any record is removed (files that begin with one are often joined). Control bytes and other byte-order marks
-    become ``INVALID``, bytes that are not UTF-8 become U+FFFD, a record longer than ``LONGEST_RECORD`` becomes
+    become ``INVALID``, bytes that are not UTF-8 become U+FFFD, a record longer than ``MAX_RECORD_BYTES`` becomes
     ``INVALID`` alone. The number of records yielded is the number of physical lines (a last line without a line feed
     counts, an empty remainder does not). Memory is bounded by the block and the longest record.
 
     Args:
         stream: binary, buffered.
         skip_header: whether the first line is a header and not a record.
-        quote: where one byte is given, records are parsed and not physical: a line feed between an odd and the next
-            quote of the file belongs to its record, as ``INVALID``.
+        quote: if it is one byte, records are parsed instead of physical: a line feed between the file's odd quotes and
+            the next ones belongs to its record, as ``INVALID``.
     """
     carry = b""
     overlong = quoted = False
@@ -76,7 +76,7 @@ def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") ->
 
 def _extend(carry: bytes, tail: bytes, overlong: bool) -> tuple[bytes, bool]:
     """Add to an unfinished record, dropping its bytes once it is too long."""
-    if overlong or len(carry) + len(tail) > LONGEST_RECORD:
+    if overlong or len(carry) + len(tail) > MAX_RECORD_BYTES:
         return b"", True
     return carry + tail, False
 
@@ -100,10 +100,10 @@ def _hide_quoted_newlines(block: bytes, quote: bytes, quoted: bool) -> tuple[byt
 
 
 def _sanitized(lines: bytes) -> bytes:
-    """Make whole lines harmless, each line within itself."""
+    """Make whole lines harmless, each independently of the others."""
     position = 0
-    while len(lines) - position > LONGEST_RECORD:
-        end = lines.rfind(b"\n", position, position + LONGEST_RECORD + 1)
+    while len(lines) - position > MAX_RECORD_BYTES:
+        end = lines.rfind(b"\n", position, position + MAX_RECORD_BYTES + 1)
         if end < 0:
             end = lines.find(b"\n", position)
             lines = lines[:position] + INVALID + lines[end:]

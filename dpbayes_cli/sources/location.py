@@ -1,4 +1,4 @@
-"""Which files are meant: a path, a glob or standard input, checked before anything is charged."""
+"""The files that a path, a glob or standard input names, checked before anything is charged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpbayes_cli.base.postgres_address import PostgresAddress, is_address, parse
 STDIN = "-"
 _COMPRESSED = ".gz"
 _TABLE = "table:"
-_NAME_OF_TABLE = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+){0,2}", re.ASCII)
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+){0,2}", re.ASCII)
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+]*:/")
 _ADDRESS = re.compile(
     r"(?:hdfs|s3a|gs|abfss|file)://(?:[A-Za-z0-9_-]+@)?[A-Za-z0-9_.:-]*/[^@?#\x00-\x20\x7f]*", re.ASCII
@@ -29,12 +29,12 @@ _PARQUET = (".parquet", ".parq", ".pq")
 
 @dataclass(frozen=True)
 class Location:
-    """Where the data are.
+    """The place of the data.
 
     Attributes:
-        text: what the user wrote.
+        text: the user's text.
         paths: the files that it names, sorted, each once; empty for standard input.
-        pattern: whether it was a pattern.
+        pattern: whether the text was a pattern.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Location:
 
     @property
     def identity(self) -> str:
-        """What the ledger records to recognise the same source: the files that the paths lead to, or ``-``."""
+        """The source as the ledger records it: the resolved files, or ``-``."""
         files = {os.path.realpath(path) if path.is_file() else str(path.absolute()) for path in self.paths}
         return os.pathsep.join(sorted(files)) or STDIN
 
@@ -54,7 +54,7 @@ class Location:
 
     @property
     def size(self) -> int:
-        """The bytes of regular files; compressed ones are unpacked to be counted."""
+        """The size of regular files in bytes; compressed files count with their unpacked size."""
         return sum(_unpacked_size(path) for path in self.paths)
 
     @property
@@ -62,12 +62,12 @@ class Location:
         """``parquet`` or ``csv``, by the names of the files."""
         kinds = {"parquet" if path.suffix.lower() in _PARQUET else "csv" for path in self.paths}
         if len(kinds) > 1:
-            raise SourceError("the files are of different formats", hint="name files of one format")
+            raise SourceError("the files have different formats", hint="name files of one format")
         return kinds.pop() if kinds else "csv"
 
     @property
     def dataset(self) -> str | None:
-        """The name of the data set that one regular file implies: its stem; None where it must be stated."""
+        """The data set that one regular file implies: its stem; None if it must be stated."""
         if len(self.paths) != 1 or self.is_stream or self.pattern:
             return None
         if self.paths[0].absolute().parts[1:2] in {("dev",), ("proc",)}:
@@ -76,12 +76,12 @@ class Location:
 
 
 @dataclass(frozen=True)
-class _Elsewhere(Location):
-    """What no path names: its text is its address, which holds no secret."""
+class _AddressLocation(Location):
+    """Data that no path names: the text is their address, which holds no secret."""
 
     @property
     def identity(self) -> str:
-        """What the ledger records to recognise the same source: the address."""
+        """The source as the ledger records it: the address."""
         return self.text
 
     @property
@@ -91,8 +91,8 @@ class _Elsewhere(Location):
 
 
 @dataclass(frozen=True)
-class TableLocation(_Elsewhere):
-    """A table on a PostgreSQL server; its text is its address, without any option."""
+class TableLocation(_AddressLocation):
+    """A table on a PostgreSQL server; the text is its address, without options."""
 
     address: PostgresAddress = field(kw_only=True)
 
@@ -103,13 +103,13 @@ class TableLocation(_Elsewhere):
 
     @property
     def dataset(self) -> str | None:
-        """The name of the data set that the address implies: that of the table."""
+        """The data set that the address implies: the table's name."""
         return self.address.table
 
 
 @dataclass(frozen=True)
-class RemoteLocation(_Elsewhere):
-    """What only Spark can find: files at an address of a file system, or a table that its catalog knows.
+class RemoteLocation(_AddressLocation):
+    """Data that only Spark can find: files at an address of a file system, or a table of its catalog.
 
     Attributes:
         table: the name of the table; empty for files.
@@ -124,7 +124,7 @@ class RemoteLocation(_Elsewhere):
 
     @property
     def dataset(self) -> str | None:
-        """The name of the data set that the name of a table implies."""
+        """The data set that a table's name implies."""
         return self.table.split(".")[-1] or None
 
 
@@ -136,63 +136,63 @@ def _unpacked_size(path: Path) -> int:
 
 
 def is_remote(text: str) -> bool:
-    """Return whether a text is meant as an address or the name of a table, and not as a path."""
+    """Return whether a text is an address or a table's name instead of a path."""
     return is_address(text) or text.startswith(_TABLE) or _REMOTE.match(text) is not None
 
 
 def locate_for_spark(*texts: str) -> Location:
-    """Find what Spark reads: local files, ``table:NAME``, or an address of a file system such as ``s3a://``.
+    """Return the location for Spark of local files, ``table:NAME``, or an address such as ``s3a://``.
 
     Raises:
-        SourceError: nothing there, a name that is none, or an address that may hold a secret.
+        SourceError: there is nothing, the table's name is malformed, or an address may hold a secret.
     """
     if len(texts) != 1:
         return locate(*texts)
     (text,) = texts
     if text.startswith(_TABLE):
         name = text.removeprefix(_TABLE)
-        if not _NAME_OF_TABLE.fullmatch(name):
-            raise SourceError("the name of a table is of letters, digits and '_', its parts joined by '.'")
+        if not _TABLE_NAME.fullmatch(name):
+            raise SourceError("the name of a table has letters, digits and '_', in parts joined by '.'")
         return RemoteLocation(text, (), table=name)
     if is_address(text):
-        raise SourceError("a table on PostgreSQL is read by its own server", hint="leave --engine out")
+        raise SourceError("PostgreSQL tables are read by their own server, not by Spark", hint="omit --engine")
     if _REMOTE.match(text):
         if not _ADDRESS.fullmatch(text):
             raise SourceError(
-                "the address of the files is not understood, or may hold a secret; it was not used",
-                hint="SCHEME://PLACE/PATH, without a password: keys belong in the settings of Spark",
+                "the address of the files is malformed or may hold a secret; it was not used",
+                hint="write SCHEME://PLACE/PATH, without a password; keys belong in Spark's settings",
             )
         return RemoteLocation(text, ())
     return locate(text)
 
 
 def locate(*texts: str) -> Location:
-    """Find the files that paths and globs name together, or standard input.
+    """Return the location of all files that paths and globs name, or of standard input.
 
-    Several files are one data set; the order in which they are named does not matter.
+    Several files form one data set; their order does not matter.
 
     Args:
         texts: one or more paths and globs, or ``-`` alone.
 
     Raises:
-        SourceError: see ``_located``; or several are named, and one of them is a stream.
+        SourceError: see ``_locate_one``; or one of several is a stream or a table.
     """
     if len(texts) == 1:
-        return _located(texts[0])
-    found = [_located(text) for text in texts]
-    if any(part.is_stream for part in found):
+        return _locate_one(texts[0])
+    locations = [_locate_one(text) for text in texts]
+    if any(location.is_stream for location in locations):
         raise SourceError("several files are named, and one of them is a pipe", hint="name regular files")
-    if not all(part.paths for part in found):
-        raise SourceError("only files are one data set together", hint="name one table, or several files")
-    paths = _distinct(sorted({path for part in found for path in part.paths}))
+    if not all(location.paths for location in locations):
+        raise SourceError("several sources are named, not all of them files", hint="name one table, or several files")
+    paths = _distinct(sorted({path for location in locations for path in location.paths}))
     return Location(" ".join(texts), paths, pattern=True)
 
 
-def _located(text: str) -> Location:
-    """Find the files that a path, a glob or ``-`` names, or the table of a server's address.
+def _locate_one(text: str) -> Location:
+    """Return the location of a path, a glob, ``-``, or the address of a table.
 
     Raises:
-        SourceError: a remote address, nothing there, a directory, or no permission.
+        SourceError: an unsupported address, no such file, a directory, or no permission.
     """
     if text in {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
         return Location(STDIN, ())
@@ -215,12 +215,12 @@ def _located(text: str) -> Location:
 
 
 def _distinct(paths: list[Path]) -> tuple[Path, ...]:
-    """Return each file once: a pattern can reach one file by several names, and a record must not count twice."""
-    found: dict[tuple[int, int], Path] = {}
+    """Return each file once: a file may have several names, and its records must not count twice."""
+    distinct: dict[tuple[int, int], Path] = {}
     for path in paths:
         status = path.stat()
-        found.setdefault((status.st_dev, status.st_ino), path)
-    return tuple(found.values())
+        distinct.setdefault((status.st_dev, status.st_ino), path)
+    return tuple(distinct.values())
 
 
 def _is_pattern(text: str) -> bool:
@@ -240,26 +240,26 @@ def _check_readable(path: Path) -> None:
 
 
 def _check_kind(name: str, mode: int) -> None:
-    """Refuse what is neither a file nor a pipe: a device need not have an end."""
+    """Refuse anything but a file or a pipe: a device may have no end."""
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
         raise SourceError(f"{name!r} is neither a file nor a pipe", hint="name a file, or pipe the data into '-'")
 
 
-_READING: list[BinaryIO] = []
+_OPEN_FILES: list[BinaryIO] = []
 
 
 def share_read() -> float | None:
-    """Return how much of the file that is being read has been, 0 to 1, as it lies on disk; None where there is none."""
+    """Return the share, 0 to 1, of the current file on disk that has been read; None if no file is being read."""
     try:
-        descriptor = _READING[-1].fileno()
+        descriptor = _OPEN_FILES[-1].fileno()
         return os.lseek(descriptor, 0, os.SEEK_CUR) / max(os.fstat(descriptor).st_size, 1)
     except (IndexError, OSError, ValueError):
-        return None  # it was closed meanwhile, or is a pipe
+        return None  # closed meanwhile, or a pipe
 
 
 @contextmanager
 def opened(path: Path | None) -> Iterator[BinaryIO]:
-    """Open a file (``None``: standard input) for reading bytes, decompressed by its name.
+    """Open a file (``None``: standard input) for reading bytes; a ``.gz`` file is decompressed.
 
     Raises:
         SourceError: it cannot be opened, read or decompressed; the text of the cause is discarded.
@@ -274,8 +274,8 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
             yield sys.stdin.buffer
             return
         with path.open("rb") as raw:
-            _check_kind(str(path), os.fstat(raw.fileno()).st_mode)  # it may have been exchanged since it was found
-            _READING.append(raw)
+            _check_kind(str(path), os.fstat(raw.fileno()).st_mode)  # it may have been replaced meanwhile
+            _OPEN_FILES.append(raw)
             try:
                 if path.suffix.lower() == _COMPRESSED:
                     with gzip.GzipFile(fileobj=raw) as unpacked:
@@ -283,7 +283,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
                 else:
                     yield raw
             finally:
-                _READING.remove(raw)
+                _OPEN_FILES.remove(raw)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise SourceError(f"{str(path)!r} is not a complete gzip file") from None
     except OSError as error:

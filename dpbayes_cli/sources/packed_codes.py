@@ -1,6 +1,6 @@
-"""Records as codes: the engine turns every cell into its code and packs those of a record into a few integers.
+"""Records as codes: the engine turns every cell into its code and packs the codes of a record into a few integers.
 
-These stream out in blocks of a public size; nothing but codes leaves the engine.
+These stream out in blocks of a public size; only codes leave the engine.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _PACKED_BITS = 62
 
 
 class PackedCodes(ABC):
-    """Reads codes of records, packed into a few integers, block by block; an invalid cell is the code after the last.
+    """Reads codes of records, packed into a few integers, block by block; an invalid cell has the code after the last.
 
     Args:
-        columns: what is read.
-        policy: what an invalid cell counts as.
+        columns: the columns to read.
+        policy: states the stand-in for an invalid cell.
     """
 
     _plain: tuple[int, ...] = ()
-    """The columns of numbers that leave the engine unclamped too, in a column each after the packed ones."""
+    """The numeric columns that also leave the engine unclamped, each in its own column after the packed ones."""
 
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy) -> None:
         self._columns, self._policy = columns, policy
@@ -48,7 +48,7 @@ class PackedCodes(ABC):
 
     @property
     def columns(self) -> Sequence[AnyColumn]:
-        """What is read."""
+        """The columns to read."""
         return self._columns
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
@@ -56,12 +56,13 @@ class PackedCodes(ABC):
         stream(engine, self._query(cells), abort, self._unpack)
 
     def _query(self, cells: Cells) -> str:
-        """Return the query of one row a record."""
-        real = [
+        reals = [
             i for i, column in enumerate(self._columns) if isinstance(column, NumericColumn) and not column.integers
         ]
-        direct = {**cells.integers, **{i: cells.doubles[i] for i in real if i in cells.doubles}}
-        direct = {i: cell for i, cell in direct.items() if i not in self._plain}  # these are parsed from their texts
+        direct = {**cells.integers, **{i: cells.doubles[i] for i in reals if i in cells.doubles}}
+        direct = {
+            i: cell for i, cell in direct.items() if i not in self._plain
+        }  # plain numbers are parsed from their texts
         named = ", ".join(f"{direct.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
         codes = []
         for i, column in enumerate(self._columns):
@@ -91,12 +92,12 @@ class PackedCodes(ABC):
 
 
 class CodeReader(PackedCodes):
-    """Hands the codes of the records over, in their order, -1 for an invalid cell.
+    """Hands over the codes of the records in order, -1 for an invalid cell.
 
     Args:
-        columns: what is read.
-        policy: what an invalid cell counts as.
-        take: called with every block of codes, shape (n_records, n_columns).
+        columns: the columns to read.
+        policy: states the stand-in for an invalid cell.
+        take: called with each block of codes, shape (n_records, n_columns).
     """
 
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy, take: Callable[[Integers], None]) -> None:
@@ -104,7 +105,6 @@ class CodeReader(PackedCodes):
         self._hand_over = take
 
     def _take(self, block: Block) -> None:
-        """Hand the codes of a block over."""
         import numpy as np
 
         sizes = self._sizes
@@ -113,13 +113,13 @@ class CodeReader(PackedCodes):
 
 
 class NumberReader(CodeReader):
-    """Hands the codes of the records over, and beside them the numbers of one column: neither clamped nor rounded.
+    """Hands over the codes of the records, and the numbers of one column, neither clamped nor rounded.
 
     Args:
         columns: what is read.
-        policy: what an invalid cell counts as; of the numbers an invalid one is NaN.
-        number: the index of the column of numbers.
-        take: called with every block of codes, shape (n_records, n_columns), and its numbers, shape (n_records,).
+        policy: states the stand-in for an invalid cell; an invalid number is NaN.
+        number: the index of the numeric column.
+        take: called with each block of codes, shape (n_records, n_columns), and its numbers, shape (n_records,).
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class NumberReader(CodeReader):
 
 
 def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Distribute codes over integers: for each integer the columns in it and where their bits begin."""
+    """Distribute codes over integers; return for each integer its columns and where their bits begin."""
     packs: list[list[tuple[int, int]]] = [[]]
     used = 0
     for i, width in enumerate(widths):
@@ -152,7 +152,7 @@ def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
 
 
 class Block:
-    """The codes of a block of records, and the bitmaps of their levels, made when they are needed."""
+    """The codes of a block of records, and the bitmaps of their levels, computed when needed."""
 
     def __init__(
         self, packed: Sequence[NDArray[Any]], packs: Sequence[Sequence[tuple[int, int]]], sizes: Sequence[int]
@@ -170,7 +170,7 @@ class Block:
         return self._codes[column]
 
     def bitmaps(self, column: int) -> list[Words]:
-        """Return for each level of a column one bit a record, shape (n_words,)."""
+        """Return for each level of a column a bitmap with one bit per record, shape (n_words,)."""
         if column not in self._bitmaps:
             codes = self.codes(column)
             self._bitmaps[column] = [bitmap(codes == level) for level in range(self._sizes[column])]
@@ -178,7 +178,7 @@ class Block:
         return self._bitmaps[column]
 
     def valid(self, columns: Sequence[int]) -> Words:
-        """Return one bit a record that is valid in all columns."""
+        """Return the bitmap of the records that are valid in all columns, shape (n_words,)."""
         import numpy as np
 
         mask = np.ones(self.n_records, dtype=bool)
@@ -187,10 +187,10 @@ class Block:
         return bitmap(mask)
 
     def _unpacked(self, column: int) -> Integers:
-        """Return the codes of a column and keep none: of a thousand columns they would take a gigabyte."""
+        """Return the codes of a column without keeping them: those of a thousand columns would take a gigabyte."""
         p, shift = self._where[column]
-        found: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
-        return found
+        codes: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
+        return codes
 
 
 def bitmap(mask: NDArray[np.bool_]) -> Words:

@@ -1,4 +1,4 @@
-"""Parquet files: every column is read as text, as from any other source."""
+"""Parquet files; every column is read as text, as in any other source."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _TEXTUAL = (
     '"NULL"',
 )
 _LONG = ("VARCHAR", "ENUM")
-_ROWS_AT_ONCE = 8_000_000
-_ROWS_OF_A_VECTOR = 2048
-"""So many rows the engine reads at once."""
-_MOST_OF_A_VECTOR = 16 << 20
-"""Bytes of a column that so many rows may hold, in each thread."""
-_MOST_UNPACKED = 32 << 20
-"""Bytes of a row group's column that every thread may unpack at once."""
-_ROWS_REPAGED = 1_000_000
-"""So many rows of long cells are copied, still compressed, at once."""
+_PART_ROWS = 8_000_000
+_VECTOR_ROWS = 2048
+"""The engine reads this many rows at once."""
+_MAX_VECTOR_BYTES = 16 << 20
+"""Of a column in one vector, in each thread."""
+_MAX_UNPACKED_BYTES = 32 << 20
+"""Of a row group's column, unpacked by every thread at once."""
+_REPAGED_ROWS = 1_000_000
+"""Rows of long cells that are copied together, still compressed."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose text is the normal form of an integer."""
 _EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
@@ -59,18 +59,18 @@ class ParquetSource(Source):
         self._location = location
         self._names: list[str] = []
         self._types: list[str] = []
-        self._name_of_unit: str | None = None
-        self._type_of_unit = ""
+        self._unit_name: str | None = None
+        self._unit_type = ""
 
     @property
     def is_stream(self) -> bool:
-        """Files of this form are never streams."""
+        """Always False: Parquet is not read from a stream."""
         return False
 
     @property
     def parts(self) -> int:
         """See ``Source.parts``."""
-        return (self.count_records() or 0) // _ROWS_AT_ONCE + 1
+        return (self.count_records() or 0) // _PART_ROWS + 1
 
     @property
     def record_unit(self) -> str:
@@ -85,8 +85,8 @@ class ParquetSource(Source):
                 relation = _relation(files.enter_context(opened(path)).fileno())
                 rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
                 schemas.append([(str(row[0]), str(row[1])) for row in rows])
-        found = [name for name, _ in schemas[0]]
-        self._names, self._types = [found[column_index(found, name)] for name in names], []
+        available = [name for name, _ in schemas[0]]
+        self._names, self._types = [available[column_index(available, name)] for name in names], []
         for name, column in zip(self._names, columns, strict=True):
             types = {dict(schema).get(name) for schema in schemas}
             if len(types) > 1:
@@ -94,15 +94,15 @@ class ParquetSource(Source):
             self._types.append(str(types.pop()))
             _check_type(self._types[-1], column)
         if self._unit is not None:
-            self._name_of_unit = found[column_index(found, self._unit.column)]
-            kinds = {dict(schema).get(self._name_of_unit, "") for schema in schemas}
+            self._unit_name = available[column_index(available, self._unit.column)]
+            kinds = {dict(schema).get(self._unit_name, "") for schema in schemas}
             for kind in kinds:
                 _check_textual(kind)
-            self._type_of_unit = max(kinds, key=lambda kind: kind.startswith(_LONG))
+            self._unit_type = max(kinds, key=lambda kind: kind.startswith(_LONG))
         self._columns = tuple(columns)
 
     def count_records(self) -> int | None:
-        """Count the rows, which each file's footer states."""
+        """Count the rows, from the footer of each file."""
         with cursor(unreadable()) as engine, ExitStack() as files:
             relations = [_relation(files.enter_context(opened(path)).fileno()) for path in self._location.paths]
             return sum(int(engine.execute(f"SELECT count(*) FROM {r}").fetchall()[0][0]) for r in relations)
@@ -116,13 +116,13 @@ class ParquetSource(Source):
         integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
         doubles = {i: name for i, name in enumerate(quoted) if self._types[i] == "DOUBLE"}
         with cursor(unreadable()) as engine, ExitStack() as files:
-            if self._name_of_unit is not None:  # a unit may have records in several files
+            if self._unit_name is not None:  # a unit may have records in several files
                 names = [f"text_{i}" for i in range(len(texts))]
-                owner = _text(_quoted(self._name_of_unit), self._type_of_unit)
+                owner = _text(_quoted(self._unit_name), self._unit_type)
                 listed = [*zip(texts, names, strict=True), (owner, "owner")]
                 selected = ", ".join(f"{text} AS {name}" for text, name in listed)
-                opened_ones = [files.enter_context(opened(path)).fileno() for path in self._location.paths]
-                relations = [part for one in opened_ones for part in self._parts_of(engine, one, files)]
+                descriptors = [files.enter_context(opened(path)).fileno() for path in self._location.paths]
+                relations = [part for file in descriptors for part in self._parts_of(engine, file, files)]
                 union = " UNION ALL ".join(f"SELECT {selected} FROM {relation}" for relation in relations)
                 reader.run(engine, Cells(f"({union})", names, "owner"), engine.interrupt)
                 return
@@ -134,14 +134,14 @@ class ParquetSource(Source):
                         parts.close()
 
     def _parts_of(self, engine: duckdb.DuckDBPyConnection, file: int, files: ExitStack) -> Iterator[str]:
-        """Yield relations of an open file's records, one after the other: one, or where cells are long one a row group.
+        """Yield relations of an open file's records: one, or several groups of rows if cells are long.
 
         Args:
             engine: an open cursor.
             file: the file's descriptor.
-            files: what closes what a relation needs; from then on the engine may use all threads again.
+            files: its exit closes the files of a relation and lets the engine use all threads again.
         """
-        wanted = dict.fromkeys([*self._names, *([] if self._name_of_unit is None else [self._name_of_unit])])
+        wanted = dict.fromkeys([*self._names, *([] if self._unit_name is None else [self._unit_name])])
         texts = {name: text_column(engine, _literal(file), name) for name in wanted}
         long = {name: column for name, column in texts.items() if column and _is_long(engine, file, name, column)}
         if not long:
@@ -151,7 +151,7 @@ class ParquetSource(Source):
         first, others = 0, ", ".join(_quoted(name) for name in wanted if name not in long)
         for groups in _batches(sizes):
             end = first + sum(sizes[group] for group in groups)
-            files.enter_context(one_thread(engine))  # one page is held, and the relation's columns keep their order
+            files.enter_context(one_thread(engine))  # one page is in memory, and rows keep their order
             parts = []
             if others:
                 rows = f"file_row_number BETWEEN {first} AND {end - 1}"
@@ -169,56 +169,53 @@ class ParquetSource(Source):
 
 
 def _literal(descriptor: int) -> str:
-    """Return an open file's name: no path is ever read as a pattern, or exchanged between two readings."""
+    """Return the literal of an open file: its path cannot act as a pattern, nor its file be replaced."""
     return f"'/dev/fd/{descriptor}'"
 
 
 def _relation(descriptor: int, options: str = "") -> str:
-    """Return the relation of an open file."""
     return f"read_parquet({_literal(descriptor)}, utf8_validation='replace'{options})"
 
 
 def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: TextColumn) -> bool:
-    """Return whether rows that the engine reads at once may hold more of a column than is to be in memory.
+    """Return whether the rows that the engine reads at once may hold too many bytes of a column.
 
-    It reads lengths without the texts: these are nowhere else in the query. How the records are read then depends on
-    the data, and what is counted does not.
+    The query reads lengths without the texts, which occur nowhere else in it. So the way of reading depends on the
+    data; the counts do not.
     """
     largest = max((chunk.unpacked for chunk in column.chunks), default=0)
-    if largest * _ROWS_OF_A_VECTOR <= _MOST_OF_A_VECTOR:
+    if largest * _VECTOR_ROWS <= _MAX_VECTOR_BYTES:
         return False
     vectors = f"SELECT sum(strlen({_quoted(name)})) AS n FROM {_relation(file, ', file_row_number=true')}"
-    query = f"SELECT coalesce(max(n), 0) FROM ({vectors} GROUP BY file_row_number // {_ROWS_OF_A_VECTOR})"
+    query = f"SELECT coalesce(max(n), 0) FROM ({vectors} GROUP BY file_row_number // {_VECTOR_ROWS})"
     with ExitStack() as threads:
-        if largest > _MOST_UNPACKED:
+        if largest > _MAX_UNPACKED_BYTES:
             threads.enter_context(one_thread(engine))
-        ((most,),) = fetch(engine, query, engine.interrupt)
-    return int(most) > _MOST_OF_A_VECTOR
+        ((largest_vector,),) = fetch(engine, query, engine.interrupt)
+    return int(largest_vector) > _MAX_VECTOR_BYTES
 
 
 def _batches(sizes: Sequence[int]) -> Iterator[range]:
-    """Yield row groups, as many together as have a million rows."""
+    """Yield consecutive row groups that have about a million rows together."""
     first = n_rows = 0
     for group, size in enumerate(sizes):
         n_rows += size
-        if n_rows >= _ROWS_REPAGED or group == len(sizes) - 1:
+        if n_rows >= _REPAGED_ROWS or group == len(sizes) - 1:
             yield range(first, group + 1)
             first, n_rows = group + 1, 0
 
 
 def _quoted(name: str) -> str:
-    """Return a column's name as an identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _text(name: str, kind: str) -> str:
-    """Return the expression of a column's text; one that is too long is missing."""
     cell = f"CAST({name} AS VARCHAR)"
     return f"CASE WHEN strlen({cell}) <= {MAX_CELL_BYTES} THEN {cell} END" if kind.startswith(_LONG) else cell
 
 
 def _check_type(name: str, column: AnyColumn) -> None:
-    """Refuse a type that has no text form, or one that the declared domain cannot match.
+    """Refuse a type without a text form, or one that the declared domain cannot match.
 
     Raises:
         SourceError: the column is nested, binary or a date.
@@ -230,7 +227,7 @@ def _check_type(name: str, column: AnyColumn) -> None:
     levels = column.levels if isinstance(column, Column) else ()
     if name in _EXACT_INTEGERS and any(_is_larger(level, _EXACT_INTEGERS[name]) for level in levels):
         raise SpecError(
-            f"the column is of type {name}, which cannot tell integers as large as the declared ones apart",
+            f"the column has type {name}, which cannot distinguish integers as large as the declared values",
             where="domain",
             hint="write the column as integers or as text",
         )
@@ -238,7 +235,7 @@ def _check_type(name: str, column: AnyColumn) -> None:
 
 
 def _check_textual(name: str) -> None:
-    """Refuse a type that has no text form.
+    """Refuse a type without a text form.
 
     Raises:
         SourceError: it is nested, binary or a date.

@@ -1,8 +1,8 @@
-"""A text column of a Parquet file as a file of its own, whose row groups are the pages of the original.
+"""A text column of a Parquet file copied to a file of its own, in which each page of the original is a row group.
 
-DuckDB reads 2,048 rows at once, and where these lie in several pages it copies every cell that stands for one entry of
-a dictionary: 2,048 cells of 1 MiB are 2 GiB, of a file of a few kilobytes. No reading crosses a row group. So each page
-becomes one, with the dictionary before it; the pages themselves are copied as they are, still compressed.
+DuckDB reads 2,048 rows at once. If these lie in several pages, it copies a dictionary's entry for every cell: 2,048
+cells of 1 MiB become 2 GiB, from a file of a few kilobytes. It never reads across row groups. So each page becomes a
+row group, with the dictionary before it; the pages are copied unchanged, still compressed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _MAGIC = b"PAR1"
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "LZO": 3, "BROTLI": 4, "LZ4": 5, "ZSTD": 6, "LZ4_RAW": 7}
 _DICTIONARY_PAGE, _DATA_PAGES = 2, {0: 5, 3: 8}
-"""Types of pages, and of the two of data the field of the header that begins with the number of values."""
-_LONGEST_HEADER = 1 << 20
+"""Types of pages; for the data pages, also the header field that begins with the number of values."""
+_MAX_HEADER_BYTES = 1 << 20
 _BYTE_ARRAY, _UTF8, _OPTIONAL, _ENCODINGS = 6, 0, 1, [0, 2, 3, 6, 7, 8]
 
 
@@ -34,7 +34,7 @@ class _Page:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a row group holds of a column: where, how compressed, of how many bytes before, and of how many rows."""
+    """A column chunk: its codec, start and size in the file, unpacked size in bytes, and number of rows."""
 
     codec: str
     start: int
@@ -45,24 +45,24 @@ class Chunk:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of texts of any length in an open Parquet file: whether no cell is missing, and its row groups."""
+    """A column of variable-length texts in an open Parquet file: whether it is required, and its chunks."""
 
     required: bool
     chunks: tuple[Chunk, ...]
 
 
 def text_column(engine: duckdb.DuckDBPyConnection, file: str, name: str) -> TextColumn | None:
-    """Return a column, None where it holds no texts of any length, or is nested.
+    """Return a column of variable-length texts, or None if the column is of another type or nested.
 
     Args:
         engine: an open cursor.
-        file: the file as a literal.
+        file: the file as an SQL literal.
         name: the name of the column.
     """
     query = f"SELECT name, type, repetition_type, num_children FROM parquet_schema({file})"
     inside = leaf = 0
-    for found, kind, repetition, children in engine.execute(query).fetchall()[1:]:
-        if not inside and found == name:
+    for field, kind, repetition, children in engine.execute(query).fetchall()[1:]:
+        if not inside and field == name:
             texts = not children and kind == "BYTE_ARRAY"
             return TextColumn(repetition == "REQUIRED", _chunks(engine, file, leaf)) if texts else None
         leaf += not children
@@ -82,15 +82,15 @@ def _chunks(engine: duckdb.DuckDBPyConnection, file: str, leaf: int) -> tuple[Ch
 
 
 def repaged(source: int, column: TextColumn, groups: range) -> int:
-    """Write row groups of a text column into a file in memory, whose one column is ``cell``; return its descriptor.
+    """Copy row groups of a text column to a file in memory, whose only column is ``cell``; return its descriptor.
 
     Args:
-        source: the descriptor of the file.
-        column: which column.
-        groups: which of its row groups.
+        source: the descriptor of the original file.
+        column: the column to copy.
+        groups: the indices of the row groups to copy.
 
     Raises:
-        SourceError: a page's header cannot be understood, or a page is missing.
+        SourceError: a page has an unreadable header, or is missing.
     """
     target = os.memfd_create("column", os.MFD_CLOEXEC)
     try:
@@ -104,11 +104,11 @@ def repaged(source: int, column: TextColumn, groups: range) -> int:
                 if page.header[1] == _DICTIONARY_PAGE:
                     dictionary = page
                 elif page.header[1] in _DATA_PAGES:
-                    content, rows = _copied(source, target, dictionary, page, _CODECS[chunk.codec])
+                    content, rows = _copy_page(source, target, dictionary, page, _CODECS[chunk.codec])
                     written.append(content)
                     n_rows += rows
             if n_rows != chunk.n_rows:
-                raise _misunderstood()
+                raise _unreadable_page()
         _write(target, _footer(column, written, sum(column.chunks[group].n_rows for group in groups)))
     except BaseException:
         os.close(target)
@@ -126,8 +126,8 @@ def _footer(column: TextColumn, groups: list[bytes], n_rows: int) -> bytes:
     return footer + len(footer).to_bytes(4, "little") + _MAGIC
 
 
-def _copied(source: int, target: int, dictionary: _Page | None, page: _Page, codec: int) -> tuple[bytes, int]:
-    """Copy a page, behind its dictionary; return the row group that it becomes, and its number of rows."""
+def _copy_page(source: int, target: int, dictionary: _Page | None, page: _Page, codec: int) -> tuple[bytes, int]:
+    """Copy a page after its dictionary; return the metadata of the new row group, and its number of rows."""
     begin = os.lseek(target, 0, os.SEEK_END)
     parts = [page] if dictionary is None else [dictionary, page]
     for part in parts:
@@ -137,7 +137,7 @@ def _copied(source: int, target: int, dictionary: _Page | None, page: _Page, cod
     unpacked = sum(part.length + int(part.header[2]) for part in parts)
     size = sum(part.length for part in parts)
     fields = [
-        (1, _integer(_BYTE_ARRAY)), (2, _listed(_I32, [_varint(2 * each) for each in _ENCODINGS])),
+        (1, _integer(_BYTE_ARRAY)), (2, _listed(_I32, [_varint(2 * encoding) for encoding in _ENCODINGS])),
         (3, _listed(_BINARY, [_varint(4) + b"cell"])), (4, _integer(codec)), (5, _long(n_rows)),
         (6, _long(unpacked)), (7, _long(size)), (9, _long(data_at)),
     ]  # fmt: skip
@@ -148,19 +148,19 @@ def _copied(source: int, target: int, dictionary: _Page | None, page: _Page, cod
 
 
 def _pages(source: int, position: int, end: int) -> Iterator[_Page]:
-    """Yield the pages of a column chunk, headers included."""
+    """Yield the pages of a column chunk; their lengths include the headers."""
     while position < end:
         try:
-            header, length = _read_struct(os.pread(source, min(_LONGEST_HEADER, end - position), position), 0)
+            header, length = _read_struct(os.pread(source, min(_MAX_HEADER_BYTES, end - position), position), 0)
             length += int(header[3])
         except (IndexError, KeyError, ValueError, RecursionError):
-            raise _misunderstood() from None
+            raise _unreadable_page() from None
         yield _Page(position, length, header)
         position += length
 
 
-def _misunderstood() -> SourceError:
-    return SourceError("a page of the Parquet file has no header that is understood", hint="is the file complete?")
+def _unreadable_page() -> SourceError:
+    return SourceError("a page of the Parquet file has an unreadable header", hint="is the file complete?")
 
 
 def _write(target: int, content: bytes) -> None:
@@ -169,13 +169,13 @@ def _write(target: int, content: bytes) -> None:
         rest = rest[os.write(target, rest) :]
 
 
-# Thrift's compact protocol, in which Parquet's headers and footers are written.
+# Thrift's compact protocol, the format of Parquet's headers and footers.
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 
 
 def _read_struct(content: bytes, position: int) -> tuple[dict[int, Any], int]:
-    """Return the fields of a struct, by their numbers, and where it ends; of lists only the end is of interest."""
+    """Return the fields of a struct by number, and where it ends; the values of binaries and doubles are dropped."""
     fields: dict[int, Any] = {}
     number = 0
     while kind := content[position]:
@@ -202,7 +202,7 @@ def _read_value(content: bytes, position: int, kind: int) -> tuple[Any, int]:
         return None, position + length
     if kind == _STRUCT:
         return _read_struct(content, position)
-    raise ValueError  # no header of a page holds lists, sets or maps
+    raise ValueError  # page headers hold no lists, sets or maps
 
 
 def _read_varint(content: bytes, position: int) -> tuple[int, int]:
@@ -246,7 +246,7 @@ def _listed(kind: int, values: list[bytes]) -> tuple[int, bytes]:
 
 
 def _struct(*fields: tuple[int, tuple[int, bytes]]) -> bytes:
-    """Return a struct of fields in ascending order of their numbers, no two of which are 16 or more apart."""
+    """Return a struct; its fields must be in ascending order, with numbers less than 16 apart."""
     written, last = b"", 0
     for number, (kind, value) in fields:
         written += bytes([(number - last) << 4 | kind]) + value

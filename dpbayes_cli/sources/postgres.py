@@ -1,4 +1,4 @@
-"""A table in PostgreSQL, read by its server: one snapshot, read only, and integers alone come back."""
+"""A table in PostgreSQL, read by its server in one read-only snapshot; only integers come back."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dpbayes_cli.sources.unit_bound import UnitBound
 if TYPE_CHECKING:
     import psycopg
 
-_CANCELLING = 5.0
-_LONGEST = "12h"
-"""After so long the server ends a statement, whose connection may be lost."""
+_CANCEL_TIMEOUT_SECONDS = 5.0
+_STATEMENT_TIMEOUT = "12h"
+"""Ends statements whose connection was lost."""
 _SESSION = """
 SELECT set_config('search_path', 'pg_catalog, pg_temp', false), set_config('statement_timeout', %s, false),
   set_config('standard_conforming_strings', 'on', false), set_config('extra_float_digits', '1', false),
@@ -32,7 +32,7 @@ _KINDS: dict[str, Kind] = {
 
 
 class PostgresSource(EngineSource):
-    """A table or a view; a record is a row of one snapshot, which lasts from the check to the end."""
+    """A table or a view; a record is a row of one snapshot, taken at the check and kept until the end."""
 
     dialect = "postgres"
 
@@ -49,7 +49,7 @@ class PostgresSource(EngineSource):
 
     def _kinds(self) -> Mapping[str, Kind | str]:
         connection = self._connected()
-        with _discarding(SourceError(f"there is no table {self._address.location!r} that this user may read")):
+        with _replace_errors(SourceError(f"there is no table {self._address.location!r} that this user may read")):
             cursor = connection.execute(f"SELECT * FROM {self._table} LIMIT 0")
             columns = [(column.name, column.type_code) for column in cursor.description or ()]
             query = "SELECT oid::bigint, typname::text, typtype = 'e' FROM pg_type WHERE oid = ANY(%s)"
@@ -62,7 +62,7 @@ class PostgresSource(EngineSource):
 
     def _relation(self, named: Mapping[str, str]) -> str:
         cells = {new: f"CAST({_quoted(name)} AS text)" for new, name in named.items()}
-        texts = (  # first in the bytes of the server's encoding, which it holds, then in those that all engines count
+        texts = (  # the stored length first, then the length in UTF-8, which all engines use
             f"CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN "
             f"octet_length(convert_to({cell}, 'UTF8')) <= {MAX_CELL_BYTES} THEN {cell} COLLATE \"C\" END END AS {new}"
             for new, cell in cells.items()
@@ -71,12 +71,12 @@ class PostgresSource(EngineSource):
 
     def _rows(self, query: str) -> Rows:
         connection = self._connected()
-        with _discarding(unreadable()):
+        with _replace_errors(unreadable()):
             try:
                 return list(connection.execute(query).fetchall())
             except BaseException:
-                with suppress(_driver().Error):  # where this side stops waiting, the server stops working
-                    connection.cancel_safe(timeout=_CANCELLING)
+                with suppress(_driver().Error):  # do not leave the server working
+                    connection.cancel_safe(timeout=_CANCEL_TIMEOUT_SECONDS)
                 raise
 
     @property
@@ -88,22 +88,22 @@ class PostgresSource(EngineSource):
         if self._connection is not None:
             return self._connection
         where = self._address.location
-        hint = "is the server running, and does it let this user in? see $PGPASSWORD and $PGPASSFILE"
-        with _discarding(SourceError(f"the server of {where!r} cannot be reached, or refuses", hint=hint)):
+        hint = "check that the server is running and admits this user; see $PGPASSWORD and $PGPASSFILE"
+        with _replace_errors(SourceError(f"cannot connect to the server of {where!r}", hint=hint)):
             self._connection = connect(_driver(), self._address)
-            row = self._connection.execute(_SESSION, [_LONGEST]).fetchone()
+            row = self._connection.execute(_SESSION, [_STATEMENT_TIMEOUT]).fetchone()
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if row is None or row[-1] == "SQL_ASCII":
             raise SourceError(
-                f"the database of {where!r} does not say what its texts' bytes mean (SQL_ASCII)",
-                hint="copy the table into a database of an encoding, such as UTF8",
+                f"the database of {where!r} states no text encoding (SQL_ASCII)",
+                hint="copy the table into a database with an encoding, such as UTF8",
             )
         return self._connection
 
 
 @contextmanager
-def _discarding(failure: SourceError) -> Iterator[None]:
-    """Raise a failure in place of what the driver raises, whose text might quote a cell."""
+def _replace_errors(failure: SourceError) -> Iterator[None]:
+    """Raise this failure instead of the driver's errors, whose text might quote a cell."""
     try:
         yield
     except _driver().Error:

@@ -1,4 +1,4 @@
-"""What an engine hands records to, and where it says that they are found."""
+"""The protocol of what takes records from an engine, and where the records are."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cells:
-    """Where an engine finds the records, and in them the text of each column's cell.
+    """The relation of the records, and the expressions of their cells.
 
     Attributes:
-        relation: the FROM clause; one row a record.
+        relation: the FROM clause; one row per record.
         texts: for each column the expression of its cell's text in that relation.
-        unit: the expression of the text that says whose the record is, where units are bounded.
-        first: of one column of levels, a cheaper expression that settles most records.
-        integers: for columns of integers, by their index, the expressions of these.
-        doubles: for columns of numbers in double precision, by their index, the expressions of these: their texts read
-            back as the same numbers.
+        unit: the expression of the text that names the record's unit, if units are bounded.
+        first: for a single column of levels, a cheaper expression that decides most records.
+        integers: the expressions of integer columns as integers, by column index.
+        doubles: the expressions of double columns as doubles, by column index; their texts read back as the same
+            numbers.
     """
 
     relation: str
@@ -35,11 +35,11 @@ class Cells:
 
 
 class Reader(Protocol):
-    """What records are handed to, by the engine that reads them."""
+    """Takes the records from the engine that reads them."""
 
     @property
     def columns(self) -> Sequence[AnyColumn]:
-        """What is read; records with the same codes are the same to it."""
+        """The columns to read; records with the same codes are interchangeable."""
         ...
 
     @property
@@ -52,7 +52,7 @@ class Reader(Protocol):
 
         Args:
             engine: an open cursor.
-            cells: where it finds them.
-            abort: what ends the query early, called where this thread is interrupted.
+            cells: where the records are.
+            abort: ends the query early; called if this thread is interrupted.
         """
         ...

@@ -1,8 +1,8 @@
 """The grammar of a record: how one line of text becomes fields, in Python and as a DuckDB expression.
 
-An unquoted line is split at every delimiter. A line that holds a quote must match the strict grammar: a field is
-either free of quotes, or a quoted text with doubled quotes inside and blanks around. A line that does not match, or
-that has another number of fields than the header, is one invalid record: all of its cells are missing.
+A line without quotes is split at every delimiter. A line that holds a quote must match the strict grammar: a field has
+either no quotes, or is a quoted text with doubled quotes inside and optional blanks around it. A line that does not
+match, or has another number of fields than the header, is one invalid record: all of its cells are missing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from dpbayes_cli.base.cell_grammar import BLANKS
 
-_WIDEST_PATTERN = 256
-"""Up to this many fields one pattern finds a cell faster than splitting the line; beyond, it grows too large."""
+_MAX_PATTERN_FIELDS = 256
+"""Up to this many fields, one pattern extracts a cell faster than splitting the line; larger patterns are too slow."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Dialect:
         delimiter: one printable ASCII character or a tab.
         quote: one printable ASCII character.
         header: whether the first line holds the names of the columns.
-        names: the names of the columns where there is no header.
+        names: the names of the columns, if there is no header.
         quoted_newlines: whether a quoted text may span lines; then neighbors are defined on parsed records.
     """
 
@@ -44,9 +44,9 @@ class Dialect:
 
 
 def split_record(line: str, dialect: Dialect) -> list[str] | None:
-    """Split one line into the texts of its fields, quotes removed; None where the line is malformed.
+    """Split one line into the texts of its fields, quotes removed; return None if the line is malformed.
 
-    Used for headers, and as the reference that the engine's expression is tested against.
+    Used for headers, and as the reference for tests of the engine's expressions.
     """
     if dialect.quote not in line:
         return line.split(dialect.delimiter)
@@ -65,11 +65,11 @@ def _unquoted(piece: str, dialect: Dialect) -> str:
 
 
 def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:
-    """Return a DuckDB expression for the text of one cell of a line, NULL or empty where the record is malformed.
+    """Return a DuckDB expression for the text of one cell of a line, NULL or empty if the record is malformed.
 
     Args:
         line: the SQL expression of the line.
-        index: the field's position, from 0.
+        index: the index of the field, from 0.
         width: the number of fields that a record must have.
         dialect: the layout.
     """
@@ -78,17 +78,17 @@ def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:
 
 
 def line_settles(width: int, dialect: Dialect, levels: Sequence[str]) -> bool:
-    """Return whether a line that equals a level is a record whose cell does: one field, and no level with marks."""
+    """Return whether a line that equals a level is a valid record: one field, no delimiter or quote in a level."""
     marks = (dialect.delimiter, dialect.quote)
     return width == 1 and not any(mark in level for level in levels for mark in marks)
 
 
 def _plain_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
-    """Return the expression for a cell of a line without quotes; a ragged line gives NULL or an empty text."""
+    """Return the expression for a cell of a line without quotes, NULL or empty if its number of fields is wrong."""
     d = re.escape(dialect.delimiter)
     if width == 1:
         return f"CASE WHEN NOT contains({line}, {literal(dialect.delimiter)}) THEN {line} END"
-    if width <= _WIDEST_PATTERN:
+    if width <= _MAX_PATTERN_FIELDS:
         pattern = f"^(?:[^{d}]*{d}){{{index}}}([^{d}]*)(?:{d}[^{d}]*){{{width - 1 - index}}}$"
         return f"regexp_extract({line}, {literal(pattern)}, 1)"
     fields = f"string_split({line}, {literal(dialect.delimiter)})"
@@ -96,28 +96,27 @@ def _plain_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
 
 
 def _quoted_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
-    """Return the expression for a cell of a line that holds a quote."""
     matches, pieces = _quoted_fields(line, dialect)
     return f"CASE WHEN {matches} AND len({pieces}) = {width} THEN {field_text(pieces, index, dialect)} END"
 
 
 def _quoted_fields(line: str, dialect: Dialect) -> tuple[str, str]:
-    """Return the expressions for whether a line that holds a quote is a record, and for its fields, quotes included."""
+    """Return the expressions for whether a line with quotes is well-formed, and for its fields, quotes included."""
     field, d = dialect.field_pattern, re.escape(dialect.delimiter)
     whole = literal(f"(?:{field})(?:{d}(?:{field}))*")
-    each = literal(f"{d}({field})")
-    # Every field behind a delimiter: after an empty match at the start the engine would go on a character further.
-    pieces = f"regexp_extract_all({literal(dialect.delimiter)} || {line}, {each}, 1)"
+    delimited_field = literal(f"{d}({field})")
+    # A delimiter is put before the first field, because after an empty match the engine skips a character.
+    pieces = f"regexp_extract_all({literal(dialect.delimiter)} || {line}, {delimited_field}, 1)"
     return f"regexp_full_match({line}, {whole})", pieces
 
 
 def split_relation(relation: str, line: str, width: int, dialect: Dialect) -> str:
     """Return the relation of the records' ``fields``, a list of texts with their quotes, NULL for a malformed record.
 
-    For many cells of a record: it is split once, and not once a cell; see ``field_text``.
+    It splits each record once instead of once per cell; see ``field_text``.
 
     Args:
-        relation: the FROM clause; one row a line.
+        relation: the FROM clause; one row per line.
         line: the expression of the line.
         width: the number of fields that a record must have.
         dialect: the layout.
@@ -130,7 +129,7 @@ def split_relation(relation: str, line: str, width: int, dialect: Dialect) -> st
 
 
 def field_text(fields: str, index: int, dialect: Dialect) -> str:
-    """Return a DuckDB expression for the text of one of a record's fields, its quotes removed."""
+    """Return a DuckDB expression for the text of a field, without its quotes."""
     piece, q = f"{fields}[{index + 1}]", literal(dialect.quote)
     trimmed = f"trim({piece}, {literal(BLANKS)})"
     inner = f"replace(substr({trimmed}, 2, length({trimmed}) - 2), {q} || {q}, {q})"

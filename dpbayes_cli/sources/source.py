@@ -1,4 +1,4 @@
-"""A data source: checked before the charge by what is public, read once after it, for integers only."""
+"""A data source: public facts are checked before the charge; the records are read once, after it, for integers only."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 def unreadable() -> SourceError:
-    """Return the error for data that the engine cannot read; why is not said, for the reason might quote a cell."""
+    """Return the error for data that the engine cannot read; it tells no reason, which might quote a cell."""
     return SourceError("the engine could not read the data", hint="is the file complete?")
 
 
 class Source(ABC):
     """One data set, read by one engine.
 
-    ``check`` uses public facts only (existence, permissions, header or schema) and runs before the charge;
-    ``statistics`` reads the records, once. No message of either depends on a record.
+    ``check`` uses only public facts (existence, permissions, header or schema) and runs before the charge;
+    ``statistics`` reads the records once. No message depends on a record.
     """
 
     _columns: tuple[AnyColumn, ...] = ()
@@ -45,7 +45,7 @@ class Source(ABC):
     @property
     @abstractmethod
     def record_unit(self) -> str:
-        """What one record is, for the report: a physical line, a parsed record, a row."""
+        """The kind of a record, for the report: physical line, parsed record or row."""
 
     @abstractmethod
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
@@ -53,7 +53,7 @@ class Source(ABC):
 
         Args:
             columns: the columns that the model reads.
-            names: their names in the file; None where the file has one column.
+            names: their names in the file; None if the file has one column.
 
         Raises:
             SourceError: no such column, a malformed header, files that differ, a type that cannot be read as text.
@@ -62,36 +62,35 @@ class Source(ABC):
 
     @property
     def parts(self) -> int:
-        """How many parts of the units are read one after the other, so that each fits into memory."""
+        """The number of parts in which the units are read one after the other, so that each fits into memory."""
         return 1
 
     @abstractmethod
     def count_records(self) -> int | None:
-        """Count the records where that needs no second reading of a stream; None for a stream."""
+        """Count the records; return None for a stream, which cannot be read twice."""
 
     @abstractmethod
     def scan(self, reader: Reader) -> None:
         """Hand all records to a reader, in one pass.
 
         Raises:
-            SourceError: the data cannot be read to their end; nothing about a record is said.
+            SourceError: the data cannot be read to the end; the message tells nothing about a record.
         """
 
     def count(self) -> int | None:
-        """Count the units: the records, where each is one; see ``count_records``."""
+        """Count the units, or the records if each is a unit; return None for a stream."""
         from dpbayes_cli.sources.contributions import UnitCounter
 
-        found = self.count_records() if self._unit is None else None
         if self._unit is None or self.is_stream:
-            return found
+            return self.count_records() if self._unit is None else None
         counter = UnitCounter()
         self.scan(counter)
         return counter.units
 
     def read(self, reader: Reader) -> None:
-        """Hand the records to a reader: all of them in one pass, or of each unit as many as count; see ``scan``.
+        """Hand the records to a reader: all of them in one pass, or the kept ones of each unit; see ``scan``.
 
-        Units are held in memory, and large files are read several times, for a part of the units each.
+        Units are kept in memory, so large files are read several times, each time for a part of the units.
         """
         from dpbayes_cli.sources.contributions import BoundedReader
 
@@ -108,18 +107,18 @@ class Source(ABC):
 
         tally = tally_for(self._columns, statistic, policy)
         self.read(tally)
-        return tally.evidence()
+        return tally.statistics()
 
     @abstractmethod
     def close(self) -> None:
-        """Release what is still open."""
+        """Close open files and connections."""
 
 
 def column_index(names: list[str], wanted: str | None) -> int:
-    """Find a column by its name among public names, which are never repeated in a message.
+    """Return the index of a column among the names in the file, which no message repeats.
 
     Raises:
-        SourceError: not there, there twice, or not named though there are several.
+        SourceError: the column is missing, named twice, or not stated although there are several.
     """
     if wanted is None:
         if len(names) != 1:
@@ -136,7 +135,7 @@ def column_index(names: list[str], wanted: str | None) -> int:
 
 
 def check_boolean(column: AnyColumn) -> None:
-    """Refuse a boolean column whose declared domain its cells cannot match.
+    """Refuse a declared domain that a boolean column cannot match.
 
     Raises:
         SpecError: the levels are not ``true`` and ``false``.
@@ -144,7 +143,7 @@ def check_boolean(column: AnyColumn) -> None:
     levels = column.levels if isinstance(column, Column) else ()
     if not levels or not {"true", "false"} >= set(levels):
         raise SpecError(
-            "the column is boolean, and its cells are the texts true and false",
+            "the column is boolean: its values are true and false",
             where="domain",
-            hint="state them: --success true --failure false",
+            hint="declare these values, e.g. --success true --failure false",
         )

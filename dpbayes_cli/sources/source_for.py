@@ -1,4 +1,4 @@
-"""Which source reads a location: text files, Parquet files, a table, or what a Spark reads."""
+"""The source for a location: text files, Parquet files, a PostgreSQL table, or Spark."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def source_for(
     """Return the source that reads a location.
 
     Args:
-        location: the files.
+        location: the place of the data.
         dialect: the layout of text files.
-        form: ``csv`` or ``parquet``, or None: by the names of the files.
-        unit: whose records are bounded; None: each record is a unit of its own.
-        master: where the Spark is that reads them; None: the embedded engine does, or the server of a table.
+        form: ``csv`` or ``parquet``; None: decided by the file names.
+        unit: the contribution bound; None: each record is a unit of its own.
+        master: the Spark master that reads the data; None: the embedded engine, or the server of a table, reads them.
     """
     if master is not None:
         from dpbayes_cli.sources.spark import SparkSource

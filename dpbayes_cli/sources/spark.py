@@ -1,7 +1,7 @@
-"""Parquet files or a table, read by Spark: integers alone come back from its session.
+"""Parquet files or a table, read by Spark; only integers come back from its session.
 
-Text files are refused: which lines they are made of, Spark decides otherwise than the embedded reader. Spark takes
-seconds to start, and writes of its own to standard error, which could quote a cell: it is silenced for good.
+Text files are refused, because Spark splits them into lines differently from the embedded reader. Spark takes seconds
+to start, and writes to standard error messages that could quote a cell, so it is silenced permanently.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _KINDS: dict[str, Kind] = {
     "boolean": "boolean", "tinyint": "integer", "smallint": "integer", "int": "integer", "bigint": "integer",
     "double": "double",
 }  # fmt: skip
-_PLAIN_SCALE = 6
-"""Decimals of more digits after the point can be written with an exponent, as the embedded reader never does."""
+_MAX_PLAIN_SCALE = 6
+"""Spark may write decimals with more digits after the point with an exponent; the embedded reader never does."""
 _GLOB = set("*?[]{}\\,")
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -42,16 +42,15 @@ _SETTINGS = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
-_SETTINGS_HERE = {
+_LOCAL_SETTINGS = {
     "spark.sql.shuffle.partitions": "16",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.io.encryption.enabled": "true",
     "spark.driver.memory": "2g",
 }
-"""For a Spark in this process, which answers to nobody else; what it shuffles it writes to disk, under a key of its own
-that nobody keeps."""
+"""For a Spark in this process: it serves nobody else, and encrypts what it shuffles to disk under a temporary key."""
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""What writes every error of a query to standard error, with its text."""
+"""They write every query error with its text to standard error."""
 _VIEW = "dpbayes_records"
 
 
@@ -64,17 +63,17 @@ class SparkSource(EngineSource):
         super().__init__(unit)
         if not isinstance(location, RemoteLocation) and (location.is_stream or location.format != "parquet"):
             raise SourceError(
-                "Spark reads Parquet files and tables: the lines of text files are read by the embedded engine only",
-                hint="leave --engine out, or write them as Parquet",
+                "Spark reads Parquet files and tables, not text files",
+                hint="omit --engine, or convert the files to Parquet",
             )
         self._location, self._master = location, master
 
     def close(self) -> None:
-        """Nothing stays open: the session lives as long as the process, for starting one takes seconds."""
+        """Leave the session open until the process ends, because starting one takes seconds."""
 
     def _kinds(self) -> Mapping[str, Kind | str]:
         session = _session(self._master)
-        with _discarding(unreadable()):
+        with _replace_errors(unreadable()):
             frame = self._frame(session)
             frame.createOrReplaceTempView(_VIEW)
             types = {str(name): str(kind) for name, kind in frame.dtypes}
@@ -83,7 +82,7 @@ class SparkSource(EngineSource):
         return {name: _kind(kind) for name, kind in types.items()}
 
     def _frame(self, session: SparkSession) -> DataFrame:
-        """Return the records, nothing of which is read yet."""
+        """Return the records as a data frame; nothing is read yet."""
         if isinstance(self._location, RemoteLocation):
             if self._location.table:
                 return session.table(self._location.table)
@@ -91,20 +90,20 @@ class SparkSource(EngineSource):
             return reader.parquet(self._location.text)
         paths = [str(path.absolute()) for path in self._location.paths]
         if any(_GLOB & set(path) for path in paths):
-            raise SourceError("the name of a file holds a mark that Spark takes for a pattern", hint="rename it")
+            raise SourceError("the name of a file holds a character that Spark treats as a pattern", hint="rename it")
         if any(path.name.startswith(("_", ".")) for path in self._location.paths):
-            raise SourceError("Spark leaves out files whose names begin with '_' or '.'", hint="rename them")
+            raise SourceError("Spark skips files whose names begin with '_' or '.'", hint="rename them")
         reader = session.read.option("mergeSchema", "false").option("recursiveFileLookup", "true")
         frame = reader.parquet(*(f"file://{path}" for path in paths))
         if len(frame.inputFiles()) != len(paths):
-            raise SourceError("Spark leaves a file out")
+            raise SourceError("Spark skips a file")
         schemas = [reader.parquet(f"file://{path}").dtypes for path in paths] if len(paths) > 1 else []
         if any(dict(schema) != dict(schemas[0]) for schema in schemas):
             raise SourceError("the files have different schemas")
         return frame
 
     def _relation(self, named: Mapping[str, str]) -> str:
-        texts = []  # made valid, a text may be longer: its length is asked before, which is cheap, and after
+        texts = []  # a text may grow when it is made valid: its length is checked before, which is cheap, and after
         for new, name in named.items():
             cell = f"CAST({_quoted(name)} AS STRING)"
             valid = f"make_valid_utf8(collate({cell}, 'UTF8_BINARY'))"
@@ -116,40 +115,40 @@ class SparkSource(EngineSource):
 
     def _rows(self, query: str) -> Rows:
         session = _session(self._master)
-        with _discarding(unreadable()):
+        with _replace_errors(unreadable()):
             return [tuple(row) for row in session.sql(query).collect()]
 
 
 def _kind(name: str) -> Kind | str:
-    """Return what a type of Spark is."""
     decimal = _DECIMAL.fullmatch(name)
     if decimal is not None:
-        return "decimal" if 0 <= int(decimal[1]) <= _PLAIN_SCALE else "double"
+        return "decimal" if 0 <= int(decimal[1]) <= _MAX_PLAIN_SCALE else "double"
     if name.startswith(("string", "varchar", "char")):
         return "text"
     return _KINDS.get(name, name)
 
 
 def _session(master: str) -> SparkSession:
-    """Start Spark, or return the session that runs.
+    """Return the running Spark session, or start one.
 
     Raises:
         SourceError: it is not installed, or does not start.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about versions of packages that are not used here
+            warnings.simplefilter("ignore")  # about versions of unused packages
             from pyspark.sql import SparkSession
     except ImportError:
         raise SourceError("Spark is not installed", hint="pip install 'dpbayes[spark]'") from None
     for name in _LOGGERS:
         logging.getLogger(name).disabled = True
-    with _discarding(SourceError("Spark does not start", hint="is Java installed, and the master right?")), _silence():
+    failure = SourceError("Spark does not start", hint="check that Java is installed and the master is right")
+    with _replace_errors(failure), _silence():
         running = SparkSession.getActiveSession()
         if running is not None:
             return running
         builder = SparkSession.builder.master(master).appName("dpbayes")
-        for name, value in {**_SETTINGS, **(_SETTINGS_HERE if master.startswith("local") else {})}.items():
+        for name, value in {**_SETTINGS, **(_LOCAL_SETTINGS if master.startswith("local") else {})}.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")
@@ -158,7 +157,7 @@ def _session(master: str) -> SparkSession:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Start what is started here without a standard error of its own."""
+    """Redirect standard error to nowhere, so that processes started here inherit that."""
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)
@@ -170,13 +169,13 @@ def _silence() -> Iterator[None]:
 
 
 @contextmanager
-def _discarding(failure: SourceError) -> Iterator[None]:
-    """Raise a failure in place of what Spark raises, whose text might quote a cell."""
+def _replace_errors(failure: SourceError) -> Iterator[None]:
+    """Raise this failure instead of Spark's errors, whose text might quote a cell."""
     try:
         yield
     except SourceError:
         raise
-    except Exception:  # noqa: BLE001 - of many kinds: of Spark, of its bridge to Java, of the operating system
+    except Exception:  # noqa: BLE001 - from Spark, its bridge to Java, or the operating system
         raise failure from None
 
 

@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     import duckdb
 
 Monomial = tuple[int, ...]
-"""A product of codes, by the places of its factors' columns, ascending."""
+"""A product of codes, by the ascending column indices of its factors."""
 
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
-"""Common spellings of a missing value: invalid like any other text that is no level, but known at the first look."""
+"""Common spellings of a missing value: invalid like any text that is not a level, but recognized faster."""
 
 _INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,18}")
-"""What the text of an integer of 64 bits looks like."""
+"""The text of a 64-bit integer in normal form."""
 
-_MOST_FILTERS = 16
-"""Up to this many levels a chain of comparisons and one filter a count is the fastest; beyond, an enum and groups."""
+_MAX_FILTERS = 16
+"""Up to this many levels comparisons and one filter per count are fastest; for more, an enum and GROUP BY."""
 
 
 def level_expression(first: str, text: str, column: Column) -> str:
-    """Return a DuckDB expression for the code of a cell's level, NULL where the cell is invalid.
+    """Return a DuckDB expression for the code of a cell's level, NULL if the cell is invalid.
 
-    A cheap text is compared first, and only a record that it does not settle is looked at again, in its normal form:
-    CASE is lazy in DuckDB, coalesce is not (0.6 s against 3.0 s for 10 million records). ``text`` appears once,
-    because what appears twice is computed for every record beforehand.
+    A cheap text is compared first; only if it does not decide is the normal form computed, because CASE is lazy in
+    DuckDB and coalesce is not (0.6 s against 3.0 s for 10 million records). ``text`` appears only once, because an
+    expression that appears twice is computed for every record in advance.
 
     Args:
-        first: an expression that settles a record where it equals a level, or a usual spelling of one.
+        first: a cheap expression that decides a record if it equals a level or a common spelling of one.
         text: the expression of the cell's text.
         column: the column's domain.
     """
@@ -54,7 +54,7 @@ def level_expression(first: str, text: str, column: Column) -> str:
 
 
 def _compare(text: str, codes: Mapping[str, int], otherwise: str) -> str:
-    if len(codes) > 3 * _MOST_FILTERS:
+    if len(codes) > 3 * _MAX_FILTERS:
         return f"CASE WHEN {_cast(text, codes)} IS NOT NULL THEN {_cast(text, codes)} ELSE {otherwise} END"
     arms = " ".join(f"WHEN {literal(level)} THEN {code}" for level, code in codes.items())
     return f"CASE {text} {arms} ELSE {otherwise} END"
@@ -66,22 +66,22 @@ def _cast(text: str, codes: Mapping[str, int]) -> str:
 
 
 def counting_query(relation: str, text: str, column: Column, impute: int | None, first: str | None = None) -> str:
-    """Return a query of one row a level, (code or NULL, number of records), over one pass of a relation.
+    """Return a query of one row per level, (code or NULL, number of records), in one pass over a relation.
 
     Args:
-        relation: the FROM clause; one row a record.
+        relation: the FROM clause; one row per record.
         text: the expression of the cell's text in that relation.
         column: the column's domain.
-        impute: the code that an invalid cell counts as, or None: it counts as NULL.
-        first: a cheaper expression that settles most records, see ``level_expression``; None for the text itself.
+        impute: the code of the stand-in for an invalid cell; None: NULL.
+        first: a cheaper expression that decides most records, see ``level_expression``; None: the text itself.
     """
-    if first is None:  # the text is computed once, not once a comparison
+    if first is None:  # compute the text once, not once per comparison
         relation, text, first = f"(SELECT {text} AS cell FROM {relation})", "cell", "cell"
     level = level_expression(first, text, column)
     if impute is not None:
         level = f"coalesce({level}, {impute})"
     records = f"SELECT {level} AS level FROM {relation}"
-    if len(column.levels) > _MOST_FILTERS:
+    if len(column.levels) > _MAX_FILTERS:
         return f"SELECT level, count(*) FROM ({records}) GROUP BY level"
     counts = ", ".join(f"count(*) FILTER (level = {code})" for code in range(len(column.levels)))
     codes = ", ".join(map(str, range(len(column.levels))))
@@ -95,17 +95,17 @@ def number_query(
     imputes: Sequence[int | None],
     monomials: Sequence[Monomial],
 ) -> str:
-    """Return a query of one row: the records, the valid ones, and sums of products of codes over these; one pass.
+    """Return a query of one row: the number of records, of valid records, and sums of products of their codes.
 
-    A code is computed in the IEEE operations of ``NumericColumn.code``, so that every engine gives the same integer. A
-    record is valid where all of its numbers are.
+    A code is computed by the IEEE operations of ``NumericColumn.code``, so that every engine gives the same integer. A
+    record is valid if all of its numbers are.
 
     Args:
-        relation: the FROM clause; one row a record.
+        relation: the FROM clause; one row per record.
         texts: for each column the expression of its cell's text in that relation.
         columns: the columns' domains.
-        imputes: for each column the code that an invalid cell counts as, or None: the record counts as nothing.
-        monomials: the products, each by the indices of its factors.
+        imputes: for each column the code of the stand-in for an invalid cell; None: the record is dropped.
+        monomials: the products, each by the column indices of its factors.
     """
     whole = " AND ".join(f"code_{i} IS NOT NULL" for i in range(len(columns)))
     sums = "".join(
@@ -115,19 +115,19 @@ def number_query(
 
 
 def histogram_query(relation: str, text: str, column: NumericColumn, impute: int | None) -> str:
-    """Return a query of one row a code that occurs, (code or NULL, number of records), over one pass of a relation.
+    """Return a query of one row per code that occurs, (code or NULL, number of records), in one pass over a relation.
 
     Args:
-        relation: the FROM clause; one row a record.
+        relation: the FROM clause; one row per record.
         text: the expression of the cell's text in that relation.
         column: the column's domain.
-        impute: the code that an invalid cell counts as, or None: it counts as NULL.
+        impute: the code of the stand-in for an invalid cell; None: NULL.
     """
     return f"SELECT code_0, count(*) FROM {_codes(relation, [text], [column], [impute])} GROUP BY code_0"
 
 
 def _codes(relation: str, texts: Sequence[str], columns: Sequence[NumericColumn], imputes: Sequence[int | None]) -> str:
-    """Return the relation of the records' codes, ``code_0`` and so on, NULL where a number is invalid."""
+    """Return the relation of the records' codes, ``code_0`` and so on, NULL if a number is invalid."""
     cells = ", ".join(f"trim({text}, {literal(BLANKS)}) AS cell_{i}" for i, text in enumerate(texts))
     numbers = ", ".join(_number(f"cell_{i}", column) + f" AS number_{i}" for i, column in enumerate(columns))
     codes = ", ".join(_code(f"number_{i}", columns[i], imputes[i]) + f" AS code_{i}" for i in range(len(columns)))
@@ -143,32 +143,32 @@ def _code(number: str, column: NumericColumn, impute: int | None) -> str:
     lower, upper = _double(column.lower), _double(column.upper)
     nearest = f"floor(({number} - {lower}) / {_double(column.step)} + 0.5)"
     code = f"CAST(least(greatest({nearest}, 0), {column.steps}) AS BIGINT)"
-    if column.outside == "drop":  # a number out of bounds is dropped also where what is no number is imputed
+    if column.outside == "drop":  # a stand-in replaces a cell that is not a number, never a number out of bounds
         code = f"CASE WHEN {number} BETWEEN {lower} AND {upper} THEN {code} END"
     otherwise = "" if impute is None else f" ELSE {impute}"
     return f"CASE WHEN {number} IS NOT NULL AND isfinite({number}) THEN {code}{otherwise} END"
 
 
 def code_expression(cell: str, column: Column, *, integers: bool) -> str:
-    """Return a DuckDB expression for the code of a cell's level, NULL where the cell is invalid.
+    """Return a DuckDB expression for the code of a cell's level, NULL if the cell is invalid.
 
-    As ``level_expression``, but small: a query holds a thousand of these, and every part of each takes memory.
+    Like ``level_expression``, but small: a query may hold a thousand of these, and each takes memory.
 
     Args:
         cell: the expression of the cell, a column's name.
         column: the column's domain.
-        integers: whether the cell is an integer, and not a text; its text is its normal form.
+        integers: whether the cell is an integer instead of a text; its text is its normal form.
     """
     normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
     if integers:
-        whole = {level: code for level, code in normal.items() if _INTEGER_TEXT.fullmatch(level)}  # "-0" is no text
+        whole = {level: code for level, code in normal.items() if _INTEGER_TEXT.fullmatch(level)}  # not "-0"
         arms = " ".join(f"WHEN {level} THEN {code}" for level, code in whole.items())
         return f"CASE {cell} {arms} END" if whole else "CAST(NULL AS BIGINT)"
     usual = {**dict(zip(column.levels, normal.values(), strict=True)), **normal}
     stripped = f"trim({cell}, {literal(BLANKS)})"
     rest = _cast(f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})", normal)
     rest = f"CASE WHEN {cell} = '' THEN NULL ELSE {rest} END"
-    if len(usual) > _MOST_FILTERS:
+    if len(usual) > _MAX_FILTERS:
         return f"CASE WHEN {_cast(cell, usual)} IS NOT NULL THEN {_cast(cell, usual)} ELSE {rest} END"
     return (
         f"CASE {cell} {' '.join(f'WHEN {literal(text)} THEN {code}' for text, code in usual.items())} ELSE {rest} END"
@@ -176,12 +176,12 @@ def code_expression(cell: str, column: Column, *, integers: bool) -> str:
 
 
 def cut_expression(cell: str, column: CutColumn, *, integers: bool) -> str:
-    """Return a DuckDB expression for the code of a number between public cuts, NULL where the cell is no number.
+    """Return a DuckDB expression for the code of a number between public cuts, NULL if the cell is not a number.
 
     Args:
         cell: the expression of the cell, a column's name.
         column: the column's domain.
-        integers: whether the cell is an integer, and not a text.
+        integers: whether the cell is an integer instead of a text.
     """
     if integers:
         arms = " ".join(
@@ -196,12 +196,12 @@ def cut_expression(cell: str, column: CutColumn, *, integers: bool) -> str:
 
 
 def number_expression(cell: str, column: NumericColumn, *, direct: bool) -> str:
-    """Return a DuckDB expression for the code of a bounded number, NULL where the cell is invalid.
+    """Return a DuckDB expression for the code of a bounded number, NULL if the cell is invalid.
 
     Args:
         cell: the expression of the cell, a column's name.
         column: the column's domain.
-        direct: whether the cell is an integer or a number in double precision, and not a text.
+        direct: whether the cell is an integer or a double instead of a text.
     """
     if direct:
         return _code(f"CAST({cell} AS DOUBLE)", column, None)
@@ -212,12 +212,12 @@ def number_expression(cell: str, column: NumericColumn, *, direct: bool) -> str:
 
 
 def any_code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> str:
-    """Return a DuckDB expression for the code of a cell, NULL where it is invalid.
+    """Return a DuckDB expression for the code of a cell, NULL if it is invalid.
 
     Args:
         cell: the expression of the cell, a column's name.
         column: the column's domain.
-        direct: whether the cell is an integer, or of a column of numbers one in double precision, and not a text.
+        direct: whether the cell is an integer, or, in a numeric column, a double, instead of a text.
     """
     if isinstance(column, NumericColumn):
         return number_expression(cell, column, direct=direct)
@@ -227,14 +227,14 @@ def any_code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -
 
 
 def plain_number_expression(cell: str, column: AnyColumn) -> str:
-    """Return a DuckDB expression for a number as it is, NaN where it is invalid or not finite.
+    """Return a DuckDB expression for a number, neither clamped nor rounded, NaN if it is invalid or not finite.
 
     Args:
         cell: the expression of the cell's text, a column's name.
-        column: a column of numbers.
+        column: a numeric column.
     """
     if not isinstance(column, NumericColumn):
-        raise TypeError("only numbers are numbers")
+        raise TypeError("the column is not numeric")
     number = _number(f"trim({cell}, {literal(BLANKS)})", column)
     return f"CASE WHEN isfinite({number}) THEN {number} ELSE CAST('nan' AS DOUBLE) END"
 
@@ -244,12 +244,12 @@ def _double(number: float) -> str:
 
 
 class Tally:
-    """What one pass over the columns of a statistic found; tallies of several files add up.
+    """Counts or sums of one statistic over the records; the files of a data set add up.
 
     Args:
-        columns: one column of levels, or one or more of numbers.
-        statistic: what is to be evaluated.
-        policy: what an invalid cell counts as.
+        columns: one column of levels, or one or more numeric columns.
+        statistic: the statistic to evaluate.
+        policy: states the stand-in for an invalid cell.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
@@ -260,21 +260,21 @@ class Tally:
         first = statistic.expressions[0]
         self._histogram = first.column if isinstance(first, CodeCounts) else None
         if (self._numbers and len(self._numbers) < len(columns)) or (not self._numbers and len(columns) != 1):
-            raise ValueError("a statistic reads one column of levels, or columns of numbers")
+            raise ValueError("a statistic reads one column of levels, or numeric columns")
         if self._histogram is not None and [column.role for column in columns] != [self._histogram.role]:
-            raise ValueError("a histogram is of one column of numbers")
+            raise ValueError("a histogram reads one numeric column")
         self._counts: Counter[int | str | Monomial | None] = Counter()
-        wanted = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
-        self._monomials = sorted(wanted - {()}) if self._numbers else []
+        parts = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
+        self._monomials = sorted(parts - {()}) if self._numbers else []
 
     @property
     def monomials(self) -> Sequence[Monomial]:
-        """The products of codes whose sums are read, by the places of their factors; none where codes are counted."""
+        """The products of codes to sum; empty if codes are counted."""
         return self._monomials if self._numbers and self._histogram is None else []
 
     @property
     def columns(self) -> Sequence[AnyColumn]:
-        """What is read: on the grid of the histogram, where the statistic is one."""
+        """The columns to read; for a histogram, the column with the histogram's grid."""
         return self._columns if self._histogram is None else (self._histogram,)
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
@@ -307,8 +307,8 @@ class Tally:
         summed = self._numbers and self._histogram is None
         return self._counts["records"] if summed else self._counts.total()
 
-    def evidence(self) -> Statistics:
-        """Return the components of the statistic, or the histogram that it is."""
+    def statistics(self) -> Statistics:
+        """Return the components of the statistic, or its histogram."""
         if self._histogram is not None:
             codes = {code: count for code, count in self._counts.items() if isinstance(code, int)}
             return Statistics((), self.records, codes)
@@ -323,17 +323,17 @@ class Tally:
 
 
 def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict[Monomial, int]:
-    """Write a product of codes, centred or not, as integer multiples of products of plain codes."""
+    """Write a product of codes, centered or not, as integer multiples of products of plain codes."""
     if not isinstance(expression, ProductOf):
         return {}
-    places = {column.role: i for i, column in enumerate(columns)}
+    indices = {column.role: i for i, column in enumerate(columns)}
     terms: dict[Monomial, int] = {(): expression.weight}
     for role in expression.roles:
-        place = places[role]
+        index = indices[role]
         grown: Counter[Monomial] = Counter()
         for monomial, weight in terms.items():
-            grown[tuple(sorted((*monomial, place)))] += weight * (2 if expression.centred else 1)
+            grown[tuple(sorted((*monomial, index)))] += weight * (2 if expression.centred else 1)
             if expression.centred:
-                grown[monomial] -= weight * columns[place].steps
+                grown[monomial] -= weight * columns[index].steps
         terms = dict(grown)
     return terms

@@ -1,7 +1,7 @@
-"""Contingency tables of many families of columns, in one pass: codes stream out of the engine and are counted.
+"""Contingency tables of many families of columns, counted in one pass over codes that stream out of the engine.
 
-Blocks of codes are counted as bitmaps (one bit a record, one bitmap a level) or, for large tables, by their index.
-Counts add up over blocks and files, so that neither order nor partition matters.
+Blocks of codes are counted with bitmaps (one bit per record, one bitmap per level) or, for large tables, by cell index.
+Counts add up over blocks and files, so that neither order nor partitioning matters.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.sources.packed_codes import Words
 
-_MOST_BITMAPS = 256
-"""Tables of more cells are counted by index: a bitmap costs an eighth of a byte a record and cell."""
+_MAX_BITMAP_CELLS = 256
+"""Larger tables are counted by index: bitmaps take an eighth of a byte per record and cell."""
 
 
 def tally_for(columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> Tally | TableTally:
-    """Return what counts the records of a statistic."""
+    """Return a tally for a statistic."""
     return (TableTally if statistic.tables else Tally)(columns, statistic, policy)
 
 
 class TableTally(PackedCodes):
-    """What one pass over the columns of a statistic of tables found; tallies of several files add up.
+    """Counts of contingency tables over the records; the files of a data set add up.
 
     Args:
         columns: columns of levels and of cut numbers.
-        statistic: what is to be evaluated.
-        policy: what an invalid cell counts as.
+        statistic: the statistic to evaluate.
+        policy: states the stand-in for an invalid cell.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
@@ -41,17 +41,16 @@ class TableTally(PackedCodes):
 
         super().__init__(columns, policy)
         if any(isinstance(column, NumericColumn) for column in columns):
-            raise ValueError("tables are of levels")
+            raise ValueError("tables need columns of levels")
         self._statistic = statistic
         self._place = {column.role: i for i, column in enumerate(columns)}
         self._tables: list[Integers] = [np.zeros(table.shape, dtype=np.int64) for table in statistic.tables]
 
-    def evidence(self) -> Statistics:
+    def statistics(self) -> Statistics:
         """Return the components of the statistic."""
         return Statistics(released_values(self._statistic, self._tables), self.records)
 
     def _take(self, block: Block) -> None:
-        """Count a block of records."""
         import numpy as np
 
         whole = block.valid(range(len(self._place))) if self._statistic.whole_records else None
@@ -64,7 +63,7 @@ def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words
     """Return the counts of a table's cells in C order."""
     import numpy as np
 
-    if table.size <= _MOST_BITMAPS:
+    if table.size <= _MAX_BITMAP_CELLS:
         partial: list[Words | None] = [whole]
         for axis in axes[:-1]:
             partial = [level if left is None else left & level for left in partial for level in block.bitmaps(axis)]

@@ -1,4 +1,4 @@
-"""How many records of one privacy unit count."""
+"""The contribution bound of a privacy unit."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class UnitBound:
-    """Which column says whose a record is, and how many records of one unit count.
+    """The column of the privacy units, and the contribution bound.
 
-    Records whose unit is missing, and malformed ones, belong to one unit together.
+    Records without a unit and malformed records form one unit together.
 
     Attributes:
-        column: the name of the column.
-        most: how many records of a unit are kept.
-        key: a secret, new for every reading of the data.
+        column: the name of the column of privacy units.
+        max_contributions: the number of records of a unit that are kept at most.
+        key: the secret key of the keyed hash, new for every reading of the data.
     """
 
     column: str
-    most: int
+    max_contributions: int
     key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)

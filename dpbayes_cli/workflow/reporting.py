@@ -13,7 +13,7 @@ from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.bundle.assemble import guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
-from dpbayes_cli.bundle.report.report_context import BudgetAround, Expected, ExpectedWidth, ReportContext
+from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected, ExpectedWidth, ReportContext
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.section import require_type
@@ -31,7 +31,7 @@ _MAX_PARAMETERS, _MAX_RECORDS = 20_000, 10**6
 
 
 def build_report_context(
-    bundle: Bundle, *, budget: BudgetAround | str | None = None, records: int | None = None
+    bundle: Bundle, *, budget: BudgetChange | str | None = None, records: int | None = None
 ) -> ReportContext:
     """Return what a page shows besides what is in the bundle.
 
@@ -45,7 +45,9 @@ def build_report_context(
     try:
         planned = price(spec, document.n_records, model)
     except DpbayesError:
-        return ReportContext(None, Expected(absent="This version of dpbayes cannot price the release request."), budget)
+        return ReportContext(
+            None, Expected(reason_unknown="This version of dpbayes cannot price the release request."), budget
+        )
     stated = guarantee_part(planned.plan.guarantee, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
     guarantee = planned.plan.guarantee if stated == document.guarantee else None
     n_records = records if document.n_records is None else document.n_records
@@ -62,7 +64,7 @@ def simulate_expected(planned: PlannedRelease, n_records: int | None) -> Expecte
     spec, model, plan = planned.spec, planned.model, planned.plan
     absent = _why_not_simulated(spec, model, plan, n_records)
     if absent or n_records is None:
-        return Expected(absent=absent)
+        return Expected(reason_unknown=absent)
     simulating = require_type(model, NoisyStatistics)
     affordable = min(_MAX_TOTAL_PARAMETERS // len(model.parameters), _MAX_TOTAL_RECORDS // n_records)
     trials = max(_MIN_TRIALS, min(_MAX_TRIALS, affordable))
@@ -132,7 +134,7 @@ def _seed(spec: ReleaseSpec, n_records: int, what: str) -> int:
     return int(digest("expected before the data", canonical_json([in_full_as_earlier(spec), n_records, what]))[:32], 16)
 
 
-def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | str:
+def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetChange | str:
     """Return the account before and after the entry that charged a release, or a sentence that says why not.
 
     Args:
@@ -155,7 +157,7 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetAround | s
     before = replay(entries[:number]).accounts[document.account]
     after = replay(entries[: number + 1]).accounts[document.account]
     record = after.releases[document.release_id]
-    return BudgetAround(
+    return BudgetChange(
         total=component_texts(after.budget.total),
         before=component_texts(before.spent),
         after=component_texts(after.spent),

@@ -20,10 +20,10 @@ import msgspec
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import DpbayesError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.assemble import Parts, assemble
+from dpbayes_cli.bundle.assemble import ReleaseParts, assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
 from dpbayes_cli.bundle.files import REPORT
-from dpbayes_cli.bundle.place import largest_of, render
+from dpbayes_cli.bundle.place import max_file_bytes, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
 from dpbayes_cli.core.model import Model
@@ -101,7 +101,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     analysis = analysis_of(bundle)
     _check_derived(
         result,
-        Parts(
+        ReleaseParts(
             release_id=document.release_id,
             account=document.account,
             draw=_draw_of(document),
@@ -162,7 +162,7 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
     )
 
 
-def _check_derived(result: Verification, parts: Parts) -> None:
+def _check_derived(result: Verification, parts: ReleaseParts) -> None:
     """Compare the document with the one that follows from request and draw."""
     document = result.document
     derived = _as_stated(result, parts.plan, parse_document(assemble(parts).payload()))
@@ -271,7 +271,7 @@ def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict
         rendered = render(document, analysis, Path(directory))
         max_bytes = {name: (Path(directory) / name).stat().st_size for name in rendered}
     max_bytes |= {
-        name: max(max_bytes[name], largest_of(document, name)) for name in result.uncertain if name in rendered
+        name: max(max_bytes[name], max_file_bytes(document, name)) for name in result.uncertain if name in rendered
     }
     digests: dict[str, str | None] = {}
     for name in rendered:

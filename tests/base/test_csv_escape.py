@@ -72,10 +72,10 @@ def test_no_file_of_a_bundle_runs_anything(dpbayes: Cli, place: Path) -> None:
     assert again["replayed"]
 
 
-STEERING = ["a\x1b[31mb", "a\x9b31mb", "a\u202eb", "a\u2066b", "a\x7fb", "a\u2028b", "a\nb"]
+CONTROL_CHARACTERS = ["a\x1b[31mb", "a\x9b31mb", "a\u202eb", "a\u2066b", "a\x7fb", "a\u2028b", "a\nb"]
 
 
-@pytest.mark.parametrize("text", STEERING)
+@pytest.mark.parametrize("text", CONTROL_CHARACTERS)
 def test_control_characters_in_levels_and_names_are_refused(text: str, dpbayes: Cli, coin: Path) -> None:
     with pytest.raises(ValueError, match="control character"):
         check_levels([text, "z"])

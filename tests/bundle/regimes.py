@@ -1,4 +1,4 @@
-"""Sequences that go through regimes, a posterior of their states that is made up, and the release of it."""
+"""Sequences with regimes, a made-up posterior of their states, and a release of it."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ def hmm_spec(
 
 
 def states_of(n_sequences: int, n_steps: int, n_states: int, seed: int = 1) -> Floats:
-    """Return probabilities of states that last for a while, surer in their midst than at their ends."""
+    """Return probabilities of states that last for some steps, most certain in the middle of a run."""
     rng = np.random.default_rng(seed)
-    found = np.empty((n_sequences, n_steps, n_states))
+    probabilities = np.empty((n_sequences, n_steps, n_states))
     for s in range(n_sequences):
         cuts = 1 + np.sort(rng.permutation(n_steps - 1)[: int(rng.integers(1, 7))])
         run = np.searchsorted(cuts, np.arange(n_steps), side="right")
         state = rng.integers(0, n_states, len(cuts) + 1)[run]
         distance = np.min(np.abs(np.arange(n_steps)[:, None] - cuts - 0.5), axis=1, initial=n_steps)
         sure = 1.0 - 0.5 * np.exp(-distance / 3.0) * rng.random(n_steps)
-        found[s] = (1.0 - sure[:, None]) / max(n_states - 1, 1)
-        found[s, np.arange(n_steps), state] = sure if n_states > 1 else 1.0
-    return found
+        probabilities[s] = (1.0 - sure[:, None]) / max(n_states - 1, 1)
+        probabilities[s, np.arange(n_steps), state] = sure if n_states > 1 else 1.0
+    return probabilities
 
 
 def made_up(
     observation: NoisyObservation, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort | None = None
 ) -> Posterior:
-    """Return a posterior of the right shape that owes nothing to the data: what a figure is made of is known."""
+    """Return a posterior of the right shape that does not depend on the data, so that figures are predictable."""
     assert isinstance(observation, NoisySequences)
     n_states, rng = len(observation.initial), np.random.default_rng(7)
     emissions = [rng.dirichlet(np.full(len(prior), 0.5), n_states) for prior in observation.emission]
@@ -72,7 +72,7 @@ def made_up(
 def release_made_up(
     dpbayes: Cli, monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any], out: str = "out", *more: str
 ) -> Any:
-    """Release a few records with an inference that is made up; return what the command printed."""
+    """Release one record with a made-up inference; return the printed JSON."""
     monkeypatch.setattr("dpbayes_cli.inference.solve.infer", made_up)
     domain = spec["domain"]
     axes = domain["sequence"], domain["time"]

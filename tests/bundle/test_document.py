@@ -32,7 +32,7 @@ def test_the_shipped_schema_is_that_of_the_code() -> None:
         ["--model", "dirichlet-categorical", "--eps", "2", "--categories", "0,1,2", "--samples", "10"],
     ],
 )
-def test_every_file_of_a_bundle_says_the_same(arguments: list[str], dpbayes: Cli) -> None:
+def test_bundle_files_agree(arguments: list[str], dpbayes: Cli) -> None:
     printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments, "--out", "out", "--json").json
     content = Path("out/release.json").read_bytes()
     document = json.loads(content)
@@ -64,7 +64,7 @@ def test_every_file_of_a_bundle_says_the_same(arguments: list[str], dpbayes: Cli
     assert (document["n_records"] is None) == ("add-remove" in arguments)
 
 
-def test_the_number_of_records_is_nowhere_under_add_remove(dpbayes: Cli, place: Path) -> None:
+def test_private_number_of_records_appears_nowhere(dpbayes: Cli, place: Path) -> None:
     data = place / "d.csv"
     data.write_text("x\n" + "1\n" * 1_234_000 + "0\n" * 567)  # seven digits: no float shows them by accident
     done = dpbayes(
@@ -122,12 +122,12 @@ def test_labels_cannot_break_the_report(dpbayes: Cli) -> None:
         b'{"schema_version": 1}',
     ],
 )
-def test_what_is_no_document_is_refused(content: bytes) -> None:
+def test_invalid_documents_are_refused(content: bytes) -> None:
     with pytest.raises(VerificationError):
         parse_document(content)
 
 
-def test_the_width_of_the_posterior_is_split_honestly(dpbayes: Cli) -> None:
+def test_posterior_width_splits_into_data_and_privacy(dpbayes: Cli) -> None:
     dpbayes("release", SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "0.02", "--out", "out")
     document = parse_document(Path("out/release.json").read_bytes())
     width, theta = document.width["theta"], document.posterior["theta"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.netcdf import by_chain, gathered
+from dpbayes_cli.bundle.netcdf import by_chain, elements_by_variable
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
 from tests.conftest import SAMPLE_DATA, Cli
 
@@ -18,7 +18,7 @@ NETCDF = ["--samples-format", "netcdf", "--out", "out"]
 
 
 def opened(path: str) -> Any:
-    with warnings.catch_warnings():  # of the library about its own future
+    with warnings.catch_warnings():  # deprecation warnings of the library
         warnings.simplefilter("ignore")
         import arviz
 
@@ -35,7 +35,7 @@ def summary(data: Any) -> Any:
 
 @pytest.fixture
 def only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave every observation to the Markov chain, as only large ones are."""
+    """Infer from every observation by a Markov chain, which otherwise only large ones need."""
     monkeypatch.setattr("dpbayes_cli.inference.counts.convolution.affordable_draws", lambda *_: 0)
 
 
@@ -59,7 +59,7 @@ def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:
     assert "samples.nc" in Path("out/report.md").read_text()
 
 
-def test_chains_are_chains(dpbayes: Cli, only_chains: None) -> None:
+def test_netcdf_keeps_markov_chains_whole(dpbayes: Cli, only_chains: None) -> None:
     easy = ["--samples", "600", "--prior", "concentration=20", "--on-invalid", "impute:0"]
     assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, *NETCDF, *easy).code == 0
     bundle = read_bundle(Path("out"))
@@ -79,7 +79,7 @@ def test_chains_are_chains(dpbayes: Cli, only_chains: None) -> None:
 
 
 @pytest.mark.parametrize("samples", [1, 15, 16, 18])
-def test_independent_samples_are_four_chains_where_they_can_be(samples: int, dpbayes: Cli) -> None:
+def test_independent_samples_are_cut_into_four_equal_chains_if_possible(samples: int, dpbayes: Cli) -> None:
     coin = ["--model", "beta-bernoulli", "--eps", "1"]
     assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *coin, *NETCDF, "--samples", str(samples)).code == 0
     theta = opened("out/samples.nc").posterior["theta"]
@@ -88,7 +88,7 @@ def test_independent_samples_are_four_chains_where_they_can_be(samples: int, dpb
     assert by_chain(analysis_of(read_bundle(Path("out")))).shape == (*theta.shape, 1)
 
 
-def test_the_same_release_has_the_same_bytes(dpbayes: Cli) -> None:
+def test_netcdf_of_the_same_release_has_the_same_bytes(dpbayes: Cli) -> None:
     question = ["release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--samples-format", "netcdf", "--out"]
     assert dpbayes(*question, "out").code == 0
     again = dpbayes(*question, "again")
@@ -98,7 +98,7 @@ def test_the_same_release_has_the_same_bytes(dpbayes: Cli) -> None:
     assert dpbayes(*question, "out").code == 0
 
 
-def test_infer_writes_it_too_and_says_what_it_did(dpbayes: Cli) -> None:
+def test_infer_writes_netcdf_with_its_method(dpbayes: Cli) -> None:
     dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--out", "out")
     arguments = ["--samples-format", "netcdf", "--inference", "naive", "--out", "again"]
     assert dpbayes("infer", "out", *arguments).code == 0
@@ -106,7 +106,7 @@ def test_infer_writes_it_too_and_says_what_it_did(dpbayes: Cli) -> None:
 
 
 @pytest.mark.parametrize("missing", ["h5netcdf", "h5py"])
-def test_without_the_extra_nothing_is_charged(
+def test_missing_netcdf_library_is_refused_before_the_charge(
     missing: str, dpbayes: Cli, ledger_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dpbayes("release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--out", "before")
@@ -121,14 +121,14 @@ def test_without_the_extra_nothing_is_charged(
     assert not Path("out").exists()
 
 
-def test_vectors_are_gathered_by_their_name() -> None:
+def test_elements_are_grouped_by_variable() -> None:
     names = ["mean", "theta[a]", "sd", "theta[b[0]]"]
-    assert gathered(names) == {"mean": [(None, 0)], "theta": [("a", 1), ("b[0]", 3)], "sd": [(None, 2)]}
+    assert elements_by_variable(names) == {"mean": [(None, 0)], "theta": [("a", 1), ("b[0]", 3)], "sd": [(None, 2)]}
     with pytest.raises(ValueError, match="both"):
-        gathered(["a", "a[1]"])
+        elements_by_variable(["a", "a[1]"])
 
 
-def test_writing_it_loads_neither_arviz_nor_plotting() -> None:
+def test_writing_netcdf_loads_neither_arviz_nor_plotting() -> None:
     question = ["release", str(SAMPLE_DATA / "relapse.csv"), *LEVELS, *NETCDF, "-q"]
     script = (
         f"import sys; sys.argv = ['dpbayes', *{question!r}]\n"

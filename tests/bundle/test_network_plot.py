@@ -1,4 +1,4 @@
-"""Pictures of networks and tables: parents above children, texts as texts, nothing fetched, bounded in size."""
+"""Pictures of networks and tables: parents above children, escaped texts, nothing fetched, bounded size."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dpbayes_cli.bundle.report.cut_text import ems, fitting
 from dpbayes_cli.bundle.report.inline_svg import Picture
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered, layers_of, n_crossings, split_rows
 from dpbayes_cli.bundle.report.network_plot import (
-    MOST,
+    MAX_VARIABLES,
     markov_blanket,
     network_plot,
     parents_first,
     shown_variables,
 )
-from dpbayes_cli.bundle.report.table_plot import MOST_ROWS, MOST_VALUES, table_plot
+from dpbayes_cli.bundle.report.table_plot import MAX_ROWS, MAX_VALUES, table_plot
 from tests.bundle.test_page import EVIL, Page
 
 Parents = list[tuple[int, ...]]
@@ -29,7 +29,7 @@ NAIVE_BAYES: Parents = [(), *((0,) for _ in range(14))]
 
 
 def random_graph(n: int, most: int, seed: int) -> Parents:
-    """Return a random graph whose vertices are not in an order of it."""
+    """Return a random acyclic graph whose vertices are not in topological order."""
     rng = np.random.default_rng(seed)
     names = rng.permutation(n)
     parents: Parents = [()] * n
@@ -44,10 +44,10 @@ def texts(picture: Picture) -> list[str]:
 
 
 def check(picture: Picture, *, labelled: bool = False) -> None:
-    """What is true of every picture: one element, labelled, of the page's colors, that fetches nothing.
+    """Check what every picture must be: one labelled element in the page's colors that fetches nothing.
 
     Args:
-        picture: a picture.
+        picture: the picture.
         labelled: whether its label says more than its caption.
     """
     ElementTree.fromstring(picture.svg.replace("xmlns:xlink", "xmlns:x"))
@@ -58,16 +58,16 @@ def check(picture: Picture, *, labelled: bool = False) -> None:
     assert frame["aria-label"].startswith(picture.caption)
     assert (len(frame["aria-label"]) > len(picture.caption)) == labelled
     assert not {tag for tag, _ in page.tags} & {"script", "image", "style", "a", "foreignobject", "b"}
-    references = [value for _, found in page.tags for key, value in found.items() if key in {"href", "src"}]
+    references = [value for _, attributes in page.tags for key, value in attributes.items() if key in {"href", "src"}]
     references += re.findall(r"url\(([^)]*)\)", " ".join(v for _, f in page.tags for v in f.values() if v != EVIL[4]))
     assert all(value.startswith("#") for value in references)
-    styles = " ".join(found.get("style", "") for _, found in page.tags)
+    styles = " ".join(attributes.get("style", "") for _, attributes in page.tags)
     assert "var(--ink)" in styles
     assert not re.search("#[0-9a-f]{6}", styles)
 
 
 def check_layout(parents: Parents, layout: Layout) -> None:
-    """Parents above children, routes through every row between, nothing over anything else or outside."""
+    """Check that parents are above children, routes pass every row between, and nothing overlaps or lies outside."""
     items: dict[int, set[tuple[float, float]]] = {}
     for i, each in enumerate(parents):
         items.setdefault(layout.row[i], set()).add((layout.x[i], BOX))
@@ -96,7 +96,7 @@ def check_layout(parents: Parents, layout: Layout) -> None:
         *(random_graph(n, most, seed) for seed, (n, most) in enumerate([(5, 2), (14, 3), (25, 2), (40, 3), (40, 6)])),
     ],
 )
-def test_every_parent_is_above_its_child_and_nothing_is_over_anything(parents: Parents) -> None:
+def test_layout_puts_parents_above_children_without_overlap(parents: Parents) -> None:
     layout = layered(parents, BOX, GAP, LANE, WIDEST)
     check_layout(parents, layout)
     assert layout == layered(parents, BOX, GAP, LANE, WIDEST)
@@ -110,7 +110,7 @@ def test_layers_are_longest_paths_and_rows_are_even() -> None:
     assert split_rows([0, 1, 1, 1, 1, 1, 2], 2) == (0, 1, 2, 3, 1, 2, 4)
 
 
-def test_crossings_are_counted_and_those_that_need_not_be_are_removed() -> None:
+def test_crossings_are_counted_and_avoidable_ones_removed() -> None:
     assert n_crossings([(0, 1), (1, 0)]) == 1
     assert n_crossings([(0, 0), (1, 1), (0, 1)]) == 0
     assert n_crossings([(a, b) for a in range(3) for b in range(3)]) == 9
@@ -123,7 +123,7 @@ def test_crossings_are_counted_and_those_that_need_not_be_are_removed() -> None:
     assert all(upper == pytest.approx(lower) for upper, lower in places)
 
 
-def test_a_parent_stands_over_the_middle_of_its_children() -> None:
+def test_parent_is_centered_above_its_children() -> None:
     layout = layered([(), (0,), (0,), (0,)], BOX, GAP, LANE, WIDEST)
     assert layout.x[0] == pytest.approx(sum(layout.x[1:]) / 3)
 
@@ -133,7 +133,7 @@ def picture_of(parents: Parents, target: int | None, names: list[str] | None = N
     return network_plot(names, [2 + i % 3 for i in range(len(parents))], parents, target, "network")
 
 
-def test_every_variable_and_every_arrow_is_drawn_and_the_target_is_marked() -> None:
+def test_network_picture_shows_all_variables_and_arrows_and_marks_the_target() -> None:
     parents = random_graph(14, 3, 1)
     picture = picture_of(parents, 5)
     check(picture)
@@ -162,7 +162,7 @@ def test_names_are_texts_that_fit_in_their_boxes() -> None:
     assert sum("…" in label for label in drawn) >= 3
 
 
-def test_of_a_large_net_the_markov_blanket_is_drawn() -> None:
+def test_large_network_shows_the_markov_blanket() -> None:
     parents = random_graph(1000, 3, 4)
     target = max(range(1000), key=lambda i: -abs(len(markov_blanket(parents, i)) - 12))
     blanket = markov_blanket(parents, target)
@@ -170,33 +170,33 @@ def test_of_a_large_net_the_markov_blanket_is_drawn() -> None:
     check(picture)
     assert {label for label in texts(picture) if label.startswith("v")} == {f"v{i}" for i in {target, *blanket}}
     assert picture.caption.endswith(
-        "Drawn are the target and its Markov blanket (parents, children and the children's other parents), "
+        "Shown: the target and its Markov blanket (parents, children and the children's other parents), "
         f"{len(blanket) + 1} variables."
     )
 
 
-def test_of_a_large_blanket_or_without_a_target_the_first_are_drawn() -> None:
+def test_large_blanket_or_no_target_shows_the_first_variables() -> None:
     star: Parents = [(), *((0,) for _ in range(999))]
     picture = picture_of(star, 0)
     check(picture)
-    assert len([label for label in texts(picture) if label.startswith("v")]) == MOST
+    assert len([label for label in texts(picture) if label.startswith("v")]) == MAX_VARIABLES
     assert "the target and the first 39 of the 999 variables in its Markov blanket" in picture.caption
     parents = random_graph(1000, 3, 5)
     shown = shown_variables(parents, None)
-    assert len(shown) == MOST
+    assert len(shown) == MAX_VARIABLES
     assert all(j in shown[:k] for k, i in enumerate(shown) for j in parents[i])
     picture = picture_of(parents, None)
     check(picture)
-    assert "Drawn are the first 40 variables, parents before children, and the arrows among them." in picture.caption
+    assert "Shown: the first 40 variables, parents before children, and the arrows between them." in picture.caption
     assert len(picture.svg) < 250_000
     last_child = shown_variables(star, 999)
     assert last_child == (0, 999)
     hub: Parents = [*([()] * 60), tuple(range(60))]
     assert 60 in shown_variables(hub, 60)
-    assert len(shown_variables(hub, 60)) == MOST
+    assert len(shown_variables(hub, 60)) == MAX_VARIABLES
 
 
-def test_the_blanket_and_the_order_are_what_they_say() -> None:
+def test_markov_blanket_and_parents_first_by_hand() -> None:
     # 0 -> 1 -> 3 <- 2, 3 -> 4
     parents: Parents = [(), (0,), (), (1, 2), (3,)]
     assert markov_blanket(parents, 1) == {0, 3, 2}
@@ -232,10 +232,10 @@ def cells_of(shape: tuple[int, ...], seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def markers(picture: Picture) -> list[list[tuple[float, float]]]:
-    """Return where the dots are, panel by panel."""
-    found = re.findall(r'<g clip-path="[^"]*">\s*((?:<use [^>]*/>\s*)+)</g>', picture.svg)
+    """Return the positions of the dots, panel by panel."""
+    panels = re.findall(r'<g clip-path="[^"]*">\s*((?:<use [^>]*/>\s*)+)</g>', picture.svg)
     place = re.compile(r'x="([-\d.]+)" y="([-\d.]+)"')
-    return [[(float(x), float(y)) for x, y in place.findall(group)] for group in found]
+    return [[(float(x), float(y)) for x, y in place.findall(group)] for group in panels]
 
 
 def test_a_table_shows_every_mean_in_its_row_and_panel() -> None:
@@ -260,13 +260,13 @@ def test_a_table_shows_every_mean_in_its_row_and_panel() -> None:
     assert picture == table_plot("income", ["<=50K", ">50K"], parents, cells, "table")
 
 
-def test_of_a_large_table_the_first_rows_and_values_are_drawn_and_the_caption_says_so() -> None:
+def test_large_table_shows_its_first_rows_and_values() -> None:
     parents = {name: [f"{name}{k}" for k in range(20)] for name in "abc"}
     values = [f"occupation number {k}" for k in range(15)]
     picture = table_plot("occupation", values, parents, cells_of((8000, 15)), "table")
     check(picture)
-    assert [len(panel) for panel in markers(picture)] == [MOST_ROWS] * MOST_VALUES
-    assert picture.caption.endswith("Drawn are the first 24 of 8000 rows and the first 8 of 15 values.")
+    assert [len(panel) for panel in markers(picture)] == [MAX_ROWS] * MAX_VALUES
+    assert picture.caption.endswith("Shown: the first 24 of 8000 rows and the first 8 of 15 values.")
     assert len(picture.svg) < 200_000
 
 
@@ -275,9 +275,9 @@ def test_the_values_of_a_variable_without_parents_are_rows() -> None:
     picture = table_plot("country", [f"c{k}" for k in range(30)], {}, cells, "table")
     check(picture)
     (panel,) = markers(picture)
-    assert np.corrcoef([x for x, _ in panel], cells["mean"][:MOST_ROWS])[0, 1] > 0.9999
+    assert np.corrcoef([x for x, _ in panel], cells["mean"][:MAX_ROWS])[0, 1] > 0.9999
     assert picture.caption == (
-        "Posterior means and 90 % intervals of the probabilities of country. Drawn are the first 24 of 30 values."
+        "Posterior means and 90 % intervals of the probabilities of country. Shown: the first 24 of 30 values."
     )
 
 

@@ -29,7 +29,7 @@ VOID = {"meta", "br", "hr", "img", "input", "link"}
 
 
 class Page(HTMLParser):
-    """Checks on the way that every tag is closed where it must be; keeps what tests ask about."""
+    """Checks while parsing that tags are nested correctly; keeps tags and texts for the tests."""
 
     def __init__(self, content: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -59,13 +59,13 @@ class Page(HTMLParser):
         self.texts.append((self.open[-1] if self.open else "", data))
 
     def attributes(self, tag: str) -> list[dict[str, str]]:
-        return [found for name, found in self.tags if name == tag]
+        return [attributes for name, attributes in self.tags if name == tag]
 
     def text(self) -> str:
         return " ".join("".join(data for tag, data in self.texts if tag != "style").split())
 
     def sections(self) -> list[str]:
-        return [found["id"] for found in self.attributes("section")]
+        return [attributes["id"] for attributes in self.attributes("section")]
 
 
 def page_of(bundle: str = "out") -> tuple[str, Page]:
@@ -75,30 +75,35 @@ def page_of(bundle: str = "out") -> tuple[str, Page]:
 
 
 def check(content: str, page: Page) -> None:
-    """What is true of every page."""
+    """Check what every page must be."""
     assert content.startswith('<!DOCTYPE html>\n<html lang="en">')
     assert "://" not in content
     names = {tag for tag, _ in page.tags}
     assert not names & {"script", "link", "img", "iframe", "object", "embed", "form", "base", "foreignobject"}
-    assert not [name for _, found in page.tags for name in found if name.startswith("on") or name == "src"]
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on") or name == "src"]
     assert "@import" not in content
-    ids = [found["id"] for _, found in page.tags if "id" in found]
+    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
-    links = [found["href"] for _, found in page.tags if "href" in found]
+    links = [attributes["href"] for _, attributes in page.tags if "href" in attributes]
     styled = [
-        value for _, found in page.tags for name, value in found.items() if name in {"style", "clip-path", "fill"}
+        value
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in {"style", "clip-path", "fill"}
     ]
     links += [f"#{name}" for name in re.findall(r"url\(#([^)]*)\)", " ".join(styled))]
-    links += [f"#{found['aria-labelledby']}" for _, found in page.tags if "aria-labelledby" in found]
+    links += [f"#{attributes['aria-labelledby']}" for _, attributes in page.tags if "aria-labelledby" in attributes]
     assert {link for link in links if link.startswith("#")} == set(links)
     assert {link[1:] for link in links} <= set(ids)
     assert [tag for tag, _ in page.tags].count("h1") == 1
-    for found in page.attributes("svg"):
-        assert found["role"] == "img"
-        assert found["aria-label"]
-        assert "viewbox" in found
-    assert all("fill: var(--" in found["style"] for found in page.attributes("text"))
-    assert not [found for tag, found in page.tags if tag != "figcaption" and "#0a0a" in str(found.get("style"))]
+    for attributes in page.attributes("svg"):
+        assert attributes["role"] == "img"
+        assert attributes["aria-label"]
+        assert "viewbox" in attributes
+    assert all("fill: var(--" in attributes["style"] for attributes in page.attributes("text"))
+    assert not [
+        attributes for tag, attributes in page.tags if tag != "figcaption" and "#0a0a" in str(attributes.get("style"))
+    ]
     assert page.sections() == [identifier_of(title) for title in SECTIONS if identifier_of(title) in page.sections()]
     assert len(page.attributes("nav")) == 1
 
@@ -113,10 +118,10 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     content, page = page_of()
     check(content, page)
     every = {identifier_of(title) for title in SECTIONS}
-    absent = {"diagnostics", "the-estimate-of-the-posterior-s-mode", "the-network", "the-states"}
+    absent = {"diagnostics", "the-estimate-of-the-posterior-mode", "the-network", "the-states"}
     assert set(page.sections()) == every - absent
     assert page.attributes("aside") == []
-    labels = [found["aria-label"] for found in page.attributes("svg")]
+    labels = [attributes["aria-label"] for attributes in page.attributes("svg")]
     assert [label.split(" ")[0] for label in labels] == ["Delta", "Renyi", "Posterior"]
     assert labels[2].startswith("Posterior density of theta: median 0.")
     document = read_document(Path("out"))
@@ -126,7 +131,7 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     assert f"{document.posterior['theta'].mean:.6g}" in shown
     assert document.ledger.hash in shown
     assert "at most 51.3 % sure" in shown
-    assert [found["style"] for found in page.attributes("span")] == [
+    assert [attributes["style"] for attributes in page.attributes("span")] == [
         f"width:{100 * (document.width['theta'].sd_noise / (document.posterior['theta'].sd or 0.0)) ** 2:.1f}%"
     ]
     assert content.encode() == page_of()[0].encode()
@@ -165,7 +170,7 @@ def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: py
     content, page = page_of()
     check(content, page)
     assert "diagnostics" in page.sections()
-    labels = [found["aria-label"] for found in page.attributes("svg")]
+    labels = [attributes["aria-label"] for attributes in page.attributes("svg")]
     for name in ("theta[0]", "theta[1]", "theta[a]", "theta[b]"):
         assert f"Trace of {name}, 4 chains" in labels
         assert f"Ranks of {name} by chain, among all draws" in labels
@@ -181,7 +186,7 @@ def test_the_page_of_posterior_draws(config: str, dpbayes: Cli) -> None:
     release(dpbayes, "--spec", ROOT / "configs" / "releases" / f"{config}.yaml")
     content, page = page_of()
     check(content, page)
-    assert {"how-wide-and-why", "diagnostics"} & set(page.sections()) == {"how-wide-and-why"}
+    assert {"width-of-the-posterior", "diagnostics"} & set(page.sections()) == {"width-of-the-posterior"}
     assert "privacy's share of the variance is" in page.text()
     label = page.attributes("svg")[-1]["aria-label"]
     document = read_document(Path("out"))
@@ -197,7 +202,7 @@ def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
     release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)
     content, page = page_of()
     check(content, page)
-    labels = [found["aria-label"] for found in page.attributes("svg")]
+    labels = [attributes["aria-label"] for attributes in page.attributes("svg")]
     assert len(labels) == 2 + 1 + 12
     assert labels[2].startswith("Medians and 90 % intervals of the first 40 of 100 parameters")
     heads = [data for tag, data in page.texts if tag == "th"]
@@ -205,7 +210,7 @@ def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
     assert "theta[40]" not in heads
     assert "60 more rows are in release.json." in page.text()
     assert "60 more rows are in statistics.csv." in page.text()
-    assert "The first 12 of 100 parameters are drawn." in page.text()
+    assert "The first 12 of 100 parameters are plotted." in page.text()
     assert len(content) < 300_000
 
 

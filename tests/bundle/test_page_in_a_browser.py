@@ -40,8 +40,8 @@ LARGEST = 700_000
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One browser for all pages."""
-    with running() as found:
-        yield found
+    with running() as browser:
+        yield browser
 
 
 @pytest.mark.parametrize("name", RELEASES)
@@ -59,24 +59,24 @@ def test_a_page_on_every_screen(name: str, browser: Browser, dpbayes: Cli) -> No
         assert (background == "rgb(255, 255, 255)") != dark
         assert browser.script("return document.documentElement.scrollWidth") <= width
         assert browser.script("return document.querySelectorAll('svg').length") >= 1
-        found = [(each["id"], [node["html"][:200] for node in each.get("nodes", [])]) for each in browser.axe()]
-        assert found == []
+        violations = [(rule["id"], [node["html"][:200] for node in rule.get("nodes", [])]) for rule in browser.axe()]
+        assert violations == []
         assert (browser.logged, browser.requested) == ([], [page.absolute().as_uri()])
     printed = browser.pdf()
     assert printed.startswith(b"%PDF-")
     assert len(printed) > 20_000
 
 
-def test_every_link_of_the_page_has_its_place(browser: Browser, dpbayes: Cli) -> None:
+def test_links_of_the_page_have_targets(browser: Browser, dpbayes: Cli) -> None:
     assert dpbayes("release", *COIN, "--eps", "1", "--out", "out").code == 0
     assert dpbayes("report", "out", "--out", "page.html").code == 0
     browser.open(Path("page.html"))
-    found = browser.script(
+    are_resolved = browser.script(
         "const place = a => document.querySelector(a.getAttribute('href'));"
         "return [...document.querySelectorAll('nav a')].map(a => place(a) != null)"
     )
-    assert len(found) > 8
-    assert all(found)
+    assert len(are_resolved) > 8
+    assert all(are_resolved)
 
 
 def test_the_printed_page_is_light_and_unscrolled(browser: Browser, dpbayes: Cli) -> None:
@@ -101,18 +101,18 @@ class _Nothing(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_what_these_tests_look_for_is_seen(browser: Browser, place: Path) -> None:
-    """A page that asks, complains, is too wide and cannot be read: else all of this would pass on anything."""
+def test_browser_checks_find_a_bad_page(browser: Browser, place: Path) -> None:
+    """The checks fail on a page that fetches, logs an error, is too wide and is not accessible."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Nothing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        asked = f"http://127.0.0.1:{server.server_port}/x.png"
+        url = f"http://127.0.0.1:{server.server_port}/x.png"
         (place / "bad.html").write_text(
-            f'<!DOCTYPE html><html><head><title>x</title></head><body><img src="{asked}"><p style="width:2000px;'
+            f'<!DOCTYPE html><html><head><title>x</title></head><body><img src="{url}"><p style="width:2000px;'
             'color:#ddd;background:#fff">pale</p><script>console.error("no")</script></body></html>'
         )
         browser.open(place / "bad.html", width=360)
         server.shutdown()
-    assert asked in browser.requested
+    assert url in browser.requested
     assert any("no" in line for line in browser.logged)
     assert browser.script("return document.documentElement.scrollWidth") > 360
-    assert {"image-alt", "color-contrast", "html-has-lang"} <= {each["id"] for each in browser.axe()}
+    assert {"image-alt", "color-contrast", "html-has-lang"} <= {rule["id"] for rule in browser.axe()}

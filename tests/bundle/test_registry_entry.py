@@ -80,7 +80,7 @@ def test_the_fields_are_those_of_the_registry(
     assert set(open_fields(registry_entry(read_document(Path("out"))))) == CUSTODIANS
 
 
-def test_a_private_number_of_records_is_not_told(dpbayes: Cli, coin: Path) -> None:
+def test_registry_entry_hides_a_private_number_of_records(dpbayes: Cli, coin: Path) -> None:
     question = ["--model", "beta-bernoulli", "--eps", "1", "--neighbors", "add-remove", "--out", "out"]
     assert dpbayes("release", coin, *question).code == 0
     loss = entry_of(dpbayes)["deployment"]["privacy_loss"]

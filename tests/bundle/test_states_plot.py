@@ -1,4 +1,4 @@
-"""States over time: a cell for each sequence and step in the hue of its state, and what is left out of large ones."""
+"""States over time: a cell for each sequence and step in the hue of its state, and limits for large models."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from dpbayes_cli.bundle.report.cut_text import ems
 from dpbayes_cli.bundle.report.inline_svg import HUES, Picture
 from dpbayes_cli.bundle.report.states_plot import (
-    MOST_NUMBERS,
-    MOST_SEQUENCES,
-    MOST_STEPS,
+    MAX_NUMBERS,
+    MAX_SEQUENCES,
+    MAX_STEPS,
     STRENGTHS,
     levels_of,
     runs_of,
@@ -37,16 +37,16 @@ def picture_of(n_sequences: int, n_steps: int, n_states: int) -> Picture:
 
 
 def cells(picture: Picture) -> Counter[tuple[str, float]]:
-    """Return how many rectangles there are of each color and opacity, swatches of the legend left out."""
-    found: Counter[tuple[str, float]] = Counter()
+    """Return the number of rectangles of each color and opacity, without the swatches of the legend."""
+    counts: Counter[tuple[str, float]] = Counter()
     for shape in Page(picture.svg).attributes("path"):
         style = re.fullmatch(r"fill: var\(--([a-z0-9-]+)\)(?:; opacity: ([0-9.]+))?", shape.get("style", ""))
         corners = re.findall(r"[ML] ([-0-9.]+) ([-0-9.]+)", shape["d"])
         width = max(float(x) for x, _ in corners[:4]) - min(float(x) for x, _ in corners[:4])
         height = max(float(y) for _, y in corners[:4]) - min(float(y) for _, y in corners[:4])
         if style and not width == pytest.approx(height, abs=0.05) == SWATCH:
-            found[style[1], float(style[2] or 1.0)] += shape["d"].count("M ")
-    return found
+            counts[style[1], float(style[2] or 1.0)] += shape["d"].count("M ")
+    return counts
 
 
 @pytest.mark.parametrize(("n_sequences", "n_steps", "n_states"), [(3, 4, 2), (20, 72, 3), (2, 1, 1), (1, 5, 6)])
@@ -68,7 +68,7 @@ def test_every_cell_has_the_hue_of_its_state_and_the_strength_of_its_probability
         f"state {k + 1}" for k in range(n_states)
     ]
     assert ("below 50 %" in texts(picture)) == (n_states > 2)
-    assert "Drawn are" not in picture.caption
+    assert "Shown:" not in picture.caption
     assert picture == picture_of(n_sequences, n_steps, n_states)
 
 
@@ -82,17 +82,17 @@ def test_strengths_and_runs_by_hand() -> None:
     numbers = [label for label in texts(picture) if label in {"1", "2"}]
     assert numbers == ["1", "2"]
     assert 'aria-label="The most likely state by s and t;' in picture.svg
-    assert "Over all of them the most likely is state 1 in 50 %, state 2 in 50 %." in picture.svg
+    assert "Overall, the most likely is state 1 in 50 %, state 2 in 50 % of the steps." in picture.svg
 
 
-def test_of_many_sequences_and_steps_the_first_are_drawn_and_the_caption_says_so() -> None:
-    picture = picture_of(MOST_SEQUENCES + 5, MOST_STEPS + 1, 3)
+def test_many_sequences_and_steps_show_the_first() -> None:
+    picture = picture_of(MAX_SEQUENCES + 5, MAX_STEPS + 1, 3)
     check(picture, labelled=True)
-    assert sum(cells(picture).values()) == MOST_SEQUENCES * MOST_STEPS
+    assert sum(cells(picture).values()) == MAX_SEQUENCES * MAX_STEPS
     assert picture.caption.endswith(
-        "Drawn are the first 40 of 45 values of region and the first 120 of 121 values of month."
+        "Shown: the first 40 of 45 values of region and the first 120 of 121 values of month."
     )
-    assert f"region {MOST_SEQUENCES}" not in texts(picture)
+    assert f"region {MAX_SEQUENCES}" not in texts(picture)
     assert len(picture.svg) < 500_000
 
 
@@ -104,20 +104,20 @@ def test_states_beyond_the_hues_share_a_grey() -> None:
     assert "state 7" in texts(picture_of(20, 40, len(HUES) + 1))
 
 
-def test_where_states_change_all_the_time_their_numbers_are_left_out() -> None:
+def test_state_numbers_are_left_out_if_states_change_often() -> None:
     states = np.tile(np.eye(2), (30, 30, 1))
     shape = Column("s", tuple(f"s{i}" for i in range(30))), Column("t", tuple(f"t{i}" for i in range(60)))
-    assert MOST_NUMBERS < 30 * 60
+    assert MAX_NUMBERS < 30 * 60
     picture = states_plot(*shape, states, "states")
-    assert "Numbers stand" not in picture.caption
+    assert "A number marks" not in picture.caption
     assert not {"1", "2"} & set(texts(picture))
 
 
 @pytest.mark.parametrize(
     "labels", [months(72), [str(k) for k in range(120)], [f"week number {k}" for k in range(60)], ["x"]]
 )
-def test_the_names_of_steps_do_not_meet(labels: list[str]) -> None:
-    """The names of one font have at least the room that they are said to need at most."""
+def test_step_labels_do_not_overlap(labels: list[str]) -> None:
+    """Each label has at least the room of the upper estimate of its width."""
     picture = states_plot(Column("s", ("a",)), Column("t", tuple(labels)), states_of(1, len(labels), 2), "states")
     place = re.compile(r'<text style="[^"]*?(text-anchor: middle)?[^"]*" x="([-\d.]+)" y="([-\d.]+)"[^>]*>([^<]*)<')
     written = [(float(x), middle, word) for middle, x, y, word in place.findall(picture.svg)]
@@ -135,7 +135,7 @@ def test_a_stride_is_the_smallest_that_leaves_room() -> None:
     assert stride_of(["W" * 7], 0.001) > 60
 
 
-def test_names_are_texts() -> None:
+def test_hostile_names_of_states_plot_are_texts() -> None:
     n = len(HOSTILE)
     picture = states_plot(
         Column('<b>&"', tuple(HOSTILE)), Column("</svg>", tuple(HOSTILE)), states_of(n, n, 3), "states"

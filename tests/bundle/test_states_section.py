@@ -13,13 +13,13 @@ import pytest
 
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
-from dpbayes_cli.bundle.report.emissions_plot import MOST_STATES, MOST_VALUES, drawn_values, emissions_plot
+from dpbayes_cli.bundle.report.emissions_plot import MAX_STATES, MAX_VALUES, drawn_values, emissions_plot
 from dpbayes_cli.bundle.report.model_sections import DRAWINGS, section_pictures
 from dpbayes_cli.bundle.report.page import report_html
-from dpbayes_cli.bundle.report.states_section import MOST_FEATURES
+from dpbayes_cli.bundle.report.states_section import MAX_FEATURES
 from dpbayes_cli.bundle.report.svg_files import pictures_of
-from dpbayes_cli.bundle.report.transitions_plot import MOST, transitions_plot
-from dpbayes_cli.bundle.states_file import stated_states
+from dpbayes_cli.bundle.report.transitions_plot import MAX_TRANSITION_STATES, transitions_plot
+from dpbayes_cli.bundle.states_file import rounded_states
 from dpbayes_cli.core.model import Model
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts
@@ -46,16 +46,16 @@ def files(bundle: str) -> dict[str, bytes]:
 
 def test_states_are_in_the_document_and_in_a_table(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     release_made_up(dpbayes, monkeypatch, SMALL)
-    found = files("out")
-    assert set(found) == {"release.json", "statistics.csv", "samples.parquet", "states.csv", "report.md"}
-    document = json.loads(found["release.json"])
+    released = files("out")
+    assert set(released) == {"release.json", "statistics.csv", "samples.parquet", "states.csv", "report.md"}
+    document = json.loads(released["release.json"])
     check_document(document)
     states = np.array(document["states"])
     assert states.shape == (3, 4, 2)
     assert states == pytest.approx(states_of(3, 4, 2), rel=5e-6)
     assert all(len(f"{p:.12g}".replace("0.", "").lstrip("0")) <= 6 for p in states.ravel().tolist())
-    parsed = parse_document(found["release.json"])
-    assert parsed.pretty() == found["release.json"]
+    parsed = parse_document(released["release.json"])
+    assert parsed.pretty() == released["release.json"]
     assert parse_document(parsed.payload()) == parsed
     with Path("out/states.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = list(csv.reader(file))
@@ -65,13 +65,13 @@ def test_states_are_in_the_document_and_in_a_table(dpbayes: Cli, monkeypatch: py
     assert [row[:2] for row in rows] == [[s, t] for s in sequences for t in domain["time"]["values"]]
     assert [[float(p) for p in row[3:]] for row in rows] == states.reshape(-1, 2).tolist()
     assert [int(row[2]) for row in rows] == (states.reshape(-1, 2).argmax(axis=1) + 1).tolist()
-    assert b"`states.csv` holds, for each sequence and step, the most likely state" in found["report.md"]
+    assert b"`states.csv` holds, for each sequence and step, the most likely state" in released["report.md"]
     again = release_made_up(dpbayes, monkeypatch, SMALL, "again")
     assert again["replayed"]
-    assert files("again") == found
+    assert files("again") == released
     done = dpbayes("infer", "out", "--out", "inferred")
     assert done.code == 0, done.err
-    assert files("inferred")["states.csv"] == found["states.csv"]
+    assert files("inferred")["states.csv"] == released["states.csv"]
 
 
 DAMAGES: dict[str, Any] = {
@@ -132,19 +132,19 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     assert "states.csv" not in the_states(without, model)
 
 
-def test_of_many_features_the_first_are_drawn(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MOST_FEATURES", 1)
+def test_many_features_plot_the_first(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MAX_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
     bundle = read_bundle(Path("out"))
     section = the_states(bundle.document, bundle.model)
-    assert "The emissions of the first 1 of 2 features are drawn." in section
+    assert "The emissions of the first 1 of 2 features are plotted." in section
     assert section.count("<figure>") == 3
-    assert MOST_FEATURES > 1
+    assert MAX_FEATURES > 1
 
 
 def test_states_keep_six_digits_and_stay_probabilities() -> None:
     states = np.array([[[0.123456789, 0.876543211], [1.0 + 1e-5, 1e-9 / 3], [1.0, -1e-17]]])
-    assert stated_states(states) == [[[0.123457, 0.876543], [1.0, 3.33333e-10], [1.0, 0.0]]]
+    assert rounded_states(states) == [[[0.123457, 0.876543], [1.0, 3.33333e-10], [1.0, 0.0]]]
 
 
 def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
@@ -163,14 +163,12 @@ def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
     assert picture.caption == "Posterior means and 90 % intervals of the probabilities of type in each state."
 
 
-def test_of_many_states_and_values_the_first_and_the_likeliest_are_drawn() -> None:
+def test_many_states_and_values_plot_the_first_and_the_likeliest() -> None:
     cells = cells_of((10, 40))
     picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")
     check(picture, labelled=True)
-    assert [len(panel) for panel in markers(picture)] == [MOST_VALUES] * MOST_STATES
-    assert picture.caption.endswith(
-        "Drawn are the first 8 of 10 states and the 24 of 40 values that are the most likely in a state."
-    )
+    assert [len(panel) for panel in markers(picture)] == [MAX_VALUES] * MAX_STATES
+    assert picture.caption.endswith("Shown: the first 8 of 10 states and the 24 of 40 values most likely in a state.")
     assert len(picture.svg) < 200_000
     mean = np.array([np.arange(30.0), np.zeros(30)])
     mean[1, 0] = 99.0
@@ -190,11 +188,11 @@ def test_transitions_are_numbers_in_shaded_cells() -> None:
     ]
     opacities = re.findall(r"fill: var\(--series-1\); opacity: ([0-9.]+)", picture.svg)
     shades = 0.5 * np.concatenate([[1.0], transition[transition > 0.0]])
-    assert [float(found) for found in opacities] == pytest.approx(shades.tolist(), abs=0.01)
+    assert [float(opacity) for opacity in opacities] == pytest.approx(shades.tolist(), abs=0.01)
     assert "from state 2: to 1 0.25, to 2 0.50, to 3 0.25" in picture.svg
     large = transitions_plot(np.full((20, 20), 0.05), np.full(20, 0.05), "transitions")
-    assert large.caption.endswith(f"Drawn are the first {MOST} of 20 states.")
-    assert texts(large).count("0.05") == MOST * (MOST + 1)
+    assert large.caption.endswith(f"Shown: the first {MAX_TRANSITION_STATES} of 20 states.")
+    assert texts(large).count("0.05") == MAX_TRANSITION_STATES * (MAX_TRANSITION_STATES + 1)
 
 
 def test_hostile_names_in_emissions_are_texts() -> None:
@@ -207,10 +205,10 @@ def test_hostile_names_in_emissions_are_texts() -> None:
 @pytest.mark.slow
 def test_a_large_page(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     regions = [f"a very long name of a region, number {i}" for i in range(45)]
-    features = {f"f{j}": ["x", "y"] for j in range(MOST_FEATURES + 1)}
+    features = {f"f{j}": ["x", "y"] for j in range(MAX_FEATURES + 1)}
     release_made_up(dpbayes, monkeypatch, hmm_spec(regions, months(130), features, 9))
     content = dpbayes("report", "out", "--format", "html").out
     page = Page(content)
     check_page(content, page)
-    assert "The emissions of the first 12 of 13 features are drawn." in page.text()
+    assert "The emissions of the first 12 of 13 features are plotted." in page.text()
     assert len(content) < 1_500_000

@@ -1,4 +1,4 @@
-"""Figures as files: whole by themselves, in colors of their own, with nothing of the page left in them."""
+"""Figures as SVG files: complete by themselves, with their own colors, independent of the page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = (*HOSTILE, "var(--ink)", ' href="#x"')
     ],
     ids=lambda picture: picture.name,
 )
-def test_a_file_stands_alone(picture: Picture) -> None:
+def test_svg_file_stands_alone(picture: Picture) -> None:
     content = svg_file(picture)
     assert content == svg_file(picture)
     root = ElementTree.fromstring(content)

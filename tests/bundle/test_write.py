@@ -65,7 +65,7 @@ def test_nothing_is_ever_replaced_or_followed(what: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["file", "directory", "empty directory"])
-def test_a_file_system_without_renameat2_is_as_careful(what: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_replaced_without_renameat2(what: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.base.atomic_file.sys.platform", "other")
     make(place / "fine")
     assert (place / "fine" / "a.txt").read_bytes() == b"content"
@@ -109,7 +109,7 @@ def test_a_missing_parent_is_refused_before_anything_is_made(place: Path) -> Non
         check_target(place / "no" / "such" / "out")
 
 
-def test_a_bundle_is_not_called_what_is_removed(place: Path) -> None:
+def test_names_of_temporary_files_are_refused(place: Path) -> None:
     with pytest.raises(OutputError, match="may be removed"):
         check_target(place / ".out.held-0123456789abcdef.partial")
 

@@ -162,7 +162,7 @@ def test_tables_of_parities_agree_on_what_they_share_and_others_do_not(dpbayes: 
     release(dpbayes, data, naive_bayes(), out="noisy")
     noisy = class_margins(tables("noisy"))
     assert any(noisy[variable] != noisy["class"] for variable in VARIABLES)
-    assert "consistent: margins of one" in dpbayes("report", "out", "--format", "html").out
+    assert "consistent: marginals of one" in dpbayes("report", "out", "--format", "html").out
     assert "noisy counts" in dpbayes("report", "noisy", "--format", "html").out
 
 

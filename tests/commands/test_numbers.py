@@ -209,16 +209,16 @@ def reversed_columns(model: MultivariateNormal) -> tuple[NumericColumn, ...]:
 def test_release_json_states_what_a_record_adds(dpbayes: Cli, bodies: Path) -> None:
     release(dpbayes, bodies, spec_of("gamma-exponential"))
     document = json.loads(Path("out/release.json").read_text())
-    scale = "value on the scale from -1048576 at 0 to 1048576 at 40"
+    scale = "value (0 to 40 mapped to -1048576 to 1048576)"
     assert document["meanings"] == {
-        "sum": f"{scale}, rounded to that grid; 0 if the record is not valid",
-        "valid": "1048576; 0 if the record is not valid",
+        "sum": f"{scale}, rounded to the grid; 0 if the record is invalid",
+        "valid": "1048576; 0 if the record is invalid",
     }
     assert scale in Path("out/report.md").read_text()
     imputed = spec_of("gamma-exponential", on_invalid="impute:8")
     assert dpbayes("release", bodies, "--spec", spec_file(imputed), "--out", "complete", "--json").code == 0
     document = json.loads(Path("complete/release.json").read_text())
-    assert document["meanings"] == {"sum": "value on the scale from 0 at 0 to 1048576 at 40, rounded to that grid"}
+    assert document["meanings"] == {"sum": "value (0 to 40 mapped to 0 to 1048576), rounded to the grid"}
 
 
 def test_a_missing_column_of_several_is_a_data_error(dpbayes: Cli, bodies: Path) -> None:

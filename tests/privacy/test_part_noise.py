@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.files import released_of
+from dpbayes_cli.bundle.files import payload_of
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.noisy_observation import NoisyTables
 from dpbayes_cli.core.registry import mechanism_type
@@ -209,7 +209,7 @@ def test_a_bundle_with_weights_gives_the_same_law_back(mechanism: str, place: Pa
     content = json.loads((place / "bundle" / "release.json").read_text())
     document = msgspec.convert(content, ReleaseDocument)
     assert content["noise"]["scale"] is None
-    payload = released_of(document)
+    payload = payload_of(document)
     stated = [statistic["noise_scale"] for statistic in content["statistics"]]
     assert list(payload.noise.scales(len(stated))) == stated
     ratio = 3.0 if mechanism == "laplace" else 3.0**0.5

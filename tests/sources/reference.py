@@ -9,19 +9,19 @@ from dataclasses import replace
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, normal_cell, parse_number
 from dpbayes_cli.core.columns import Column, CutColumn
-from dpbayes_cli.sources.lines import LONGEST_RECORD
+from dpbayes_cli.sources.lines import MAX_RECORD_BYTES
 from dpbayes_cli.sources.records import Dialect, split_record
 
 
 def physical_lines(content: bytes) -> list[bytes]:
-    """Return the lines of a file: each ends at a line feed; an empty remainder is none."""
+    """Return the lines of a file: each ends at a line feed; an empty remainder is not a line."""
     lines = content.split(b"\n")
     return lines if lines[-1] else lines[:-1]
 
 
 def cells_of(line: bytes, dialect: Dialect, width: int) -> list[str | None] | None:
-    """Return the cells of a line, or None where the record is malformed."""
-    if len(line) > LONGEST_RECORD:
+    """Return the cells of a line, or None if the record is malformed."""
+    if len(line) > MAX_RECORD_BYTES:
         return None
     text = line.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r").decode("utf-8", "replace")
     if any((ord(c) < 32 and c != "\t") or c in "\x7f\ufeff" for c in text):
@@ -33,13 +33,13 @@ def cells_of(line: bytes, dialect: Dialect, width: int) -> list[str | None] | No
 
 
 def level_of(line: bytes, dialect: Dialect, index: int, width: int, levels: Sequence[str]) -> int | None:
-    """Return the code of the cell's level, or None where the record is invalid."""
+    """Return the code of the cell's level, or None if the record is invalid."""
     cells = cells_of(line, dialect, width)
     return None if cells is None else code_of(cells[index], Column("", tuple(levels)))
 
 
 def code_of(cell: str | None, column: Column | CutColumn, impute: str | None = None) -> int | None:
-    """Return the code of a cell, or of what stands for it; None where it is invalid and nothing does."""
+    """Return the code of a cell or of its stand-in; None if it is invalid and has no stand-in."""
     code: int | None = None
     if cell is not None and isinstance(column, CutColumn):
         number = parse_number(cell)
@@ -62,13 +62,13 @@ def codes_of(
 
 
 def table(codes: Sequence[Sequence[int | None]], axes: Sequence[int], shape: Sequence[int], whole: bool) -> list[int]:
-    """Return the counts of a table's cells in C order, one record after another."""
-    found = Counter(
+    """Return the counts of a table's cells in C order."""
+    counts = Counter(
         tuple(record[axis] for axis in axes)
         for record in codes
         if None not in (record if whole else [record[axis] for axis in axes])
     )
-    return [found[cell] for cell in itertools.product(*map(range, shape))]
+    return [counts[cell] for cell in itertools.product(*map(range, shape))]
 
 
 def count(content: bytes, dialect: Dialect, index: int, width: int, levels: Sequence[str]) -> tuple[list[int], int]:

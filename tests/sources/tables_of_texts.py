@@ -1,4 +1,4 @@
-"""Tables of nasty texts, and what every engine must say about them: what the embedded reader says of the same texts."""
+"""Tables of nasty texts; every engine must give the same statistics of them as the embedded reader."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ DROP = RecordPolicy(Neighbors.ADD_REMOVE)
 
 @dataclass(frozen=True)
 class Asked:
-    """One statistic of a few columns."""
+    """A statistic of a few columns, to be read from a source."""
 
     statistic: Statistic
     columns: tuple[AnyColumn, ...]
@@ -61,15 +61,15 @@ class Asked:
 
 
 def questions() -> list[Asked]:
-    """Every kind of statistic, with and without privacy units."""
+    """Return requests for every kind of statistic, with and without privacy units."""
     level, other, cut, *numbers = COLUMNS
     levels = Statistic((), tuple(CountAt("level", i) for i in range(len(level.levels))), 0, NOTHING, 0)  # type: ignore[union-attr]
     tables = (TableCounts(("level", "cut"), (12, 6)), TableCounts(("other",), (3,)), TableCounts(("cut",), (6,)))
     number, dropped, whole, huge = (column for column in numbers if isinstance(column, NumericColumn))
-    found = []
+    requests = []
     for most in (None, 1, 3):
         imputing = RecordPolicy(Neighbors.REPLACE_ONE, "1", most or 1)
-        found += [
+        requests += [
             Asked(levels, (level,), most=most),
             Asked(levels, (level,), imputing, most),
             *(
@@ -81,11 +81,11 @@ def questions() -> list[Asked]:
             Asked(products(huge, whole), (huge, whole), most=most),
             Asked(products(whole), (whole,), imputing, most),
         ]
-    return found
+    return requests
 
 
 def products(*columns: NumericColumn) -> Statistic:
-    """All products of one and two codes, and the number of valid records."""
+    """Return all products of one and two codes, and the number of valid records."""
     roles = [column.role for column in columns]
     pairs = [(a, b) for i, a in enumerate(roles) for b in roles[i:]]
     expressions = [ProductOf(()), *(ProductOf((role,)) for role in roles), *(ProductOf(p, 3, True) for p in pairs)]
@@ -93,7 +93,7 @@ def products(*columns: NumericColumn) -> Statistic:
 
 
 def random_rows(seed: int, n_rows: int) -> list[list[str | None]]:
-    """Rows of the columns and of ``owner``, each spelling in each column."""
+    """Return rows of the columns and of ``owner``, with each spelling in each column."""
     rng = random.Random(seed)
     texts = [text for text in SPELLINGS for _ in range(1)]
     rows: list[list[str | None]] = [[text] * len(COLUMNS) for text in texts]
@@ -121,7 +121,7 @@ def random_rows(seed: int, n_rows: int) -> list[list[str | None]]:
 
 
 def long_rows() -> list[list[str | None]]:
-    """Rows of cells and owners of as many bytes as a cell may have, and of one byte more, which are missing."""
+    """Return rows of cells and owners of the maximum length, and one byte longer, which count as missing."""
     most = MAX_CELL_BYTES
     cells = ["1", "0" * (most - 1) + "1", "0" * most + "1", "\u00e9" * (most // 2), "\u00e9" * (most // 2) + "x"]
     rows: list[list[str | None]] = [[cell, *["1"] * (len(COLUMNS) - 1), "P1"] for cell in cells]
@@ -129,19 +129,16 @@ def long_rows() -> list[list[str | None]]:
 
 
 def answer(source: Source, asked: Asked) -> tuple[Statistics, int | None]:
-    """What a source says."""
     with closing(source):
         source.check(asked.columns, [column.role for column in asked.columns])
         return source.statistics(asked.statistic, asked.policy), source.count()
 
 
 def bound(asked: Asked) -> UnitBound | None:
-    """Whose records are bounded."""
     return None if asked.most is None else UnitBound("owner", asked.most, KEY)
 
 
 def embedded(path: Path, asked: Asked) -> tuple[Statistics, int | None]:
-    """What the embedded reader says."""
     return answer(source_for(locate(str(path)), Dialect(), None, bound(asked)), asked)
 
 

@@ -32,26 +32,26 @@ Rows = list[tuple[str, str]]
 
 
 def kept(rows: Iterable[tuple[str, str]], most: int, key: str) -> Counter[str | None]:
-    """The reference: what is counted of (unit, kind)."""
+    """Return the counts of the kept records by the reference, from rows of (unit, kind)."""
     by_unit: dict[str, list[str]] = defaultdict(list)
     for unit, kind in rows:
         code = str(LEVELS.index(normal_cell(kind))) if normal_cell(kind) in LEVELS else ""
         by_unit[normal_cell(unit)].append(f"{code},{normal_cell(unit)}")
-    found: Counter[str | None] = Counter()
+    counts: Counter[str | None] = Counter()
     for items in by_unit.values():
         seen: Counter[str] = Counter()
-        tickets = []
+        hashes = []
         for item in items:
-            tickets.append((hashlib.sha256(f"{key},{seen[item]},{item}".encode()).hexdigest(), item))
+            hashes.append((hashlib.sha256(f"{key},{seen[item]},{item}".encode()).hexdigest(), item))
             seen[item] += 1
-        for _, item in sorted(tickets)[:most]:
+        for _, item in sorted(hashes)[:most]:
             code = item.partition(",")[0]
-            found[LEVELS[int(code)] if code else None] += 1
-    return found
+            counts[LEVELS[int(code)] if code else None] += 1
+    return counts
 
 
 def some_rows(seed: int, n_units: int = 60) -> Rows:
-    """Units with one to thirty records, with spellings, missing units and cells that are no level."""
+    """Return units with one to thirty records, with various spellings, missing units and invalid cells."""
     rng = random.Random(seed)
     rows = []
     for i in range(n_units):
@@ -63,12 +63,12 @@ def some_rows(seed: int, n_units: int = 60) -> Rows:
 
 
 def counted(where: str, most: int, key: str = KEY, statistic: Statistic = COUNTS) -> tuple[tuple[int, ...], int]:
-    """What a source counts, and how many records it kept."""
+    """Return the counts of a source, and the number of records that it kept."""
     source = source_for(locate(where), Dialect(), None, UnitBound("who", most, key))
     source.check([COLUMN], ["kind"])
-    found = source.statistics(statistic, POLICY)
+    statistics = source.statistics(statistic, POLICY)
     source.close()
-    return found.values, found.n_records
+    return statistics.values, statistics.n_records
 
 
 def written(path: Path, rows: Rows) -> str:
@@ -81,17 +81,17 @@ def written(path: Path, rows: Rows) -> str:
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("most", [1, 2, 5, 100])
-def test_what_is_kept_is_what_the_reference_keeps(place: Path, most: int, ending: str) -> None:
+def test_kept_records_are_those_of_the_reference(place: Path, most: int, ending: str) -> None:
     for seed in range(4):
         rows = some_rows(seed)
         expected = kept(rows, most, KEY)
-        found, n_records = counted(written(place / f"data.{ending}", rows), most)
-        assert found == tuple(expected[level] for level in LEVELS)
+        counts, n_records = counted(written(place / f"data.{ending}", rows), most)
+        assert counts == tuple(expected[level] for level in LEVELS)
         assert n_records == expected.total()
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_neither_order_nor_partition_matters(place: Path, ending: str) -> None:
+def test_kept_records_do_not_depend_on_order_or_partition(place: Path, ending: str) -> None:
     rows = some_rows(5)
     whole = counted(written(place / f"whole.{ending}", rows), 2)
     for seed in range(3):
@@ -104,44 +104,42 @@ def test_neither_order_nor_partition_matters(place: Path, ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_units_are_read_part_by_part_where_there_are_many(
-    place: Path, monkeypatch: pytest.MonkeyPatch, ending: str
-) -> None:
+def test_units_of_large_files_are_read_in_parts(place: Path, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
     rows = some_rows(8)
     where = written(place / f"data.{ending}", rows)
     whole = counted(where, 2)
-    monkeypatch.setattr("dpbayes_cli.sources.delimited._BYTES_AT_ONCE", 500)
-    monkeypatch.setattr("dpbayes_cli.sources.parquet._ROWS_AT_ONCE", 100)
+    monkeypatch.setattr("dpbayes_cli.sources.delimited._PART_BYTES", 500)
+    monkeypatch.setattr("dpbayes_cli.sources.parquet._PART_ROWS", 100)
     source = source_for(locate(where), Dialect(), None, UnitBound("who", 2, KEY))
     source.check([COLUMN], ["kind"])
     assert source.parts > 3
     assert counted(where, 2) == whole
 
 
-def test_what_is_dropped_is_another_record_than_what_is_imputed(place: Path) -> None:
+def test_dropped_record_differs_from_imputed_record(place: Path) -> None:
     column = NumericColumn("kind", 0.0, 10.0, 10, outside="drop", impute="3")
     valid = Statistic(("valid",), (ProductOf(()),), 1, Witness(("1",), None), 1)
     rows = [(f"u{i}", cell) for i in range(40) for cell in ("99", "none")]
-    found = set()
+    outcomes = set()
     for i, order in enumerate((rows, rows[::-1])):
         where = written(place / f"{i}.csv", order)
         source = source_for(locate(where), Dialect(), None, UnitBound("who", 1, KEY))
         source.check([column], ["kind"])
-        found.add(source.statistics(valid, POLICY).values)
-    assert len(found) == 1, "a choice between them is by lot, and not by their order"
-    assert found != {(0,), (40,)}
-    assert 5 < found.pop()[0] < 35
+        outcomes.add(source.statistics(valid, POLICY).values)
+    assert len(outcomes) == 1, "the keyed hash chooses between them, not their order"
+    assert outcomes != {(0,), (40,)}
+    assert 5 < outcomes.pop()[0] < 35
 
 
-def test_tables_are_of_the_same_records(place: Path) -> None:
+def test_tables_count_the_kept_records(place: Path) -> None:
     rows = some_rows(6)
     table = Statistic(LEVELS, (TableCounts(("kind",), (3,)),), 2, Witness(("a",), ("b",)), 2)
     where = written(place / "data.csv", rows)
     assert counted(where, 2, statistic=table) == counted(where, 2)
 
 
-def test_a_unit_with_too_many_records_changes_nothing_but_its_own_share(place: Path) -> None:
-    """The levels tell units apart: those of all others stay as they were."""
+def test_unit_with_too_many_records_changes_only_its_own_counts(place: Path) -> None:
+    """Each unit has its own level; the counts of all other units stay the same."""
     units = [f"u{i}" for i in range(40)]
     column = Column("kind", tuple(units))
     table = Statistic(tuple(units), tuple(CountAt("kind", i) for i in range(40)), 2, Witness(("u0",), ("u1",)), 2)
@@ -159,23 +157,23 @@ def test_a_unit_with_too_many_records_changes_nothing_but_its_own_share(place: P
     assert sum(abs(a - b) for a, b in zip(before, after, strict=True)) <= 2 * 3
 
 
-def test_every_record_of_a_unit_is_kept_as_often(place: Path) -> None:
-    """One of ten records of each unit is another: it is kept in 3 of 10 lots; 6 sd of 600 units, false-fail 1e-8."""
+def test_every_record_of_a_unit_is_equally_likely_kept(place: Path) -> None:
+    """One of ten records of each unit differs and is kept with probability 0.3; 6 sd of 600 units, false-fail 1e-8."""
     where = written(place / "data.csv", [(f"p{i}", kind) for i in range(600) for kind in "aaaaaaaaab"])
-    found = [counted(where, 3, key=f"{seed:064x}")[0][1] for seed in range(5)]
-    assert all(abs(count - 180) <= 6.0 * (600 * 0.3 * 0.7) ** 0.5 for count in found)
-    assert len(set(found)) > 1, "the key decides"
+    kept_counts = [counted(where, 3, key=f"{seed:064x}")[0][1] for seed in range(5)]
+    assert all(abs(count - 180) <= 6.0 * (600 * 0.3 * 0.7) ** 0.5 for count in kept_counts)
+    assert len(set(kept_counts)) > 1, "the key decides"
 
 
 def test_records_without_a_unit_and_malformed_ones_are_one_unit(place: Path) -> None:
     path = place / "data.csv"
     path.write_text("who,kind\n" + ",a\n" * 9 + " ,a\n" * 9 + "x,a,a\n" * 9 + '"x,a\n' * 9 + "p,a\n", encoding="utf-8")
     (a, _, _), n_records = counted(str(path), 2)
-    assert n_records == 3, "two of the one, and p's"
+    assert n_records == 3, "two of the unit without a value, and the record of p"
     assert 1 <= a <= 3
 
 
-def test_units_are_counted_where_their_number_is_public(place: Path) -> None:
+def test_units_are_counted(place: Path) -> None:
     where = written(place / "data.csv", [(u, "a") for u in ("p", "q", " p ", "", "7", "07")] * 3)
     source = source_for(locate(where), Dialect(), None, UnitBound("who", 2, KEY))
     source.check([COLUMN], ["kind"])
@@ -200,7 +198,7 @@ def test_a_column_that_is_not_there_is_refused(place: Path, ending: str) -> None
         source.check([COLUMN], ["kind"])
 
 
-def test_units_in_columns_of_numbers_are_their_normal_forms(place: Path) -> None:
+def test_integer_units_have_their_normal_form(place: Path) -> None:
     table: Any = pa.table({"who": pa.array([1, 1, 2, None, None], pa.int64()), "kind": ["a"] * 5})
     pq.write_table(table, place / "data.parquet")
     assert counted(str(place / "data.parquet"), 1) == ((3, 0, 0), 3)

@@ -1,4 +1,4 @@
-"""Delimited files: against a record-by-record reference, and every malformed thing with its one defined outcome."""
+"""Delimited files: against a record-by-record reference, and every malformed input has one defined outcome."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_one_stray_quote_changes_one_record_and_not_five_hundred(place: Path) ->
 
 
 def test_changing_one_record_changes_the_statistic_by_at_most_the_sensitivity(place: Path) -> None:
-    """Record-locality end to end: every replacement of one line by any other moves the counts by at most 2."""
+    """Records are independent end to end: replacing one line by any other moves the counts by at most 2."""
     base = [b"a,1", b"b,0", b"c,1", b'"d",0', b"e,"]
     variants = [
         b"a,1",
@@ -236,7 +236,7 @@ def test_records_are_counted_without_the_engine(place: Path) -> None:
     assert DelimitedSource(locate(str(path)), Dialect()).count_records() == 3
 
 
-def test_an_engine_that_loses_a_record_is_not_believed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_that_loses_a_record_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(place / "f.csv", "x\n1\n0\n")
     wrong = "SELECT 0, count(*) - 1 FROM {}"
     monkeypatch.setattr("dpbayes_cli.sources.statements.counting_query", lambda relation, *rest: wrong.format(relation))
@@ -265,8 +265,8 @@ def test_order_and_partition_change_nothing(place: Path) -> None:
 
 @pytest.mark.parametrize("others", [0, 1, 4])
 def test_a_cell_of_more_bytes_than_4_kib_is_missing(others: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in every other engine and format; the reader's two ways to find a cell are both asked."""
-    monkeypatch.setattr(delimited, "_MOST_ALONE", 0 if others == 4 else 3)
+    """As in every other engine and format; tests both ways of extracting a cell."""
+    monkeypatch.setattr(delimited, "_MAX_SEPARATE_CELLS", 0 if others == 4 else 3)
     cells = ["0" * (MAX_CELL_BYTES + more) + "1" for more in (-1, 0)]
     cells += ["\u00e9" * (MAX_CELL_BYTES // 2 + more) for more in (0, 1)]
     rows = [*cells, *(f' "{cell}" ' for cell in cells), "1"]

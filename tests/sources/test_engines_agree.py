@@ -1,4 +1,4 @@
-"""Three million records of people who have several: three engines, one answer in any order of rows."""
+"""Three million records, several per person: three engines give the same statistics in any order of rows."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ SELECT ['a', 'b', '1', ' 01', 'é', '', '?'][1 + (hash(i, 1) % 7)::INT] AS level
     || (hash(i, 8) % {N_RECORDS // 5})::VARCHAR END AS owner
 FROM range({N_RECORDS}) AS t(i)
 """
-"""Texts with other spellings of the same, units with none to some twenty records, and one of three thousand."""
+"""Texts with several spellings of one value; units with up to about twenty records, and one with three thousand."""
 
 
 def questions() -> list[Asked]:
-    """Counts, tables and sums of products, three records a unit."""
+    """Return requests for counts, tables and sums of products, with at most three records per unit."""
     counts = Statistic((), tuple(CountAt("level", i) for i in range(4)), 0, NOTHING, 0)
     tables = Statistic((), (TableCounts(("level", "other"), (4, 2)),), 0, NOTHING, 0)
     return [

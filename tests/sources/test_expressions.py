@@ -1,4 +1,4 @@
-"""The one set of expressions against the embedded reader, run by the embedded engine itself."""
+"""The shared expressions, run by the embedded engine, against the embedded reader."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.sources.tables_of_texts import Asked, answer, bound, embedded, questi
 
 
 class ByExpressions(EngineSource):
-    """A Parquet file of texts, read by the expressions that other engines read by."""
+    """A Parquet file of texts, read by the expressions of the other engines."""
 
     dialect = "duckdb"
 
@@ -41,9 +41,9 @@ class ByExpressions(EngineSource):
 
 
 @pytest.mark.parametrize("number", range(len(questions())))
-def test_expressions_say_what_the_embedded_reader_says(number: int, tmp_path: Path) -> None:
+def test_expressions_agree_with_the_embedded_reader(number: int, tmp_path: Path) -> None:
     asked = questions()[number]
     path = written(tmp_path / "rows.parquet", random_rows(number, 300))
-    found = answer(ByExpressions(path, asked), asked)
-    assert found == embedded(path, asked)
-    assert any(found[0].values) or found[0].histogram
+    result = answer(ByExpressions(path, asked), asked)
+    assert result == embedded(path, asked)
+    assert any(result[0].values) or result[0].histogram

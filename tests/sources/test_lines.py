@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpbayes_cli.sources import lines
-from dpbayes_cli.sources.lines import INVALID, LONGEST_RECORD, first_line, record_blocks
+from dpbayes_cli.sources.lines import INVALID, MAX_RECORD_BYTES, first_line, record_blocks
 from tests.sources.reference import physical_lines
 
 fragments = st.lists(
@@ -66,22 +66,22 @@ def test_endings_and_marks() -> None:
     assert read(b"head\nx\n", 1 << 20, skip_header=True) == [b"x"]
 
 
-@pytest.mark.parametrize("length", [LONGEST_RECORD - 1, LONGEST_RECORD, LONGEST_RECORD + 1, 3 * LONGEST_RECORD])
-@pytest.mark.parametrize("prefix", [0, 1, 1000, LONGEST_RECORD - 3])
+@pytest.mark.parametrize("length", [MAX_RECORD_BYTES - 1, MAX_RECORD_BYTES, MAX_RECORD_BYTES + 1, 3 * MAX_RECORD_BYTES])
+@pytest.mark.parametrize("prefix", [0, 1, 1000, MAX_RECORD_BYTES - 3])
 def test_a_record_that_is_too_long_is_one_invalid_record_wherever_it_stands(length: int, prefix: int) -> None:
     content = b"x" * prefix + b"\n" + b"y" * length + b"\nz\n"
     got = read(content, 1 << 20)
     assert [record[:1] for record in got] == [
         b"x" if prefix else b"",
-        INVALID if length > LONGEST_RECORD else b"y",
+        INVALID if length > MAX_RECORD_BYTES else b"y",
         b"z",
     ]
-    assert got[1] == (INVALID if length > LONGEST_RECORD else b"y" * length)
+    assert got[1] == (INVALID if length > MAX_RECORD_BYTES else b"y" * length)
 
 
 def test_a_carriage_return_counts_toward_the_length_the_same_way_everywhere() -> None:
-    for prefix in (0, 1, LONGEST_RECORD - 1, LONGEST_RECORD):
-        content = b"x" * prefix + b"\n" + b"y" * LONGEST_RECORD + b"\r\nz\n"
+    for prefix in (0, 1, MAX_RECORD_BYTES - 1, MAX_RECORD_BYTES):
+        content = b"x" * prefix + b"\n" + b"y" * MAX_RECORD_BYTES + b"\r\nz\n"
         assert read(content, 1 << 20)[1] == INVALID
 
 

@@ -16,7 +16,7 @@ def test_a_file_names_its_data_set(place: Path) -> None:
     assert location.identity == str(place / "clinic.csv.gz")
 
 
-def test_a_glob_and_a_stream_do_not(place: Path) -> None:
+def test_globs_and_streams_name_no_data_set(place: Path) -> None:
     (place / "a.parquet").touch()
     (place / "b.parquet").touch()
     assert locate("*.parquet").dataset is None
@@ -59,7 +59,7 @@ def test_a_pipe_is_a_stream(place: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["missing.csv", "*.nothing", "https://example.org/x.csv", "s3://bucket/x.parquet", "."]
 )
-def test_what_cannot_be_read_is_refused(text: str, place: Path) -> None:
+def test_unreadable_locations_are_refused(text: str, place: Path) -> None:
     with pytest.raises(SourceError):
         locate(text)
 

@@ -42,8 +42,8 @@ def read(path: Path, model: BoundedStatistics, policy: RecordPolicy = DROP) -> S
     source: Any = ParquetSource(locate(str(path))) if path.suffix == ".parquet" else None
     source = source or DelimitedSource(locate(str(path)), Dialect())
     source.check(model.columns, (None,))
-    found: Statistics = source.statistics(model.statistic(policy), policy)
-    return found
+    statistics: Statistics = source.statistics(model.statistic(policy), policy)
+    return statistics
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_counts_are_integers_and_clamped(cell: str, value: int | None, place: Pa
 
 
 @pytest.mark.parametrize(("cell", "value"), [("3", 3), ("-1", None), ("10", 10), ("11", None), ("10.0", 10), ("0", 0)])
-def test_what_is_out_of_bounds_may_be_dropped(cell: str, value: int | None, place: Path) -> None:
+def test_numbers_out_of_bounds_may_be_dropped(cell: str, value: int | None, place: Path) -> None:
     path = place / "f.csv"
     path.write_text(f"x\n{cell}\n5\n")
     dropping = GammaPoisson(10, 1.0, 1.0, "drop")
@@ -117,7 +117,7 @@ def test_a_code_is_on_the_grid_whatever_floats_do(number: float, monkeypatch: py
 
 
 @pytest.mark.parametrize("upper", [0.0, 5e-324, 1e-320, 1e-310, 1e-210, math.inf, math.nan])
-def test_bounds_without_a_grid_between_them_are_no_column(upper: float) -> None:
+def test_bounds_without_room_for_a_grid_are_refused(upper: float) -> None:
     with pytest.raises(ValueError, match="bounds"):
         NumericColumn("value", 0.0, upper, STEPS)
 

@@ -44,7 +44,7 @@ def read(path: str, columns: list[Any]) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("impute", [None, "5"])
-def test_numbers_are_those_of_the_file_whatever_stands_for_invalid_ones(place: Path, impute: str | None) -> None:
+def test_plain_numbers_do_not_depend_on_the_stand_in(place: Path, impute: str | None) -> None:
     Path("x.csv").write_text("x,kind\n" + "".join(f"{cell},{'uvz'[i % 3]}\n" for i, cell in enumerate(CELLS)))
     codes, numbers = read("x.csv", [KIND, replace(NUMBER, impute=impute)])
     np.testing.assert_array_equal(numbers, NUMBERS)

@@ -29,7 +29,7 @@ WRITERS: dict[str, dict[str, Any]] = {
 
 
 def rewritten(path: Path, whole: Path, **options: Any) -> Path:
-    """Write a table of texts again, one of its columns without a missing cell, another one of integers."""
+    """Write a table of texts again, with an additional required column and one of integers."""
     table = pq.read_table(whole)
     required = pa.field("always", pa.string(), nullable=False)
     table = table.append_column(required, pa.array(["x" * (i % 50) for i in range(len(table))]))
@@ -44,26 +44,25 @@ def rewritten(path: Path, whole: Path, **options: Any) -> Path:
         for name, options in WRITERS.items()
     ],
 )
-def test_records_of_long_cells_are_the_records(
+def test_repaged_files_give_the_same_statistics(
     options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = written(tmp_path / "whole.parquet", random_rows(5, 150))
-    asked = (questions()[0], questions()[8]) if options["compression"] == "snappy" else questions()[::3]
-    expected = [embedded(whole, each) for each in asked]
+    requests = (questions()[0], questions()[8]) if options["compression"] == "snappy" else questions()[::3]
+    expected = [embedded(whole, request) for request in requests]
     path = rewritten(tmp_path / "pages.parquet", whole, **options)
-    monkeypatch.setattr(parquet, "_MOST_OF_A_VECTOR", -1)
-    monkeypatch.setattr(parquet, "_ROWS_REPAGED", 100)
-    assert [embedded(path, each) for each in asked] == expected
+    monkeypatch.setattr(parquet, "_MAX_VECTOR_BYTES", -1)
+    monkeypatch.setattr(parquet, "_REPAGED_ROWS", 100)
+    assert [embedded(path, request) for request in requests] == expected
     monkeypatch.setattr(parquet, "text_column", lambda engine, file, name: _only(name, engine, file))
-    assert [embedded(path, each) for each in asked] == expected, "beside columns that are read as they are"
+    assert [embedded(path, request) for request in requests] == expected, "next to columns that are not repaged"
 
 
 def _only(name: str, engine: Any, file: str) -> Any:
-    """Every other column alone."""
     return text_column(engine, file, name) if name in NAMES[::2] else None
 
 
-def test_cells_and_their_order_stay(tmp_path: Path) -> None:
+def test_repaging_keeps_cells_and_their_order(tmp_path: Path) -> None:
     table = pa.table({"i": [[1]] * 900, "x": [None if i % 7 == 0 else f"{i % 11}" * (i % 300) for i in range(900)]})
     pq.write_table(table, tmp_path / "f.parquet", row_group_size=450, data_page_size=128, write_batch_size=20)
     with (tmp_path / "f.parquet").open("rb") as file, cursor(unreadable()) as engine:
@@ -79,7 +78,7 @@ def test_cells_and_their_order_stay(tmp_path: Path) -> None:
     assert [cell for (cell,) in cells] == table["x"].to_pylist()
 
 
-def test_a_page_that_is_cut_is_refused(tmp_path: Path) -> None:
+def test_damaged_page_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     pq.write_table(pa.table({"x": ["a" * i for i in range(300)]}), path, compression="none", use_dictionary=False)
     content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""A table in PostgreSQL: the same integers as from files, read only, from one snapshot, and nothing said of a cell."""
+"""A table in PostgreSQL: the same integers as from files, in one read-only snapshot; errors quote no cell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.sources.tables_of_texts import (
 )
 
 SECRET = "hunter2-in-the-address"
-"""No output repeats it."""
+"""No output may repeat it."""
 ROWS = """
 model: logistic-regression
 mechanism: gibbs-posterior
@@ -49,7 +49,7 @@ domain:
 
 
 def fill(server: Server, database: str, rows: Sequence[Sequence[str | None]], table: str = "texts") -> None:
-    """Make a table of texts, some of them of a type and a collation that compare otherwise than bytes."""
+    """Create a table of texts with a collation that does not compare by bytes."""
     nasty = "CREATE COLLATION IF NOT EXISTS blind (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
     with server.connect(database) as connection:
         connection.execute(nasty)
@@ -64,7 +64,7 @@ def source(server: Server, database: str, asked: Asked, table: str = "texts") ->
     return PostgresSource(parse_table_address(f"{server.url(database)}/{table}"), bound(asked))
 
 
-def test_the_server_says_what_the_embedded_reader_says(postgres: Server, database: str, tmp_path: Path) -> None:
+def test_postgres_agrees_with_the_embedded_reader(postgres: Server, database: str, tmp_path: Path) -> None:
     rows = random_rows(1, 100)
     fill(postgres, database, rows)
     fill(postgres, database, rows[::-1], "backwards")
@@ -162,7 +162,7 @@ def test_an_address_names_its_table_in_one_way() -> None:
     assert parse_table_address(odd.location) == odd
 
 
-def test_what_is_read_is_one_snapshot_and_nothing_is_written(postgres: Server, database: str) -> None:
+def test_postgres_reads_one_snapshot_and_writes_nothing(postgres: Server, database: str) -> None:
     fill(postgres, database, [["1"] * 8] * 3)
     asked = questions()[0]
     with closing(source(postgres, database, asked)) as table:
@@ -191,7 +191,7 @@ def test_no_error_of_the_server_is_shown(postgres: Server, database: str) -> Non
     with pytest.raises(SourceError, match="no table"), closing(source(postgres, database, asked, "nowhere")) as table:
         table.check(asked.columns, ["level"])
     elsewhere = PostgresSource(parse_table_address("postgresql://ada@/clinic/t?host=/nonexistent"))
-    with pytest.raises(SourceError, match="cannot be reached"):
+    with pytest.raises(SourceError, match="cannot connect"):
         elsewhere.check(asked.columns, ["level"])
 
 
@@ -231,7 +231,7 @@ def test_types_that_have_one_text_form_are_read(postgres: Server, database: str)
         counts("b", Column("level", ("1", "0")))
 
 
-def test_what_reads_records_is_refused_before_a_charge(
+def test_mechanisms_on_records_are_refused_before_the_charge(
     postgres: Server, database: str, dpbayes: Cli, place: Path, ledger_path: Path
 ) -> None:
     postgres.execute("CREATE TABLE points (x float8, y text)", database)

@@ -40,11 +40,11 @@ def test_another_quote() -> None:
     assert split_record("'a,b',\"c\"", Dialect(quote="'")) == ["a,b", '"c"']
 
 
-def test_a_line_settles_only_where_it_is_the_cell() -> None:
+def test_line_settles_only_if_it_is_the_cell() -> None:
     assert line_settles(1, COMMA, ("yes", "no"))
     assert not line_settles(2, COMMA, ("yes", "no"))
     assert not line_settles(1, COMMA, ("a,b", "no"))
 
 
-def test_a_literal_cannot_be_left() -> None:
+def test_literal_cannot_be_escaped() -> None:
     assert literal("it's; DROP TABLE x --") == "'it''s; DROP TABLE x --'"

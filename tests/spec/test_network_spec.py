@@ -283,5 +283,5 @@ def test_a_schema_for_numbers_and_truth_values_as_yaml_reads_them() -> None:
         "model: bayes-net\nprivacy: {epsilon: 1}\ndomain:\n  variables:\n    a: {values: [1, yes, 2.5], impute: no}\n"
     )
     check_spec(yaml.safe_load(text))
-    with pytest.raises(SpecError, match="'no' is not in the domain of the a"):
+    with pytest.raises(SpecError, match="'no' is not in the domain of a"):
         price(build_spec(parse_yaml(text)))

@@ -1,45 +1,45 @@
-"""The account before and after a release, on the page: from the custodian's ledger, where it was asked."""
+"""The account before and after a release, on the page: from the custodian's ledger, if it was given."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.markup import code, paragraph, prose, table, text, titled
+from dpbayes_cli.bundle.report.markup import code, paragraph, prose, table, text, titled_section
 from dpbayes_cli.bundle.report.wording import ledger_note
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import BudgetAround, ReportContext
+    from dpbayes_cli.bundle.report.report_context import BudgetChange, ReportContext
 
-TITLE = "The budget, and the proof of what was spent"
+TITLE = "The budget, and proof of the charge"
 
 
-def budget_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
-    """Return what the account held before and after, and how to check what was spent."""
-    around = beside.budget
-    if around is None or isinstance(around, str):
-        why = around or "No ledger was asked."
-        shown = paragraph(f"The budget before and after is not known here. {prose(why)}")
+def budget_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
+    """Return the account before and after the release, and how to check the charge."""
+    change = context.budget
+    if change is None or isinstance(change, str):
+        why = change or "No ledger was given."
+        shown = paragraph(f"The budget before and after this release is not known here. {prose(why)}")
     else:
-        shown = _around(document, around)
-    return titled(TITLE, shown, paragraph(prose(ledger_note(document))))
+        shown = _change(document, change)
+    return titled_section(TITLE, shown, paragraph(prose(ledger_note(document))))
 
 
-def _around(document: ReleaseDocument, around: BudgetAround) -> str:
+def _change(document: ReleaseDocument, change: BudgetChange) -> str:
     rows = [
-        [name, total, around.before[name], around.after[name], around.remaining[name]]
-        for name, total in around.total.items()
+        [name, total, change.before[name], change.after[name], change.remaining[name]]
+        for name, total in change.total.items()
     ]
-    others = "the first release" if around.releases == 0 else f"release number {around.releases + 1}"
+    order = "the first release" if change.releases == 0 else f"release number {change.releases + 1}"
     columns = ["component", "total", "spent before", "spent after", "remaining after"]
     return (
-        paragraph(f"Of the account {code(document.account)} this is {others}; it was charged {text(around.charged)}.")
+        paragraph(f"This is {order} of the account {code(document.account)}; it was charged {text(change.charged)}.")
         + "\n"
-        + table("The account just before and after this release was charged", columns, rows)
+        + table("The account before and after this release", columns, rows)
         + "\n"
         + paragraph(
-            "This table is from the custodian's ledger, and not in the bundle. What was charged later is not in it.",
+            "This table comes from the custodian's ledger, not from the bundle. It leaves out later charges.",
             "quiet",
         )
     )

@@ -1,10 +1,10 @@
-"""How to cite a release: the release itself, the software, and the papers that its mechanism and model come from."""
+"""How to cite a release: the release itself, the software, and the papers behind its mechanism and model."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.markup import block, code, listed, paragraph, text, titled
+from dpbayes_cli.bundle.report.markup import bullet_list, code, code_block, paragraph, text, titled_section
 from dpbayes_cli.bundle.report.papers import Paper, papers_of
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.core.registry import mechanism_type, model_type
@@ -18,32 +18,32 @@ _AUTHORS = "The dpbayes developers"
 _SOFTWARE = "dpbayes: private posterior release from the command line"
 
 
-def citation_section(document: ReleaseDocument, analysis: Analysis, beside: ReportContext) -> str:
-    """Return how to cite the release and what it rests on, in plain text and for BibTeX."""
-    return titled(
+def citation_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
+    """Return the citations of the release and its sources, in plain text and for BibTeX."""
+    return titled_section(
         "How to cite",
-        paragraph("The release, the software, and the papers that its mechanism and its model come from:"),
-        listed(text(line) for line in citations(document)),
-        block(bibtex(document), "The same for BibTeX"),
+        paragraph("Cite the release, the software, and the papers behind its mechanism and model:"),
+        bullet_list(text(line) for line in citations(document)),
+        code_block(bibtex(document), "The same citations for BibTeX"),
         paragraph(
-            f"Corrections to these papers are above; {code('dpbayes explain')} with the name of a model or a mechanism "
-            "tells where each is used.",
+            f"Corrections to these papers are listed above; {code('dpbayes explain NAME')} tells which of them a model "
+            "or a mechanism uses.",
             "quiet",
         ),
     )
 
 
 def papers(document: ReleaseDocument) -> list[Paper]:
-    """Return the papers of a release's mechanism and model, each once."""
-    found = [
+    """Return the papers behind a release's mechanism and model, each once."""
+    papers_twice = [
         *papers_of(mechanism_type(document.mechanism).card.source),
         *papers_of(model_type(document.model).card.source),
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(papers_twice))
 
 
 def citations(document: ReleaseDocument) -> list[str]:
-    """Return what is to be cited, one line each."""
+    """Return the citations in plain text, one line each."""
     version, year = document.software.get("dpbayes", ""), document.created[:4]
     return [
         f"{_title(document)}, {document.created[:10]}. {guarantee_text(document.guarantee)}, "
@@ -54,7 +54,7 @@ def citations(document: ReleaseDocument) -> list[str]:
 
 
 def bibtex(document: ReleaseDocument) -> str:
-    """Return the same as entries for BibTeX."""
+    """Return the citations as BibTeX entries."""
     version, year = document.software.get("dpbayes", ""), document.created[:4]
     release = [
         f"@misc{{release-{document.release_id},",

@@ -1,4 +1,4 @@
-"""Texts that fit: how wide a text may be drawn in any common font, and a shorter one that is no wider than asked."""
+"""Texts cut to fit: the widest that a text may be drawn in any common font, and a shorter form of a given width."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _MATHEMATICAL = frozenset("+<>=~#^&")
 def ems(text: str) -> float:
     """Return an upper estimate of a text's width in units of its font size.
 
-    The letters of DejaVu Sans, the widest of the fonts in use, are no wider, a few rare ones excepted.
+    It holds for DejaVu Sans, the widest common font, except for a few rare letters.
     """
     return sum(map(_letter, text))
 
 
-def fitting(text: str, widest: float) -> str:
-    """Return a text, or its ends with an ellipsis between them, no wider than so many times its font size.
+def fitting(text: str, max_ems: float) -> str:
+    """Return a text, or its two ends with an ellipsis between them, at most ``max_ems`` times its font size wide.
 
-    The end is kept because it is where the names of a series differ.
+    The end is kept because the names of a series differ there.
     """
-    if ems(text) <= widest:
+    if ems(text) <= max_ems:
         return text
-    room = widest - ems("…")
+    room = max_ems - ems("…")
     end = _beginning(reversed(text), room / 3.0)[::-1]
     return f"{_beginning(text, room - ems(end)).rstrip()}…{end.lstrip()}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank, inline
+from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank_figure, inline_svg
 from dpbayes_cli.privacy.tradeoff import Tradeoff
 
 if TYPE_CHECKING:
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 _SIZE = (3.8, 2.2)
 _POINTS = 121
-_LOWEST = 1e-12
-"""Deltas below it are drawn at the lower edge."""
+_MIN_DELTA = 1e-12
+"""Smaller deltas are plotted at the lower edge."""
 
 
-def guarantee_pictures(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
-    """Return the curves of a guarantee, those that say something.
+def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
+    """Return the plots of a guarantee: those that show anything.
 
     Args:
-        guarantee: the promise.
-        epsilon, delta: the statement that the bundle makes, which is marked; an epsilon of None is none.
+        guarantee: the privacy guarantee.
+        epsilon, delta: the guarantee that the bundle states, marked by a dot; epsilon None: no dot.
     """
     return [*_tradeoff(guarantee, epsilon, delta), *_renyi(guarantee)]
 
@@ -31,21 +31,21 @@ def guarantee_pictures(guarantee: Guarantee, epsilon: float | None, delta: float
 def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
     curve = Tradeoff(guarantee)
     x = curve.epsilons(_POINTS)
-    y = [max(curve.delta(each), _LOWEST) for each in x]
+    y = [max(curve.delta(point), _MIN_DELTA) for point in x]
     if len(x) < 2:
         return []
-    figure, (panel,) = blank(*_SIZE)
+    figure, (panel,) = blank_figure(*_SIZE)
     pure = guarantee.epsilon.is_finite() and guarantee.delta == 0
-    linear = guarantee.kind == "pure"  # whose curve ends at 0 with a slope, and not as a tail
+    linear = guarantee.kind == "pure"  # this curve reaches 0 with a slope; others have a tail
     if linear:
         y[-1] = 0.0
     else:
         panel.set_yscale("log")
     panel.plot(x, y, color=SERIES[0], linewidth=1.6)
-    if pure or guarantee.delta > 0:  # beyond the epsilon that is stated, delta stays where it is
+    if pure or guarantee.delta > 0:  # beyond the stated epsilon, delta stays constant
         panel.hlines(y[-1], x[-1], 1.12 * x[-1], color=SERIES[0], linewidth=1.6)
     if epsilon is not None and epsilon <= 1.12 * x[-1]:
-        at = delta if linear else max(delta, _LOWEST)
+        at = delta if linear else max(delta, _MIN_DELTA)
         panel.plot([epsilon], [at], marker="o", markersize=5, color=INK, clip_on=False)
     _axes(panel, "epsilon", "delta at most")
     panel.set_xlim(0.0, 1.12 * x[-1])
@@ -53,21 +53,21 @@ def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list
         panel.set_ylim(0.0, 1.15 * y[0])
         panel.locator_params(axis="y", nbins=5)
     else:
-        panel.set_ylim(_LOWEST, 1.0)
+        panel.set_ylim(_MIN_DELTA, 1.0)
         _decades(panel)
     if pure:
-        marks = f"The dot marks what is stated: from epsilon {epsilon:.4g} on, delta is 0."
+        marks = f"The dot marks the stated guarantee: from epsilon {epsilon:.4g} on, delta is 0."
     elif epsilon is not None:
-        marks = f"The dot marks what is stated: epsilon {epsilon:.4g} at delta {delta:.4g}."
+        marks = f"The dot marks the stated guarantee: epsilon {epsilon:.4g} at delta {delta:.4g}."
     else:
-        marks = "No epsilon is stated, for the account states no delta."
-    if not linear and y[-1] <= _LOWEST:
-        marks += " The lower edge is 1e-12 and less."
+        marks = "No epsilon is stated, because the account has no delta."
+    if not linear and y[-1] <= _MIN_DELTA:
+        marks += " The lower edge stands for 1e-12 or less."
     caption = (
-        "Delta against epsilon: no conclusion is more likely with one of two neighboring data sets than exp(epsilon) "
-        f"times as likely as with the other, plus delta. {marks}"
+        "Delta against epsilon: any conclusion is at most exp(epsilon) times as likely with one of two neighboring "
+        f"data sets as with the other, plus delta. {marks}"
     )
-    return [Picture("privacy-curve", inline(figure, "privacy-curve", caption), caption)]
+    return [Picture("privacy-curve", inline_svg(figure, "privacy-curve", caption), caption)]
 
 
 def _renyi(guarantee: Guarantee) -> list[Picture]:
@@ -75,15 +75,15 @@ def _renyi(guarantee: Guarantee) -> list[Picture]:
     if len(points) < 2:
         return []
     orders, values = [order for order, _ in points], [value for _, value in points]
-    figure, (panel,) = blank(*_SIZE)
+    figure, (panel,) = blank_figure(*_SIZE)
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.plot(orders, values, color=SERIES[0], linewidth=1.6, marker="o", markersize=2.2)
     _axes(panel, "order", "divergence at most")
     panel.set_ylim(min(values) / 1.6, max(values) * 2.2)
-    caption = "Renyi divergence at most, against its order"
+    caption = "Renyi divergence by order, an upper bound"
     if guarantee.delta > 0:
-        caption += f", but for an event of probability {float(guarantee.delta):.4g}"
+        caption += f", except for an event of probability {float(guarantee.delta):.4g}"
     if guarantee.order_max.is_finite():
         largest = float(guarantee.order_max)
         panel.axvline(largest, color=SERIES[1], linewidth=1.4, linestyle=(0, (4, 2)))
@@ -98,12 +98,12 @@ def _renyi(guarantee: Guarantee) -> list[Picture]:
             color=INK,
             fontsize=9,
         )
-        caption += f". The dashed line is lambda* = {largest:.4g}: at and above that order nothing is promised"
+        caption += f". The dashed line is lambda* = {largest:.4g}: there is no guarantee at or above this order"
         panel.set_xlim(orders[0] / 1.08, max(largest, orders[-1]) * 1.15)
     elif guarantee.rho.is_finite():
-        caption += f"; never above rho times the order, rho = {float(guarantee.rho):.4g}"
+        caption += f"; it never exceeds rho times the order, rho = {float(guarantee.rho):.4g}"
     _plain_orders(panel)
-    return [Picture("renyi-curve", inline(figure, "renyi-curve", f"{caption}."), f"{caption}.")]
+    return [Picture("renyi-curve", inline_svg(figure, "renyi-curve", f"{caption}."), f"{caption}.")]
 
 
 def _axes(panel: Axes, x: str, y: str) -> None:
@@ -115,13 +115,11 @@ def _axes(panel: Axes, x: str, y: str) -> None:
 
 
 def _decades(panel: Axes) -> None:
-    """Label deltas as they are written elsewhere in the page."""
     exponents = range(-12, 1, 3)
     panel.set_yticks([10.0**e for e in exponents], ["1" if e == 0 else f"1e{e}" for e in exponents])
 
 
 def _plain_orders(panel: Axes) -> None:
-    """Label orders and divergences by few plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     for axis in (panel.xaxis, panel.yaxis):

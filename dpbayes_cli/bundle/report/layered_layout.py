@@ -1,7 +1,7 @@
-"""A drawing of a directed acyclic graph in rows, every parent above its child: places only, nothing is drawn.
+"""The layout of a directed acyclic graph in rows, every parent above its child; draws nothing.
 
-Source: Sugiyama, Tagawa and Toda (1981): layers, lanes for edges that pass a row, order by barycenters, then places.
-Deviations: layers too wide for the page are several rows; edges of one parent share their lanes.
+Source: Sugiyama, Tagawa and Toda (1981): layers, lanes for edges that pass a row, order by barycenters, then positions.
+Deviations: layers too wide for the page become several rows; edges of one parent share their lanes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _PULLS = 12
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the vertices are and by which way their edges run.
+    """The positions of the vertices and the routes of their edges.
 
     Attributes:
         row: the row of each vertex, 0 at the top.
-        x: the middle of each vertex.
-        routes: for each (parent, child) the middles at which the edge passes the rows between them, downwards.
-        width: of the widest row.
-        n_rows: how many rows.
+        x: the center of each vertex.
+        routes: for each (parent, child) the positions at which the edge passes the rows between them, downwards.
+        width: the width of the widest row.
+        n_rows: the number of rows.
     """
 
     row: tuple[int, ...]
@@ -35,13 +35,13 @@ class Layout:
 
 @dataclass
 class _Rows:
-    """What stands in the rows, from the left: vertices by their number, and after them the lanes.
+    """The items of the rows: vertices by their index, and lanes, numbered after the vertices.
 
     Attributes:
         row: the row of each vertex.
-        items: the items of each row, in their order.
-        lanes: for each parent and row in which edges of it pass by, the item there.
-        above, below: for each item those of the next rows that it is linked with.
+        items: the items of each row, from the left.
+        lanes: for each parent and each row that its edges pass, the item that keeps room for them.
+        above, below: for each item, the items of the adjacent rows that it is linked with.
     """
 
     row: Sequence[int]
@@ -51,33 +51,33 @@ class _Rows:
     below: dict[int, list[int]] = field(default_factory=dict)
 
 
-def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: float, widest: float) -> Layout:
+def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: float, max_width: float) -> Layout:
     """Return a layout of a graph.
 
     Args:
         parents: for each vertex its parents.
         box: the width of a vertex.
-        gap: the least distance between neighbors in a row.
-        lane: the width that is kept free for an edge that passes a row.
-        widest: rows are split where their vertices alone would be wider, if they hold more than one.
+        gap: the smallest gap between adjacent items of a row.
+        lane: the width kept free for an edge that passes a row.
+        max_width: rows of several vertices are split if the vertices alone would be wider.
     """
-    capacity = max(1, int((widest + gap) / (box + gap)))
+    capacity = max(1, int((max_width + gap) / (box + gap)))
     rows = _with_lanes(parents, split_rows(layers_of(parents), capacity))
     _reduce_crossings(rows)
     x, width = _places(rows, len(parents), box, gap, lane)
     routes = {
         (j, i): tuple(x[rows.lanes[j, r]] for r in range(rows.row[j] + 1, rows.row[i]))
-        for i, each in enumerate(parents)
-        for j in each
+        for i, own_parents in enumerate(parents)
+        for j in own_parents
     }
     return Layout(tuple(rows.row), tuple(x[i] for i in range(len(parents))), routes, width, len(rows.items))
 
 
 def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return for each vertex of an acyclic graph the length of the longest path that ends there."""
+    """Return the length of the longest path to each vertex of an acyclic graph."""
     layer = [0] * len(parents)
     for _ in parents:  # at most as many rounds as the longest path has edges
-        grown = [max((layer[j] + 1 for j in each), default=0) for each in parents]
+        grown = [max((layer[j] + 1 for j in own_parents), default=0) for own_parents in parents]
         if grown == layer:
             break
         layer = grown
@@ -85,17 +85,17 @@ def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
-    """Return for each vertex its row: layers of more vertices than fit become rows of about equal length.
+    """Return the row of each vertex: a layer of more vertices than fit becomes several rows of similar length.
 
-    Neighbors in a layer go to different rows, so that the rows of a layer are spread over the same width.
+    Adjacent vertices of a layer go to different rows, so that each row of a layer spans the same width.
 
     Args:
         layer: the layer of each vertex.
-        capacity: how many vertices fit in a row.
+        capacity: the number of vertices that fit in a row.
     """
     row, first = [0] * len(layer), 0
     for k in range(max(layer, default=-1) + 1):
-        within = [i for i, each in enumerate(layer) if each == k]
+        within = [i for i, level in enumerate(layer) if level == k]
         n_rows = -(-len(within) // capacity)
         for place, i in enumerate(within):
             row[i] = first + place % n_rows
@@ -104,7 +104,7 @@ def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
 
 
 def n_crossings(links: Sequence[tuple[float, float]]) -> int:
-    """Return how many pairs of straight links between two rows cross, each given by its upper and its lower place."""
+    """Return the number of crossings among straight links, each given by its upper and its lower position."""
     ordered = sorted(links)
     return sum(b < a for k, (_, a) in enumerate(ordered) for upper, b in ordered[k + 1 :] if upper > ordered[k][0])
 
@@ -114,7 +114,7 @@ def _with_lanes(parents: Sequence[Sequence[int]], row: Sequence[int]) -> _Rows:
     for i, r in enumerate(row):
         rows.items[r].append(i)
     links = set()
-    lowest = {j: max(row[i] for i, each in enumerate(parents) if j in each) for each in parents for j in each}
+    lowest = {j: max(row[i] for i, own in enumerate(parents) if j in own) for own in parents for j in own}
     item = len(parents)
     for j in sorted(lowest):
         for r in range(row[j] + 1, lowest[j]):
@@ -122,8 +122,8 @@ def _with_lanes(parents: Sequence[Sequence[int]], row: Sequence[int]) -> _Rows:
             rows.items[r].append(item)
             links.add((rows.lanes.get((j, r - 1), j), item))
             item += 1
-    for i, each in enumerate(parents):
-        links |= {(rows.lanes.get((j, row[i] - 1), j), i) for j in each}
+    for i, own in enumerate(parents):
+        links |= {(rows.lanes.get((j, row[i] - 1), j), i) for j in own}
     for upper, lower in sorted(links):
         rows.below.setdefault(upper, []).append(lower)
         rows.above.setdefault(lower, []).append(upper)
@@ -131,7 +131,7 @@ def _with_lanes(parents: Sequence[Sequence[int]], row: Sequence[int]) -> _Rows:
 
 
 def _reduce_crossings(rows: _Rows) -> None:
-    """Order each row by the mean places of what it is linked with, down and up in turns; keep the best order."""
+    """Order each row by the mean position of linked items, downwards and upwards in turn; keep the best order."""
     for r, items in enumerate(rows.items):  # lanes start in the middle of their row
         boxes, lanes = [i for i in items if i < len(rows.row)], [i for i in items if i >= len(rows.row)]
         middle = (len(boxes) + r % 2) // 2
@@ -141,8 +141,8 @@ def _reduce_crossings(rows: _Rows) -> None:
         down = sweep % 2 == 0
         sequence = range(1, len(rows.items)) if down else range(len(rows.items) - 2, -1, -1)
         for r in sequence:
-            linked, beside = (rows.above, rows.items[r - 1]) if down else (rows.below, rows.items[r + 1])
-            place = {item: (k + 0.5) / len(beside) for k, item in enumerate(beside)}
+            linked, previous = (rows.above, rows.items[r - 1]) if down else (rows.below, rows.items[r + 1])
+            place = {item: (k + 0.5) / len(previous) for k, item in enumerate(previous)}
             own = {item: (k + 0.5) / len(rows.items[r]) for k, item in enumerate(rows.items[r])}
             center = {
                 item: sum(place[other] for other in linked[item]) / len(linked[item]) if item in linked else own[item]
@@ -164,16 +164,16 @@ def _all_crossings(rows: _Rows) -> int:
 
 
 def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[dict[int, float], float]:
-    """Return the middles of all items, and the width of the widest row.
+    """Return the centers of all items, and the width of the widest row.
 
-    Every item is pulled to the mean of those it is linked with, by least squares among all places that keep the order
-    and the distances of its row: an isotonic regression.
+    Every item is pulled to the mean of its linked items, by least squares among all positions that keep the order and
+    the gaps of its row: an isotonic regression.
     """
     import numpy as np
     from scipy.optimize import isotonic_regression
 
     size = {item: box if item < n else lane for items in rows.items for item in items}
-    offsets = []  # of the middles from that of the first item, where the items of a row touch
+    offsets = []  # of each center from that of the row's first item, with the smallest gaps
     for items in rows.items:
         steps = [(size[a] + size[b]) / 2.0 + gap for a, b in pairwise(items)]
         offsets.append(np.concatenate([[0.0], np.cumsum(steps)]))
@@ -194,7 +194,7 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
 
 
 def _wanted(rows: _Rows, item: int, x: dict[int, float], *, upwards: bool) -> float:
-    """Return where an item would stand by itself: at the mean of those before it, else of those after it."""
+    """Return the preferred center of an item: the mean of its links in the previous row, otherwise in the next one."""
     first, second = (rows.below, rows.above) if upwards else (rows.above, rows.below)
     linked = first.get(item) or second.get(item) or [item]
     return sum(x[other] for other in linked) / len(linked)

@@ -1,4 +1,4 @@
-"""The report in Markdown: what was released, with what guarantee, against whom, under which assumptions."""
+"""The report in Markdown: the request, the guarantee, what was released, the posterior, the assumptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dpbayes_cli.bundle.report.wording import (
     width_text,
 )
 
-_MANY = 40
+_MAX_ROWS = 40
 """Longer tables are cut; the files hold the rest."""
 
 
@@ -31,28 +31,28 @@ def report_markdown(document: ReleaseDocument) -> bytes:
     """Return the bytes of ``report.md``."""
     sections = [
         f"# Private posterior release `{document.release_id}`",
-        _question(document),
+        _request(document),
         _guarantee(document),
         _draws(document) if document.draws else _statistics(document),
         _posterior(document),
         *([_width(document)] if document.width else []),
         _list("Assumptions", document.assumptions),
         _list("Corrections to the papers", document.corrections),
-        f"## Proof of what was spent\n\n{ledger_note(document)}",
-        _again(document),
+        f"## Proof of the charge\n\n{ledger_note(document)}",
+        _reuse(document),
     ]
     return ("\n\n".join(sections) + "\n").encode("utf-8")
 
 
-def _question(document: ReleaseDocument) -> str:
+def _request(document: ReleaseDocument) -> str:
     lines = [
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
         *([f"- Bounds: {bounds_text(document)}"] if bounds_text(document) else []),
         f"- One record: one {document.record_unit}; number of records: {records_text(document)}",
-        f"- Data opened: {document.created}",
+        f"- Data read: {document.created}",
     ]
-    return "## The question\n\n" + "\n".join(lines)
+    return "## The request\n\n" + "\n".join(lines)
 
 
 def _guarantee(document: ReleaseDocument) -> str:
@@ -67,14 +67,13 @@ def _guarantee(document: ReleaseDocument) -> str:
 
 def _draws(document: ReleaseDocument) -> str:
     names = list(document.posterior)
-    rows = [
-        f"| {i} | " + " | ".join(f"{x:.6g}" for x in draw[:_MANY]) + " |" for i, draw in enumerate(document.draws, 1)
-    ]
+    draws = enumerate(document.draws, 1)
+    rows = [f"| {i} | " + " | ".join(f"{x:.6g}" for x in draw[:_MAX_ROWS]) + " |" for i, draw in draws]
     head = (
         f"| {draws_word(document)[:-1]} | "
-        + " | ".join(_cell(name) for name in names[:_MANY])
+        + " | ".join(_escape(name) for name in names[:_MAX_ROWS])
         + " |\n|---:|"
-        + "---:|" * len(names[:_MANY])
+        + "---:|" * len(names[:_MAX_ROWS])
     )
     return (
         f"## What was released\n\n{released_text(document)}\n\n{head}\n"
@@ -85,9 +84,9 @@ def _draws(document: ReleaseDocument) -> str:
 
 def _statistics(document: ReleaseDocument) -> str:
     rows = [
-        f"| {_cell(item.name)} | {item.value} | {item.noise_scale:.6g} | "
-        f"{_cell(document.meanings.get(item.name, ''))} |"
-        for item in document.statistics[:_MANY]
+        f"| {_escape(item.name)} | {item.value} | {item.noise_scale:.6g} | "
+        f"{_escape(document.meanings.get(item.name, ''))} |"
+        for item in document.statistics[:_MAX_ROWS]
     ]
     return (
         f"## What was released\n\n{released_text(document)}\n\n"
@@ -99,18 +98,17 @@ def _statistics(document: ReleaseDocument) -> str:
 
 
 def _of_tables(document: ReleaseDocument) -> str:
-    """Return what a record adds to each table, where statistics are the cells of tables."""
-    found = list(table_meanings(document).items())
-    if not found:
+    meanings = list(table_meanings(document).items())
+    if not meanings:
         return ""
-    rows = "\n".join(f"| {_cell(name)} | {_cell(meaning)} |" for name, meaning in found[:_MANY])
-    return f"\n\n| table | what a record adds |\n|---|---|\n{rows}" + _more(len(found), "release.json")
+    rows = "\n".join(f"| {_escape(name)} | {_escape(meaning)} |" for name, meaning in meanings[:_MAX_ROWS])
+    return f"\n\n| table | what a record adds |\n|---|---|\n{rows}" + _more(len(meanings), "release.json")
 
 
 def _posterior(document: ReleaseDocument) -> str:
     if are_estimates(document):
         what = "mean of the estimates" if len(document.draws) > 1 else "estimate"
-        rows = [f"| {_cell(name)} | {p.mean:.6g} |" for name, p in list(document.posterior.items())[:_MANY]]
+        rows = [f"| {_escape(name)} | {p.mean:.6g} |" for name, p in list(document.posterior.items())[:_MAX_ROWS]]
         return (
             f"## {ESTIMATE_HEADING}\n\n| parameter | {what} |\n|---|---:|\n"
             + "\n".join(rows)
@@ -118,8 +116,8 @@ def _posterior(document: ReleaseDocument) -> str:
             + f"\n\n{computed_text(document)}"
         )
     rows = [
-        f"| {_cell(name)} | {p.mean:.6g} | {_number(p.sd)} | {_number(p.q05)} | {_number(p.q50)} | {_number(p.q95)} |"
-        for name, p in list(document.posterior.items())[:_MANY]
+        f"| {_escape(name)} | {p.mean:.6g} | {_number(p.sd)} | {_number(p.q05)} | {_number(p.q50)} | {_number(p.q95)} |"
+        for name, p in list(document.posterior.items())[:_MAX_ROWS]
     ]
     warnings = "".join(f"\n\n**Warning: {warning}.**" for warning in document.inference.warnings)
     return (
@@ -132,49 +130,47 @@ def _posterior(document: ReleaseDocument) -> str:
 
 
 def _of_files(document: ReleaseDocument) -> str:
-    return "".join(f" {found}" for found in (tables_text(document), states_text(document)) if found)
+    return "".join(f" {sentence}" for sentence in (tables_text(document), states_text(document)) if sentence)
 
 
 def _width(document: ReleaseDocument) -> str:
     rows = []
-    for name, width in list(document.width.items())[:_MANY]:
+    for name, width in list(document.width.items())[:_MAX_ROWS]:
         sd = document.posterior[name].sd or 0.0
         share = noise_share(document, name)
-        rows.append(f"| {_cell(name)} | {sd:.4g} | {width.sd_data:.4g} | {width.sd_noise:.4g} | {share:.1%} |")
+        rows.append(f"| {_escape(name)} | {sd:.4g} | {width.sd_data:.4g} | {width.sd_noise:.4g} | {share:.1%} |")
     return (
-        f"## How wide, and why\n\n{width_text(document)}\n\n"
+        f"## Width of the posterior\n\n{width_text(document)}\n\n"
         "| parameter | sd | because of the data | because of privacy | privacy's share of the variance |\n"
         "|---|---:|---:|---:|---:|\n" + "\n".join(rows) + _more(len(document.width), "release.json")
     )
 
 
 def _list(title: str, items: list[str]) -> str:
-    return f"## {title}\n\n" + "\n".join(f"- {_harmless(item)}" for item in items)
+    return f"## {title}\n\n" + "\n".join(f"- {_escape_markup(item)}" for item in items)
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _again(document: ReleaseDocument) -> str:
-    return "\n\n".join(
-        ["## Going on", *(f"```\n{part}\n```" if part == REUSE_COMMAND else part for part in reuse_texts(document))]
-    )
+def _reuse(document: ReleaseDocument) -> str:
+    parts = [f"```\n{part}\n```" if part == REUSE_COMMAND else part for part in reuse_texts(document)]
+    return "\n\n".join(["## What you can do next", *parts])
 
 
-def _cell(text: str) -> str:
-    """Return a text that cannot break out of a Markdown table cell."""
+def _escape(text: str) -> str:
     for mark in "\\`|*_<>[]":
         text = text.replace(mark, "\\" + mark)
     return text
 
 
-def _harmless(sentence: str) -> str:
-    """Return a sentence that may name columns and values, without markup or links of theirs."""
+def _escape_markup(sentence: str) -> str:
+    """Escape markup and links in a sentence, which may name columns and values."""
     for mark in "<>[]":
         sentence = sentence.replace(mark, "\\" + mark)
     return sentence
 
 
 def _more(count: int, where: str) -> str:
-    return f"\n\n{count - _MANY} more rows are in `{where}`." if count > _MANY else ""
+    return f"\n\n{count - _MAX_ROWS} more rows are in `{where}`." if count > _MAX_ROWS else ""

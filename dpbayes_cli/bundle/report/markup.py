@@ -1,4 +1,4 @@
-"""HTML from texts: whatever is put into a page goes through here and cannot be taken for markup."""
+"""HTML from texts: every text of a page is escaped here, so that no text can act as markup."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _NUMERIC = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?( ?%)?|-")
 
 
 def text(content: object) -> str:
-    """Return a text that shows as itself, in an element or in a quoted attribute."""
+    """Return a text escaped for an element or for a quoted attribute."""
     return escape(str(content), quote=True)
 
 
 def prose(sentence: str) -> str:
-    """Return sentences of ours; what is between backticks is code."""
+    """Return escaped sentences; text between backticks becomes code."""
     return _CODE.sub(r"<code>\1</code>", text(sentence))
 
 
 def code(content: object) -> str:
-    """Return a name or a value in code type."""
+    """Return a name or a value as inline code."""
     return f"<code>{text(content)}</code>"
 
 
@@ -31,7 +31,7 @@ def paragraph(markup: str, kind: str = "") -> str:
 
     Args:
         markup: escaped already.
-        kind: a class of the style sheet, or nothing.
+        kind: a class of the style sheet, or empty.
     """
     return f"<p{_class(kind)}>{markup}</p>"
 
@@ -42,41 +42,41 @@ def section(identifier: str, title: str, parts: Iterable[str]) -> str:
     Args:
         identifier: its name in links, unique in the page.
         title: its heading.
-        parts: what it holds, markup.
+        parts: its content, markup; empty parts are left out.
     """
     body = "\n".join(part for part in parts if part)
     heading = f'<h2 id="{identifier}-heading">{text(title)}</h2>'
     return f'<section id="{identifier}" aria-labelledby="{identifier}-heading">\n{heading}\n{body}\n</section>'
 
 
-def titled(title: str, *parts: str) -> str:
-    """Return a section that is linked to by its title."""
+def titled_section(title: str, *parts: str) -> str:
+    """Return a section whose identifier is made from its title."""
     return section(identifier_of(title), title, parts)
 
 
 def identifier_of(title: str) -> str:
-    """Return the name by which a section is linked to."""
+    """Return the identifier of a section, for links to it."""
     return "-".join("".join(mark if mark.isalnum() else " " for mark in title.lower()).split())
 
 
-def listed(items: Iterable[str]) -> str:
-    """Return a list of items, each of them markup."""
+def bullet_list(items: Iterable[str]) -> str:
+    """Return a bullet list of items, each of them markup."""
     return "<ul>\n" + "\n".join(f"<li>{item}</li>" for item in items) + "\n</ul>"
 
 
-def terms(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return a list of names with what they stand for, which is markup."""
+def description_list(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return a list of names, as texts, with their values, as markup."""
     return "<dl>\n" + "\n".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs) + "\n</dl>"
 
 
 def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], last: Sequence[str] = ()) -> str:
-    """Return a table of texts; on a narrow screen it scrolls by itself, and not the page.
+    """Return a table of texts; on a narrow screen the table scrolls, not the page.
 
     Args:
-        caption: what it shows, for those who do not see it.
-        columns: the heads; those of columns that hold nothing but numbers stand to the right, like the numbers.
+        caption: what it shows.
+        columns: the heads; columns that hold only numbers are aligned to the right.
         rows: the cells; the first of a row is its head.
-        last: one more cell a row without a head, as ``share_bar`` makes it.
+        last: one more cell per row, in a column without a head, made by ``share_bar``.
     """
     numeric = [place > 0 and all(_NUMERIC.fullmatch(row[place]) for row in rows) for place in range(len(columns))]
     kinds = [_class("number") if right else "" for right in numeric]
@@ -95,23 +95,23 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]], l
     )
 
 
-def block(content: str, label: str) -> str:
-    """Return a text whose lines stay as they are; where one is too long for the page, it scrolls by itself.
+def code_block(content: str, label: str) -> str:
+    """Return preformatted text; it scrolls if a line is too long for the page.
 
     Args:
-        content: a text.
-        label: what it is, for those who do not see it.
+        content: the text.
+        label: what it is, for screen readers.
     """
     return f'<pre role="region" aria-label="{text(label)}" tabindex="0"><code>{text(content)}</code></pre>'
 
 
-def cut(rows: int, most: int, where: str) -> str:
-    """Return where the rows are that a table leaves out; nothing where it holds them all."""
-    return paragraph(prose(f"{rows - most} more rows are in `{where}`."), "quiet") if rows > most else ""
+def more_rows_note(rows: int, shown: int, where: str) -> str:
+    """Return a note about the rows that a table leaves out; empty if it shows all of them."""
+    return paragraph(prose(f"{rows - shown} more rows are in `{where}`."), "quiet") if rows > shown else ""
 
 
 def share_bar(share: float) -> str:
-    """Return a table cell with a bar; the number stands in a cell of its own.
+    """Return a table cell with a bar; another cell holds the number.
 
     Args:
         share: from 0 to 1.
@@ -121,17 +121,17 @@ def share_bar(share: float) -> str:
 
 
 def figure(svg: str, caption: str) -> str:
-    """Return a figure with its caption, which is a text.
+    """Return a figure with its caption.
 
     Args:
-        svg: the drawing, an SVG element with a label of its own.
-        caption: what it shows.
+        svg: the drawing, an SVG element with its own label.
+        caption: plain text: what it shows.
     """
     return f"<figure>\n{svg}\n<figcaption>{text(caption)}</figcaption>\n</figure>"
 
 
 def gallery(figures: Iterable[str], kind: str = "gallery") -> str:
-    """Return figures beside each other, as many as fit.
+    """Return figures side by side, as many as fit.
 
     Args:
         figures: see ``figure``.

@@ -1,4 +1,4 @@
-"""How the sections that a model names are drawn: one line a kind, for every model that names it, plug-ins too."""
+"""How each kind of section is drawn, for every model that declares it, plug-ins included."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class SectionDrawing:
 
     Attributes:
         title: its heading.
-        kind: of the section.
-        markup: returns its markup, from the name that it is linked by, the release and the section.
-        pictures: returns its pictures, from the release and the section.
+        kind: the type of the section.
+        markup: makes its markup from its identifier, the release and the section.
+        pictures: makes its pictures from the release and the section.
     """
 
     title: str
@@ -34,9 +34,9 @@ class SectionDrawing:
     pictures: Callable[[ReleaseDocument, Any], list[Picture]]
 
     def section(self, document: ReleaseDocument, model: Model) -> str:
-        """Return the section of a release's page; nothing where its model does not name it."""
-        found = section_of(model.sections(), self.kind)
-        return "" if found is None else self.markup(identifier_of(self.title), document, found)
+        """Return this section of a release's page; empty if the model does not declare it."""
+        declared = section_of(model.sections(), self.kind)
+        return "" if declared is None else self.markup(identifier_of(self.title), document, declared)
 
 
 DRAWINGS = (
@@ -47,6 +47,6 @@ DRAWINGS = (
 
 
 def section_pictures(document: ReleaseDocument, model: Model) -> list[Picture]:
-    """Return the pictures of all sections that a release's model names."""
-    found = ((drawing, section_of(model.sections(), drawing.kind)) for drawing in DRAWINGS)
-    return [picture for drawing, part in found if part is not None for picture in drawing.pictures(document, part)]
+    """Return the pictures of all sections that the model declares."""
+    sections = ((drawing, section_of(model.sections(), drawing.kind)) for drawing in DRAWINGS)
+    return [picture for drawing, part in sections if part is not None for picture in drawing.pictures(document, part)]

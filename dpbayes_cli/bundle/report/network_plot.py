@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.cut_text import ems, fitting
-from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank, inline
+from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_figure, inline_svg
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 40
-"""Of larger networks a part is drawn."""
+MAX_VARIABLES = 40
+"""Of a larger network only a part is drawn."""
 _FONT, _SMALL = 9.0, 7.5
 _POINT = 1.0 / 72.0
 _NAME_EMS = 10.0
-_HEIGHT, _GAP, _LANE, _BETWEEN, _PAD = 0.42, 0.14, 0.06, 0.42, 0.08
-"""In inches: a box, the distances of boxes, a lane for arrows that pass a row, the distance of rows, and around all."""
-_WIDEST = 9.4
+_HEIGHT, _GAP, _LANE, _ROW_GAP, _PAD = 0.42, 0.14, 0.06, 0.42, 0.08
+"""In inches: a box, the gap between boxes, a lane for arrows that pass a row, the gap between rows, the margin."""
+_MAX_WIDTH = 9.4
 _HEAD = 0.07
 """An arrow's head, in inches."""
 
@@ -29,77 +29,77 @@ _Point = tuple[float, float]
 def network_plot(
     names: Sequence[str], sizes: Sequence[int], parents: Sequence[Sequence[int]], target: int | None, name: str
 ) -> Picture:
-    """Return the picture of a network, or of a part of it that can be read.
+    """Return the picture of a network, or of a readable part of it.
 
     Args:
         names: the variables' names.
-        sizes: how many values each has.
+        sizes: the number of values of each variable.
         parents: for each variable the indices of its parents.
-        target: the variable that is marked, or none.
+        target: the variable to mark, or None.
         name: the figure's name in the page.
     """
     shown = shown_variables(parents, target)
     place = {i: k for k, i in enumerate(shown)}
-    among = [[place[j] for j in parents[i] if j in place] for i in shown]
+    shown_parents = [[place[j] for j in parents[i] if j in place] for i in shown]
     labels = [(fitting(names[i], _NAME_EMS), _values(sizes[i], marked=i == target)) for i in shown]
     longest = max((max(ems(top) * _FONT, ems(bottom) * _SMALL) for top, bottom in labels), default=0.0)
     box = longest * _POINT + 2 * _PAD
-    layout = layered(among, box, _GAP, _LANE, _WIDEST)
-    figure, (panel,) = blank(
-        layout.width + 2 * _PAD, max(layout.n_rows, 1) * (_HEIGHT + _BETWEEN) - _BETWEEN + 2 * _PAD
+    layout = layered(shown_parents, box, _GAP, _LANE, _MAX_WIDTH)
+    figure, (panel,) = blank_figure(
+        layout.width + 2 * _PAD, max(layout.n_rows, 1) * (_HEIGHT + _ROW_GAP) - _ROW_GAP + 2 * _PAD
     )
     figure.set_layout_engine("none")
     panel.set_position((0.0, 0.0, 1.0, 1.0))
     panel.set_axis_off()
     panel.set_xlim(-_PAD, layout.width + _PAD)
     panel.set_ylim(-figure.get_figheight() + _PAD, _PAD)
-    _draw_edges(panel, layout, among, box)
+    _draw_edges(panel, layout, shown_parents, box)
     for k, i in enumerate(shown):
         _draw_box(panel, layout.x[k], _top(layout.row[k]), box, labels[k], marked=i == target)
     caption = _caption(names, parents, shown, target)
-    return Picture(name, inline(figure, name, caption), caption)
+    return Picture(name, inline_svg(figure, name, caption), caption)
 
 
 def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tuple[int, ...]:
     """Return the variables that are drawn, each after its parents.
 
-    All of them, if they are not too many; else the target and its Markov blanket, or the first of that; without a
-    target, the first variables.
+    All of them, if there are at most ``MAX_VARIABLES``; otherwise the target and the first variables of its Markov
+    blanket, or, without a target, the first variables.
 
     Args:
         parents: for each variable its parents.
-        target: the variable that is marked, or none.
+        target: the variable to mark, or None.
     """
     order = parents_first(parents)
-    if len(order) <= MOST:
+    if len(order) <= MAX_VARIABLES:
         return order
     if target is None:
-        return order[:MOST]
+        return order[:MAX_VARIABLES]
     blanket = markov_blanket(parents, target)
-    kept = {target, *[i for i in order if i in blanket][: MOST - 1]}
+    kept = {target, *[i for i in order if i in blanket][: MAX_VARIABLES - 1]}
     return tuple(i for i in order if i in kept)
 
 
 def parents_first(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of an acyclic graph in their order, but each after its ancestors, which come just before it.
+    """Return the vertices of an acyclic graph in their order, but the ancestors of each just before it.
 
-    The first of them are connected, where the first of an order by depth would all be roots.
+    The first vertices are then connected; in an order by depth they would all be roots.
     """
-    found: dict[int, None] = {}
+    ordered: dict[int, None] = {}
     for first in range(len(parents)):
         path = [first]
         while path:
-            waiting = [j for j in parents[path[-1]] if j not in found]
+            waiting = [j for j in parents[path[-1]] if j not in ordered]
             if waiting:
                 path.append(waiting[0])
             else:
-                found.setdefault(path.pop())
-    return tuple(found)
+                ordered.setdefault(path.pop())
+    return tuple(ordered)
 
 
 def markov_blanket(parents: Sequence[Sequence[int]], target: int) -> frozenset[int]:
-    """Return the parents and the children of a variable, and the other parents of these."""
-    families = [{target, *parents[target]}, *({i, *each} for i, each in enumerate(parents) if target in each)]
+    """Return the parents and children of a variable, and the other parents of its children."""
+    families = [{target, *parents[target]}, *({i, *own} for i, own in enumerate(parents) if target in own)]
     return frozenset().union(*families) - {target}
 
 
@@ -109,7 +109,7 @@ def _values(size: int, *, marked: bool) -> str:
 
 
 def _top(row: int) -> float:
-    return -row * (_HEIGHT + _BETWEEN)
+    return -row * (_HEIGHT + _ROW_GAP)
 
 
 def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, str], *, marked: bool) -> None:
@@ -134,10 +134,10 @@ def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, s
 
 
 def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], box: float) -> None:
-    """Draw each edge from the middle below its parent to a place of its own above its child."""
+    """Draw each edge from below the middle of its parent to its own point above its child."""
     drawn: set[tuple[_Point, _Point]] = set()
-    for i, each in enumerate(parents):
-        arriving = sorted(((layout.x[j], *layout.routes[j, i])[-1], j) for j in each)
+    for i, own_parents in enumerate(parents):
+        arriving = sorted(((layout.x[j], *layout.routes[j, i])[-1], j) for j in own_parents)
         for k, (_, j) in enumerate(arriving):
             spread = 0.7 * box * ((k + 0.5) / len(arriving) - 0.5)
             end = (layout.x[i] + spread, _top(layout.row[i]))
@@ -152,7 +152,7 @@ def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], b
 
 
 def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, end: _Point) -> None:
-    """Draw a curve that leaves and arrives vertically, once: edges of one parent share what they can."""
+    """Draw a curve that leaves and arrives vertically, once: edges of one parent share their pieces."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -168,24 +168,22 @@ def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, e
 
 def _caption(names: Sequence[str], parents: Sequence[Sequence[int]], shown: Sequence[int], target: int | None) -> str:
     n_edges = sum(map(len, parents))
-    what = f"The network: {_counted(len(names), 'variable')}, {_counted(n_edges, 'arrow')} from parent to child"
+    what = f"The network: {_count_text(len(names), 'variable')}, {_count_text(n_edges, 'arrow')} from parent to child"
     if target is not None:
         what += f"; the target is {names[target]}"
     if len(shown) == len(names):
         return f"{what}."
     if target is None:
-        return (
-            f"{what}. Drawn are the first {len(shown)} variables, parents before children, and the arrows among them."
-        )
+        return f"{what}. Shown: the first {len(shown)} variables, parents before children, and the arrows between them."
     blanket = markov_blanket(parents, target)
     if len(blanket) < len(shown):
-        which = "parents, children and the children's other parents"
-        return f"{what}. Drawn are the target and its Markov blanket ({which}), {_counted(len(shown), 'variable')}."
+        family = "parents, children and the children's other parents"
+        return f"{what}. Shown: the target and its Markov blanket ({family}), {_count_text(len(shown), 'variable')}."
     return (
-        f"{what}. Drawn are the target and the first {len(shown) - 1} of the {len(blanket)} variables in its Markov "
+        f"{what}. Shown: the target and the first {len(shown) - 1} of the {len(blanket)} variables in its Markov "
         "blanket, parents before children."
     )
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' if count != 1 else ''}"

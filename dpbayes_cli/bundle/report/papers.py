@@ -1,4 +1,4 @@
-"""The papers that models and mechanisms come from, as the sources on their cards name them."""
+"""The papers behind models and mechanisms, as their info names them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Paper:
     """One paper.
 
     Attributes:
-        authors: given and family names, in their order.
-        title: as it stands on the paper.
+        authors: given and family names, in the order of the paper.
+        title: as printed on the paper.
         venue: the proceedings or the journal.
         year: of publication.
         kind: ``inproceedings`` or ``article``.
@@ -194,7 +194,7 @@ PAPERS = (
 
 
 def papers_of(source: str) -> list[Paper]:
-    """Return the papers that a card's source names: by their first author and their year, in its order.
+    """Return the papers that a source names by first author and year, in its order.
 
     Args:
         source: papers between semicolons, each beginning with its first author.

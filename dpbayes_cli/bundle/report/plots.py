@@ -6,42 +6,42 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.document import ParameterSummary
-from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, blank, inline
+from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, blank_figure, inline_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpbayes_cli.base.numeric import Floats
 
-_FEW = 100
+_MIN_DENSITY_SAMPLES = 100
 """Fewer samples than this are shown one by one."""
 _BINS = 512
 _POINTS = 128
-_TRACED = 250
+_MAX_TRACE_POINTS = 250
 _RANK_BINS = 20
-_OF_CHAINS = (4.8, 1.6)
-"""The size of a figure of chains, in inches."""
-_LABEL = 28
+_CHAIN_FIGURE_SIZE = (4.8, 1.6)
+"""In inches."""
+_MAX_LABEL = 28
 
 
 def density_plot(
     samples: Floats, summary: ParameterSummary, name: str, label: str, *, alone: bool, expected: float | None = None
 ) -> str:
-    """Return the posterior density of one parameter; its middle 90 % are darker and its median is a line.
+    """Return the posterior density of one parameter; the central 90 % are darker and a line marks the median.
 
     Args:
         samples: shape (n_samples,).
-        summary: the released summary, from which interval and median are taken.
+        summary: the released summary, with the interval and the median.
         name: the figure's name in the page.
-        label: what it shows, in words.
-        alone: whether it is the only one, and may be larger.
-        expected: a width to compare with, a bar above the density whose place says nothing; None: none.
+        label: what it shows, for screen readers.
+        alone: whether it is the only density of the page, and may be larger.
+        expected: a width to compare with, drawn as a bar above the density; None: no bar.
     """
-    figure, (panel,) = blank(3.8, 2.0) if alone else blank(3.2, 1.7)
+    figure, (panel,) = blank_figure(3.8, 2.0) if alone else blank_figure(3.2, 1.7)
     panel.set_yticks([])
     panel.locator_params(axis="x", nbins=4)
     low, high = float(samples.min()), float(samples.max())
-    if len(samples) < _FEW or high - low <= 1e-9 * max(abs(low), abs(high)):
+    if len(samples) < _MIN_DENSITY_SAMPLES or high - low <= 1e-9 * max(abs(low), abs(high)):
         panel.vlines(samples, 0.0, 1.0, color=SERIES[0], linewidth=1.5, alpha=max(0.25, 1.0 / len(samples) ** 0.5))
     else:
         x, y = density(samples)
@@ -54,13 +54,13 @@ def density_plot(
         if summary.q50 is not None:
             panel.axvline(summary.q50, color=INK, linewidth=1.0)
     if expected is not None:
-        _bar(panel, summary.mean if summary.q50 is None else summary.q50, expected)
+        _draw_width_bar(panel, summary.mean if summary.q50 is None else summary.q50, expected)
     panel.set_ylim(bottom=0.0)
-    return inline(figure, name, label)
+    return inline_svg(figure, name, label)
 
 
-def _bar(panel: Axes, middle: float, width: float) -> None:
-    """Draw a width above everything else, with ends; where it is too wide for the figure, to its edges."""
+def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
+    """Draw a width as a bar above everything else; if it is too wide for the figure, dotted from edge to edge."""
     low, high = panel.get_xlim()
     reach = max(3.0 * (high - low), 1e-9 * abs(middle))
     top = panel.get_ylim()[1]
@@ -74,15 +74,15 @@ def _bar(panel: Axes, middle: float, width: float) -> None:
 
 
 def density(samples: Floats) -> tuple[Floats, Floats]:
-    """Estimate a density between the smallest and the largest sample, with mirrors at both ends.
+    """Estimate a density between the smallest and the largest sample, with reflection at both ends.
 
-    The mirrors keep a density that does not vanish at the end of its range, as at theta = 0, from sagging there.
+    Without reflection, a density that does not vanish at an end of its range, such as theta = 0, would sag there.
 
     Args:
-        samples: shape (n_samples,), not all alike.
+        samples: shape (n_samples,), not all equal.
 
     Returns:
-        Points and densities, the same shape.
+        Points and densities, both of shape (n_points,).
     """
     import numpy as np
 
@@ -102,66 +102,66 @@ def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: s
     """Return the medians and 90 % intervals of several parameters, one below the other.
 
     Args:
-        posterior: the parameters that are shown.
+        posterior: the summaries to show, by parameter.
         name: the figure's name in the page.
-        label: what it shows, in words.
+        label: what it shows, for screen readers.
     """
-    figure, (panel,) = blank(4.2, 0.45 + 0.21 * len(posterior))
+    figure, (panel,) = blank_figure(4.2, 0.45 + 0.21 * len(posterior))
     rows = range(len(posterior))
     for row, summary in zip(rows, posterior.values(), strict=True):
         if summary.q05 is not None and summary.q95 is not None:
             panel.hlines(row, summary.q05, summary.q95, color=SERIES[0], linewidth=2.2, alpha=0.55)
     middles = [summary.mean if summary.q50 is None else summary.q50 for summary in posterior.values()]
     panel.plot(middles, rows, linestyle="none", marker="o", markersize=3.6, color=SERIES[0])
-    panel.set_yticks(rows, [_short(parameter) for parameter in posterior], parse_math=False)
+    panel.set_yticks(rows, [_shorten(parameter) for parameter in posterior], parse_math=False)
     panel.tick_params(axis="y", length=0, labelcolor=INK)
     panel.set_ylim(len(posterior) - 0.4, -0.6)
     panel.grid(axis="x", color=LINE, linewidth=0.5)
     panel.set_axisbelow(True)
-    return inline(figure, name, label)
+    return inline_svg(figure, name, label)
 
 
 def trace_plot(chains: Floats, name: str, label: str) -> str:
-    """Return the draws of one parameter in the order in which they were drawn, one line a chain.
+    """Return the trace plot of one parameter: its draws in order, one line per chain.
 
     Args:
         chains: shape (n_chains, n_draws).
         name: the figure's name in the page.
-        label: what it shows, in words.
+        label: what it shows, for screen readers.
     """
     import numpy as np
 
-    figure, (panel,) = blank(*_OF_CHAINS)
-    shown = np.arange(0, chains.shape[1], -(-chains.shape[1] // _TRACED))
+    figure, (panel,) = blank_figure(*_CHAIN_FIGURE_SIZE)
+    shown = np.arange(0, chains.shape[1], -(-chains.shape[1] // _MAX_TRACE_POINTS))
     for chain, color in zip(chains, _colors(len(chains)), strict=True):
         panel.plot(shown + 1, chain[shown], color=color, linewidth=0.6, alpha=0.8)
     panel.locator_params(axis="y", nbins=4)
     panel.set_xlabel("draw")
     panel.margins(x=0.01)
-    return inline(figure, name, label)
+    return inline_svg(figure, name, label)
 
 
 def rank_plot(chains: Floats, name: str, label: str) -> str:
-    """Return a histogram a chain of the ranks of its draws among those of all chains; even ones show good mixing.
+    """Return a histogram per chain of the ranks of its draws among all draws; even histograms show good mixing.
 
     Args:
         chains: shape (n_chains, n_draws).
         name: the figure's name in the page.
-        label: what it shows, in words.
+        label: what it shows, for screen readers.
     """
     from dpbayes_cli.inference.diagnostics import rank_counts
 
     counts = rank_counts(chains, _RANK_BINS)
-    figure, panels = blank(*_OF_CHAINS, len(chains))
+    figure, panels = blank_figure(*_CHAIN_FIGURE_SIZE, len(chains))
     for place, (panel, color) in enumerate(zip(panels, _colors(len(chains)), strict=True), 1):
         panel.stairs(counts[place - 1], fill=True, color=color, alpha=0.6)
         panel.axhline(chains.shape[1] / _RANK_BINS, color=QUIET, linewidth=0.9, linestyle=(0, (4, 2)))
         panel.set_ylim(0.0, max(float(counts.max()), 2.0 * chains.shape[1] / _RANK_BINS))
-        _bare(panel, f"chain {place}")
-    return inline(figure, name, label)
+        _hide_ticks(panel, f"chain {place}")
+    return inline_svg(figure, name, label)
 
 
-def _bare(panel: Axes, title: str) -> None:
+def _hide_ticks(panel: Axes, title: str) -> None:
     panel.set_xticks([])
     panel.set_yticks([])
     panel.set_xlabel(title)
@@ -171,5 +171,5 @@ def _colors(count: int) -> list[str]:
     return [SERIES[i % len(SERIES)] for i in range(count)]
 
 
-def _short(label: str) -> str:
-    return label if len(label) <= _LABEL else f"{label[: _LABEL - 1]}\u2026"
+def _shorten(label: str) -> str:
+    return label if len(label) <= _MAX_LABEL else f"{label[: _MAX_LABEL - 1]}\u2026"

@@ -1,4 +1,4 @@
-"""What a page tells beside what is in the bundle: nothing of it is kept there, or comes from the data."""
+"""What a page tells in addition to the bundle; none of it is kept in the bundle or comes from the data."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExpectedWidth:
-    """How wide the posterior of one parameter could be expected to be without privacy, before there were data.
+    """The width of the posterior of one parameter that was to be expected without privacy, before seeing the data.
 
     Attributes:
         sd: the median of its standard deviation over simulated data sets.
-        middle: the same of the width of its 90 % interval.
+        interval_width: the median width of its 90 % interval over the same data sets.
     """
 
     sd: float
-    middle: float
+    interval_width: float
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What was to be expected of a release before it.
+    """The widths that were to be expected without privacy, from a simulation.
 
     Attributes:
-        widths: by parameter; none where nothing was simulated.
-        n_records: how many records were simulated.
-        trials: how often.
-        absent: why nothing was simulated, a sentence; else an empty text.
-        drawn_sd: of the law that the released draws come from, the standard deviation of the first parameter; None
-            where no draws were released, or their law is not simulated.
-        drawn_nonprivate_sd: the same of the posterior without privacy, in the same simulations.
+        widths: by parameter; empty if nothing was simulated.
+        n_records: the number of records in each simulated data set.
+        trials: the number of simulated data sets.
+        reason_unknown: why nothing was simulated, a sentence; otherwise empty.
+        drawn_sd: the standard deviation of the first parameter under the law of the released draws; None if no draws
+            were released or their law is not simulated.
+        drawn_nonprivate_sd: that of the posterior without privacy, in the same simulations.
     """
 
     widths: Mapping[str, ExpectedWidth] = field(default_factory=dict)
     n_records: int = 0
     trials: int = 0
-    absent: str = ""
+    reason_unknown: str = ""
     drawn_sd: float | None = None
     drawn_nonprivate_sd: float | None = None
 
 
 @dataclass(frozen=True)
-class BudgetAround:
-    """An account just before and just after the entry that charged a release, by component.
+class BudgetChange:
+    """An account just before and just after a release was charged, by component of its total.
 
     Attributes:
-        total, before, after, remaining: amounts as texts; ``before`` and ``after`` are what was spent.
-        charged: the price of the release in words.
-        releases: how many releases the account had paid for before.
+        total, before, after, remaining: amounts as texts; ``before`` and ``after`` were spent.
+        charged: the cost of the release, in words.
+        releases: the number of earlier releases of the account.
     """
 
     total: Mapping[str, str]
@@ -65,17 +65,17 @@ class BudgetAround:
 
 @dataclass(frozen=True)
 class ReportContext:
-    """Everything that a page tells beside what is in the bundle.
+    """Everything that a page tells in addition to the bundle.
 
     Attributes:
-        guarantee: what the question promises, priced again; None where that is not what the bundle states.
-        expected: what was to be expected before the data; None: not asked.
-        budget: of the ledger; a text says why it is not known; None: not asked.
+        guarantee: the guarantee of the request, computed again; None if it differs from the bundle's.
+        expected: the widths expected without privacy; None: not computed.
+        budget: the account in the ledger, or a sentence on why it is not known; None: no ledger was given.
     """
 
     guarantee: Guarantee | None = None
     expected: Expected | None = None
-    budget: BudgetAround | str | None = None
+    budget: BudgetChange | str | None = None
 
 
-NOTHING = ReportContext()
+EMPTY_CONTEXT = ReportContext()

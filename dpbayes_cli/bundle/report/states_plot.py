@@ -1,7 +1,7 @@
 """States over time: a row for each sequence, a column for each step, colored by the most likely state.
 
-How likely it is shows in how strong the color is. The number of a state stands where it begins, so that states can be
-told apart without their colors.
+The stronger the color, the more likely the state. The number of a state stands where it begins, so that states can be
+distinguished without color.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.cut_text import ems, fitting
 from dpbayes_cli.bundle.report.emissions_plot import hue_of
-from dpbayes_cli.bundle.report.inline_svg import HUES, INK, OTHERS, PAGE, QUIET, Picture, blank, inline
+from dpbayes_cli.bundle.report.inline_svg import HUES, INK, OTHERS, PAGE, QUIET, Picture, blank_figure, inline_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.columns import Column
 
-MOST_SEQUENCES, MOST_STEPS = 40, 120
-MOST_NUMBERS = 800
-"""Where there are more runs of a state than this, their numbers are left out."""
+MAX_SEQUENCES, MAX_STEPS = 40, 120
+MAX_NUMBERS = 800
+"""If states begin more often than this, their numbers are left out."""
 STRENGTHS = {0.0: 0.2, 0.5: 0.4, 0.7: 0.62, 0.9: 1.0}
-"""How opaque a cell is, from which probability of its state."""
+"""The opacity of a cell, by the smallest probability of its state."""
 _POINT = 1.0 / 72.0
 _FONT, _SMALL, _TINY = 9.0, 8.0, 6.5
 _NAME_EMS, _STEP_EMS = 14.0, 7.0
 _PAD, _ROW, _LINE = 0.1, 0.2, 0.22
-"""In inches: around all, a row of cells, a line of text."""
-_ALL, _NARROWEST, _WIDEST = 7.2, 0.1, 0.5
-"""In inches: all cells of a row, and one cell."""
-_SMALLEST = 1.15
-"""How many pixels a point on narrow screens."""
+"""In inches: the margin, a row of cells, a line of text."""
+_ALL_CELLS_WIDTH, _MIN_CELL_WIDTH, _MAX_CELL_WIDTH = 7.2, 0.1, 0.5
+"""In inches: the cells of a row together, and the limits of one cell."""
+_MIN_SCALE = 1.15
+"""Pixels per point on narrow screens."""
 _SWATCH = 0.16
-_LEAST_LEGEND = 4.6
+_MIN_LEGEND_WIDTH = 4.6
 _STRIDES = (1, 2, 3, 4, 6, 12, 24, 36, 60)
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where cells are, in inches from the upper left corner."""
+    """The positions of the cells, in inches from the upper left corner."""
 
     left: float
     top: float
@@ -59,7 +59,7 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Item:
-    """A part of the legend: a swatch, or none where it has no color, and words."""
+    """A part of the legend: words, after a swatch if it has a color."""
 
     x: float
     line: int
@@ -72,22 +72,22 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     """Return the most likely state of the first sequences at their first steps.
 
     Args:
-        sequences, steps: the columns of the two axes; their levels are the rows and the columns.
+        sequences, steps: the columns of the two axes; their levels label the rows and the columns.
         probabilities: of each state, shape (n_sequences, n_steps, n_states).
         name: the figure's name in the page.
     """
-    shape = min(len(sequences.levels), MOST_SEQUENCES), min(len(steps.levels), MOST_STEPS)
+    shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)
     shown = probabilities[: shape[0], : shape[1]]
     state, level = shown.argmax(axis=2), levels_of(shown.max(axis=2))
     rows = [fitting(label, _NAME_EMS) for label in sequences.levels[: shape[0]]]
     left = max(_width(label, _SMALL) for label in rows) + 2 * _PAD
-    grid = _Grid(left, _PAD + _LINE, min(max(_ALL / shape[1], _NARROWEST), _WIDEST), shape)
-    room = max(grid.right - _PAD, _LEAST_LEGEND)
+    grid = _Grid(left, _PAD + _LINE, min(max(_ALL_CELLS_WIDTH / shape[1], _MIN_CELL_WIDTH), _MAX_CELL_WIDTH), shape)
+    room = max(grid.right - _PAD, _MIN_LEGEND_WIDTH)
     legend = _legend(probabilities.shape[2], room)
     width = room + 2 * _PAD
     bottom = grid.bottom + 2 * _LINE
     height = bottom + (legend[-1].line + 1) * _LINE + _PAD
-    figure, (panel,) = blank(width, height)
+    figure, (panel,) = blank_figure(width, height)
     figure.set_layout_engine("none")
     panel.set_position((0.0, 0.0, 1.0, 1.0))
     panel.set_axis_off()
@@ -103,18 +103,18 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     for item in legend:
         _draw_item(panel, _PAD, bottom, item)
     caption = _caption((sequences, steps), shape, numbered=numbered)
-    return Picture(name, inline(figure, name, f"{caption} {_in_words(probabilities)}", _SMALLEST), caption)
+    return Picture(name, inline_svg(figure, name, f"{caption} {_in_words(probabilities)}", _MIN_SCALE), caption)
 
 
 def levels_of(likely: Floats) -> Integers:
-    """Return for each probability of a most likely state which of ``STRENGTHS`` shows it."""
+    """Return the index in ``STRENGTHS`` for each probability of a most likely state."""
     import numpy as np
 
     return np.searchsorted(np.array(list(STRENGTHS)), likely, side="right").astype(np.int64) - 1
 
 
 def runs_of(states: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first place and the length of each run of a state."""
+    """Yield the first position and the length of each run of a state."""
     first = 0
     for place in range(1, len(states) + 1):
         if place == len(states) or states[place] != states[first]:
@@ -123,10 +123,10 @@ def runs_of(states: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def stride_of(labels: Sequence[str], cell: float) -> int:
-    """Return every how many columns a label has room.
+    """Return the number of columns from one label to the next, such that labels have room.
 
     Args:
-        labels: what is written.
+        labels: the texts of the labels.
         cell: the width of a column, in inches.
     """
     needed = max(_width(label, _SMALL) for label in labels) + 0.5 * _SMALL * _POINT
@@ -138,7 +138,6 @@ def _width(label: str, font: float) -> float:
 
 
 def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> None:
-    """Draw the cells, as one shape for all that look alike."""
     import numpy as np
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -157,9 +156,9 @@ def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> N
 
 
 def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> bool:
-    """Write the number of each state where a run of it begins and has room; return False where they are too many."""
+    """Write the number of each state where a run of it begins and has room; return False if there are too many."""
     runs = [(row, *run) for row, of_row in enumerate(state.tolist()) for run in runs_of(of_row)]
-    if len(runs) > MOST_NUMBERS:
+    if len(runs) > MAX_NUMBERS:
         return False
     for row, first, length in runs:
         number = str(state[row, first] + 1)
@@ -173,7 +172,7 @@ def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) ->
 
 
 def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> None:
-    """Write the names of the sequences beside their rows, and those of some steps below their columns."""
+    """Write the names of the sequences beside their rows, and of some steps below their columns."""
     for row, label in enumerate(rows):
         place = grid.left - _PAD, grid.top + (row + 0.48) * _ROW
         panel.text(*place, label, fontsize=_SMALL, color=INK, ha="right", va="center", parse_math=False)
@@ -196,7 +195,7 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
 
 
 def _legend(n_states: int, room: float) -> list[_Item]:
-    """Return what colors mean, and below it what their strengths mean, in lines that are no wider than the room."""
+    """Return the meaning of the colors, and below it of their strengths, in lines at most as wide as the room."""
     states = [(hue_of(k), 1.0, f"state {k + 1}") for k in range(min(n_states, len(HUES)))]
     if n_states > len(HUES):
         last = f"s {len(HUES) + 1} to {n_states}" if n_states > len(HUES) + 1 else f" {n_states}"
@@ -206,12 +205,12 @@ def _legend(n_states: int, room: float) -> list[_Item]:
     for bound in bounds:
         words = f"at least {bound:.0%}" if bound > 0.0 else f"below {bounds[1]:.0%}"
         strengths.append((QUIET, STRENGTHS[bound], words.replace("%", " %")))
-    found = list(_placed(states, room, 0))
-    return [*found, *_placed(strengths, room, found[-1].line + 1)]
+    hues = list(_arrange(states, room, 0))
+    return [*hues, *_arrange(strengths, room, hues[-1].line + 1)]
 
 
-def _placed(items: Sequence[tuple[str, float, str]], room: float, line: int) -> Iterator[_Item]:
-    """Yield things that are written one after the other, beginning at a line."""
+def _arrange(items: Sequence[tuple[str, float, str]], room: float, line: int) -> Iterator[_Item]:
+    """Yield the items of the legend one after the other, beginning at a line."""
     x = 0.0
     for color, alpha, words in items:
         width = _width(words, _SMALL) + (_SWATCH + 0.06 if color else 0.0)
@@ -237,17 +236,16 @@ def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: b
     caption = (
         f"The most likely state by {sequences.role} and {steps.role}; the stronger the color, the more likely it is."
     )
-    caption += " Numbers stand where a state begins." if numbered else ""
+    caption += " A number marks where a state begins." if numbered else ""
     pairs = zip((sequences, steps), shape, strict=True)
     kept = [f"the first {n} of {len(c.levels)} values of {c.role}" for c, n in pairs if n < len(c.levels)]
-    return f"{caption} Drawn are {' and '.join(kept)}." if kept else caption
+    return f"{caption} Shown: {' and '.join(kept)}." if kept else caption
 
 
 def _in_words(probabilities: Floats) -> str:
-    """Return how often each of the first states is the most likely one, over all sequences and steps."""
     import numpy as np
 
     n_states = probabilities.shape[2]
     shares = np.bincount(probabilities.argmax(axis=2).ravel(), minlength=n_states) / probabilities[..., 0].size
     parts = [f"state {k + 1} in {share:.0%}" for k, share in enumerate(shares[: len(HUES) + 2].tolist())]
-    return f"Over all of them the most likely is {', '.join(parts).replace('%', ' %')}."
+    return f"Overall, the most likely is {', '.join(parts).replace('%', ' %')} of the steps."

@@ -1,4 +1,4 @@
-"""The figures of the page as files of their own, for papers and slides."""
+"""The figures of the page as SVG files, for papers and slides."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.guarantee_section import promise_pictures
+from dpbayes_cli.bundle.report.guarantee_section import guarantee_pictures
 from dpbayes_cli.bundle.report.markup import text
 from dpbayes_cli.bundle.report.model_sections import section_pictures
 from dpbayes_cli.bundle.report.page_figures import chain_pictures, posterior_pictures
-from dpbayes_cli.bundle.report.report_context import NOTHING, ReportContext
+from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.analysis import Analysis
@@ -24,30 +24,30 @@ _SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
 _LABEL = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')
 
 
-def pictures_of(document: ReleaseDocument, analysis: Analysis, beside: ReportContext = NOTHING) -> list[Picture]:
-    """Return the figures of the page, each under a name of its own.
+def pictures_of(document: ReleaseDocument, analysis: Analysis, context: ReportContext = EMPTY_CONTEXT) -> list[Picture]:
+    """Return the figures of the page, each with a unique name.
 
     Args:
         document: the release.
         analysis: its posterior, as ``analysis_of`` repeats it.
-        beside: what the page tells beside what the bundle holds.
+        context: what the page tells in addition to the bundle.
     """
     chains = () if analysis.chains is None else chain_pictures(analysis.parameters, analysis.chains)
     return [
-        *promise_pictures(document, beside),
-        *posterior_pictures(document, analysis, beside.expected),
+        *guarantee_pictures(document, context),
+        *posterior_pictures(document, analysis, context.expected),
         *section_pictures(document, analysis.model),
         *(picture for _, pictures in chains for picture in pictures),
     ]
 
 
 def svg_file(picture: Picture) -> bytes:
-    """Return the bytes of a figure as a file: in light colors on white, which every program that reads SVG knows."""
+    """Return the bytes of a figure as an SVG file, in light colors on white that every program can read."""
     start = picture.svg.index(">") + 1
-    found = _LABEL.search(picture.svg[:start])
-    if found is None:
-        raise ValueError("a figure has a label and a size")
-    label, width, height = found.groups()
+    frame_match = _LABEL.search(picture.svg[:start])
+    if frame_match is None:
+        raise ValueError("the figure has no label or no size")
+    label, width, height = frame_match.groups()
     frame = (
         '<?xml version="1.0" encoding="utf-8"?>\n'
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
@@ -60,12 +60,10 @@ def svg_file(picture: Picture) -> bytes:
 
 
 def _plain(tag: str) -> str:
-    """Return a tag with colors instead of their names, and links as older programs read them."""
     return _ROLE.sub(lambda role: _light()[role[1]], tag).replace(' href="#', ' xlink:href="#')
 
 
 @cache
 def _light() -> dict[str, str]:
-    """Return the colors of the page when it is light, by their names."""
     style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
     return dict(_SETTING.findall(style[: style.index("}")]))

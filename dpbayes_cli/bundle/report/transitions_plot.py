@@ -1,38 +1,38 @@
-"""What follows the states of a hidden Markov model: the table of its transitions, stronger where more likely."""
+"""The transitions between the states of a hidden Markov model, as a table with shaded cells."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank, inline
+from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank_figure, inline_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dpbayes_cli.base.numeric import Floats
 
-MOST = 12
-"""The table of so many states is drawn."""
+MAX_TRANSITION_STATES = 12
+"""States in the table at most."""
 _FONT = 9.0
 _WIDTH, _HEIGHT, _GAP = 0.52, 0.32, 0.12
-"""In inches: a cell, and the distance of the first state's row from the others."""
+"""In inches: a cell, and the gap between the row of the first step and the others."""
 _LEFT, _TOP, _PAD = 1.0, 0.46, 0.08
-_STRONGEST = 0.5
-"""How opaque the cell of a certain transition is: numbers stay legible in it, light or dark."""
+_MAX_OPACITY = 0.5
+"""The opacity for probability 1: numbers stay legible, light or dark."""
 
 
 def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
-    """Return the means of the first state's probabilities and of the transitions, as numbers in shaded cells.
+    """Return the mean probabilities of the first step and of the transitions, as numbers in shaded cells.
 
     Args:
-        transition: shape (n_states, n_states), from a row to a column.
-        initial: shape (n_states,).
+        transition: probabilities from a row to a column, shape (n_states, n_states).
+        initial: probabilities at the first step, shape (n_states,).
         name: the figure's name in the page.
     """
-    count = min(len(transition), MOST)
+    count = min(len(transition), MAX_TRANSITION_STATES)
     width = max(_LEFT + count * _WIDTH + _PAD, 2.2)
     height = _TOP + (count + 1) * _HEIGHT + _GAP + _PAD
-    figure, (panel,) = blank(width, height)
+    figure, (panel,) = blank_figure(width, height)
     figure.set_layout_engine("none")
     panel.set_position((0.0, 0.0, 1.0, 1.0))
     panel.set_axis_off()
@@ -47,13 +47,13 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
         top = _TOP + (k + 1) * _HEIGHT + _GAP
         _draw_row(panel, top, f"from state {k + 1}", transition[k, :count])
     caption = (
-        "Posterior means of the probabilities of each state at the first step, and of each state's successor (a row "
-        "for each state)."
+        "Posterior means of the probability of each state at the first step, and of each transition (a row for each "
+        "state)."
     )
     if count < len(transition):
-        caption += f" Drawn are the first {count} of {len(transition)} states."
+        caption += f" Shown: the first {count} of {len(transition)} states."
     label = f"{caption} {'; '.join(_in_words(transition, initial, count))}."
-    return Picture(name, inline(figure, name, label, 1.0), caption)
+    return Picture(name, inline_svg(figure, name, label, 1.0), caption)
 
 
 def _draw_row(panel: Axes, top: float, label: str, probabilities: Floats) -> None:
@@ -63,13 +63,12 @@ def _draw_row(panel: Axes, top: float, label: str, probabilities: Floats) -> Non
     panel.text(_LEFT - 0.1, middle, label, fontsize=_FONT, color=INK, ha="right", va="center")
     for k, p in enumerate(probabilities.tolist()):
         place = (_LEFT + k * _WIDTH, top)
-        panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, color=SERIES[0], alpha=_STRONGEST * p, linewidth=0))
+        panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, color=SERIES[0], alpha=_MAX_OPACITY * p, linewidth=0))
         panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, facecolor="none", edgecolor=LINE, linewidth=0.6))
         panel.text(place[0] + _WIDTH / 2, middle, _number(p), fontsize=_FONT, color=INK, ha="center", va="center")
 
 
 def _in_words(transition: Floats, initial: Floats, count: int) -> list[str]:
-    """Return every row that is drawn, in words."""
     rows = {"at first": initial, **{f"from state {k + 1}": transition[k] for k in range(count)}}
     return [
         f"{label}: " + ", ".join(f"to {k + 1} {_number(p)}" for k, p in enumerate(row[:count].tolist()))
@@ -78,7 +77,7 @@ def _in_words(transition: Floats, initial: Floats, count: int) -> list[str]:
 
 
 def _number(p: float) -> str:
-    """Return a probability with two digits, never one or zero where it is neither."""
+    """Return a probability with two digits, as 0.00 or 1.00 only if it is exactly that."""
     if 0.0 < p < 0.005:
         return "<0.01"
     return ">0.99" if 0.995 <= p < 1.0 else f"{p:.2f}"

@@ -1,4 +1,4 @@
-"""The plain words that every form of the report shares; a code span is between backticks, as in Markdown."""
+"""The sentences that every form of the report shares; code stands between backticks, as in Markdown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 
 
 def guarantee_text(guarantee: ReleasedGuarantee) -> str:
-    """Return a guarantee in one line, its own notion first."""
+    """Return a guarantee in one line: the parameters of its own notion of privacy first, then epsilon and delta."""
     parts = []
     if guarantee.rho is not None:
         parts.append(f"rho {float_text(guarantee.rho)}")
@@ -34,47 +34,45 @@ def guarantee_meaning(document: ReleaseDocument) -> str:
     """Return what a guarantee means, in sentences."""
     guarantee = document.guarantee
     neighbors = {
-        "replace-one": "the content of one record, the number of records being the same",
+        "replace-one": "the content of one record",
         "add-remove": "the presence of one record",
     }[guarantee.neighbors]
     if has_units(document):
         neighbors = {
-            "replace-one": "all records of one privacy unit, the number of units being the same",
+            "replace-one": "the records of one privacy unit",
             "add-remove": "the presence of one privacy unit with all its records",
         }[guarantee.neighbors]
     meaning = (
-        "Whoever sees this bundle, with whatever else they know and however much they compute, can hardly tell two "
-        f"data sets apart that differ in {neighbors}"
+        "A reader of this bundle, whatever else they know and however much they compute, can hardly tell apart two "
+        f"data sets that differ only in {neighbors}."
     )
     if guarantee.epsilon is not None:
-        epsilon, but = float_text(guarantee.epsilon), ""
-        if guarantee.delta > 0:
-            but = f" but for an event of probability {float_text(guarantee.delta)},"
+        plus = f", plus a probability of {float_text(guarantee.delta)}" if guarantee.delta > 0 else ""
         meaning += (
-            f":{but} any conclusion they draw was at most exp({epsilon}) = {_factor(guarantee.epsilon)} times as "
-            "likely with one as with the other"
+            f" Any conclusion is at most exp({float_text(guarantee.epsilon)}) = {_factor(guarantee.epsilon)} times as "
+            f"likely with one of them as with the other{plus}."
         )
-    return f"{meaning}. The privacy unit is {document.privacy_unit}."
+    return f"{meaning} The privacy unit is {document.privacy_unit}."
 
 
 def has_units(document: ReleaseDocument) -> bool:
-    """Return whether a column says whose a record is, so that a unit may have several."""
+    """Return whether a column holds the privacy unit of each record, so that a unit may have several records."""
     return document.spec["privacy"].get("unit") is not None
 
 
 def odds_text(guarantee: ReleasedGuarantee) -> str:
-    """Return what a pure guarantee means for one who was undecided about a person; nothing for other notions."""
+    """Return what a pure guarantee means for a reader who was undecided about one person; empty for other kinds."""
     epsilon = guarantee.epsilon
     if epsilon is None or guarantee.delta > 0 or not 0 <= epsilon <= 10:
         return ""
     sure = math.ceil(1000.0 / (1.0 + math.exp(-epsilon))) / 10.0
     undecided = {
-        "replace-one": "which of two contents a person's record has",
-        "add-remove": "whether a person's record is among the data",
+        "replace-one": "considers two contents of one person's record equally likely",
+        "add-remove": "considers it as likely as not that one person's record is among the data",
     }[guarantee.neighbors]
     return (
-        f"For example: whoever knew every other record, and held it for equally likely {undecided}, can be at most "
-        f"{sure:g} % sure after seeing this bundle. Other releases from the same account add to that."
+        f"For example, suppose a reader knows every other record and {undecided}. After seeing this bundle, they can "
+        f"be at most {sure:g} % sure of either. Other releases from the same account add to this."
     )
 
 
@@ -83,38 +81,37 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
     if statistic.transform is not None:
         return {}
     if statistic.tables:
-        open_ones = {column.role for column in columns if not has_stand_in(policy, column)}
-        return dict(_table_meaning(table, open_ones) for table in statistic.tables)
+        droppable = {column.role for column in columns if not has_stand_in(policy, column)}
+        return dict(_table_meaning(table, droppable) for table in statistic.tables)
     by_role = {column.role: column for column in columns}
     numbers = [column for column in columns if isinstance(column, NumericColumn)]
-    otherwise = "; 0 if the record is not valid" if has_null(policy, *numbers) else ""
+    otherwise = "; 0 if the record is invalid" if has_null(policy, *numbers) else ""
     parts = zip(statistic.names, statistic.expressions, strict=True)
     return {name: _meaning(expression, by_role, otherwise) for name, expression in parts}
 
 
 def table_meanings(document: ReleaseDocument) -> dict[str, str]:
-    """Return the meanings of whole tables, whose components are their cells."""
+    """Return what a record adds to each table whose cells are the statistics."""
     names = {item.name for item in document.statistics}
     return {name: meaning for name, meaning in document.meanings.items() if name not in names}
 
 
 def _table_meaning(table: TableCounts, droppable: Container[str]) -> tuple[str, str]:
-    """Return the name of a table and what a record adds to its cells."""
     *parents, child = table.roles
     name = f"count[{child}{'|' if parents else ''}{','.join(parents)}]"
     dropped = [role for role in table.roles if role in droppable]
-    otherwise = f"; nothing where {' or '.join(dropped)} is not valid" if dropped else ""
-    return name, f"1 to the cell of the record's own {', '.join(table.roles)}{otherwise}"
+    otherwise = f"; nothing if {' or '.join(dropped)} is invalid" if dropped else ""
+    return name, f"1 to the cell of its {', '.join(table.roles)}{otherwise}"
 
 
 def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise: str) -> str:
-    """Return what a record adds, in words and in units of the public grid."""
+    """Return what a record adds to a component, in units of the public grid."""
     if isinstance(expression, CountAt):
         column = columns[expression.role]
         level = column.levels[expression.level] if isinstance(column, Column) else expression.level
         return f"1 if the record's {expression.role} is {level!r}, else 0"
     if isinstance(expression, CodeCounts | TableCounts):
-        raise ValueError("a block has no meaning of one component")
+        raise ValueError("a block of counts is not one component")
     if not expression.roles:
         return f"{expression.weight}{otherwise}"
     weight = f"{expression.weight} times " if expression.weight != 1 else ""
@@ -122,11 +119,11 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise
     for role in expression.roles:
         column = columns[role]
         if not isinstance(column, NumericColumn):
-            raise ValueError("a product is of numbers")
+            raise ValueError("only numbers have products")
         low, high = float_text(column.lower), float_text(column.upper)
         start = -column.steps if expression.centred else 0
-        factors.append(f"{role} on the scale from {start} at {low} to {column.steps} at {high}")
-    return weight + " times ".join(factors) + f", rounded to that grid{otherwise}"
+        factors.append(f"{role} ({low} to {high} mapped to {start} to {column.steps})")
+    return weight + " times ".join(factors) + f", rounded to the grid{otherwise}"
 
 
 def _factor(epsilon: float) -> str:
@@ -145,69 +142,69 @@ def released_text(document: ReleaseDocument) -> str:
     """Return what kind of thing was released, in sentences."""
     if document.draws:
         plain = {name: value for name, value in document.parameters.items() if not isinstance(value, dict)}
-        found = ", ".join(f"{name} {value}" for name, value in plain.items())
+        parameters = ", ".join(f"{name} {value}" for name, value in plain.items())
         if are_estimates(document):
             return (
                 f"{len(document.draws)} private estimate{'s' * (len(document.draws) > 1)} of the mode of the posterior "
-                f"({found}), and nothing else: no statistic, no summary of the data, and no posterior. How uncertain "
-                "the parameter is cannot be told from an estimate, nor from how far several lie apart."
+                f"({parameters}), and nothing else: no statistic, no summary of the data, and no posterior. Neither an "
+                "estimate nor the spread of several estimates shows how uncertain a parameter is."
             )
-        beside = ", with the states of all sequences at every step" if document.released_states else ""
+        extras = ", with the states of all sequences at every step" if document.released_states else ""
         if not isinstance(document.log_weight, msgspec.UnsetType):
-            beside += f", the log importance weight of their chain with noise, {document.log_weight:.6g}"
+            extras += f", with the noisy log importance weight of their chain, {document.log_weight:.6g}"
         return (
-            f"{len(document.draws)} draws from a private posterior ({found}){beside}, and nothing else: no statistic, "
-            "and no summary of the data."
+            f"{len(document.draws)} draws from a private posterior ({parameters}){extras}, and nothing else: no "
+            "statistic, and no summary of the data."
         )
     noise = document.noise.law.replace("-", " ") if document.noise else "no"
-    found = bounds_text(document)
+    bounds = bounds_text(document)
     before = (
-        f"First the bounds: {found}. Then, at {guarantee_text(document.guarantee.parts[1])}, what follows. "
-        if found
+        f"First, the bounds: {bounds}. Then, at {guarantee_text(document.guarantee.parts[1])}, the statistics. "
+        if bounds
         else ""
     )
     return (
-        f"{before}Exact integer statistics plus independent {noise} noise. A value may be negative or too large; it is "
-        "published as drawn, because cutting it would bias what follows."
+        f"{before}Integer statistics of the data, each with independent {noise} noise. A value may be negative or too "
+        "large; it is published as drawn, because cutting it off would bias the posterior."
     )
 
 
-ESTIMATE_HEADING = "The estimate of the posterior's mode"
+ESTIMATE_HEADING = "The estimate of the posterior mode"
 
 
 def are_estimates(document: ReleaseDocument) -> bool:
-    """Return whether point estimates were released, which are no samples of a posterior."""
+    """Return whether point estimates were released instead of posterior draws or statistics."""
     return document.inference.method == "estimates"
 
 
 def draws_word(document: ReleaseDocument) -> str:
-    """Return what the released draws are called."""
+    """Return the plural noun for the released draws."""
     return "estimates" if are_estimates(document) else "draws"
 
 
 def bounds_text(document: ReleaseDocument) -> str:
-    """Return the bounds that were found privately and their price; nothing where they were stated."""
+    """Return the bounds that were found privately, with their privacy cost; empty if the request states its bounds."""
     bounds, parts = document.bounds, document.guarantee.parts
     if isinstance(bounds, msgspec.UnsetType) or not parts:
         return ""
-    return f"{bounds.lower:.10g} to {bounds.upper:.10g}, found privately at {guarantee_text(parts[0])}"
+    return f"{bounds.lower:.10g} to {bounds.upper:.10g}, found privately at a cost of {guarantee_text(parts[0])}"
 
 
 def computed_text(document: ReleaseDocument) -> str:
     """Return how the posterior was computed, in sentences."""
     how = f"{document.inference.method}: {document.inference.how}."
     if document.inference.monte_carlo_error > 0:
-        how += f" Monte-Carlo error of the means: at most {document.inference.monte_carlo_error:.2g} sd."
+        how += f" Monte Carlo error of the means: at most {document.inference.monte_carlo_error:.2g} sd."
     return how
 
 
 def width_text(document: ReleaseDocument) -> str:
     """Return what the split of the posterior's width means, in sentences."""
     if document.inference.method == "naive":
-        return "The naive method takes the released values for the true ones, so it finds no width because of privacy."
+        return "The naive method treats the released values as exact, so no part of the width is because of privacy."
     return (
-        "sd^2 = (data)^2 + (privacy)^2: what the data would leave if the true counts were known, and what not knowing "
-        "them adds. Both are computed from the released values alone."
+        "sd^2 = (data)^2 + (privacy)^2: the first part would remain if the exact statistics were known, and the noise "
+        "added for privacy causes the second. Both are computed from the released values alone."
     )
 
 
@@ -221,21 +218,21 @@ def ledger_note(document: ReleaseDocument) -> str:
     """Return how to check a release against the ledger."""
     return (
         f"Charged as entry {document.ledger.sequence} of the custodian's ledger, hash `{document.ledger.hash}`. "
-        "`dpbayes budget verify` checks the ledger; an entry with this number and another hash means that it was "
-        "exchanged."
+        "`dpbayes budget verify` checks the ledger; if the entry of this number has another hash, the ledger was "
+        "replaced."
     )
 
 
 def reuse_texts(document: ReleaseDocument) -> list[str]:
-    """Return what else can be made of a bundle, one paragraph each; ``REUSE_COMMAND`` is among them where it works."""
+    """Return what else a bundle can be used for, one paragraph each, with ``REUSE_COMMAND`` if it applies."""
     samples = document.inference.samples_file
     if document.draws:
         return [
-            f"Whatever is computed from these {draws_word(document)} costs nothing more, but there are no more of them "
-            f"for free: each was paid for. `{samples}` holds them."
+            f"Computing anything from these {draws_word(document)} costs no privacy budget. More "
+            f"{draws_word(document)} would: each one was paid for. `{samples}` holds them."
         ]
     return [
-        "Everything in this bundle is public, and whatever is computed from it costs nothing more:",
+        "Everything in this bundle is public. Computing more from it, such as more samples, costs no privacy budget:",
         REUSE_COMMAND,
         f"`{samples}` holds {document.inference.samples:,} posterior samples; `release.json` holds everything in "
         "machine-readable form.",
