@@ -149,12 +149,12 @@ def show(evaluation: Evaluation) -> None:
 
 
 def _of_probabilities(release_id: str, found: Predictor, predicted: ClassProbabilities, labels: Integers) -> Evaluation:
-    from dpbayes_cli.inference.scores.class_scores import scores_of
-    from dpbayes_cli.inference.scores.roc import Roc, roc_of
+    from dpbayes_cli.inference.scores.class_scores import class_scores
+    from dpbayes_cli.inference.scores.roc import Roc, roc_curve
 
-    scores = scores_of(predicted.values, labels)
+    scores = class_scores(predicted.values, labels)
     two = len(predicted.levels) == 2
-    roc = roc_of(predicted.values[:, 1], labels) if two else Roc(math.nan, ())
+    roc = roc_curve(predicted.values[:, 1], labels) if two else Roc(math.nan, ())
     majority = _majority(predicted.values.sum(axis=1), labels)
     calibrated = "the probability of the predicted class"
     if two:
@@ -184,12 +184,12 @@ def _of_probabilities(release_id: str, found: Predictor, predicted: ClassProbabi
 def _of_scores(release_id: str, found: Predictor, predicted: ClassScores, labels: Integers) -> Evaluation:
     import numpy as np
 
-    from dpbayes_cli.inference.scores.roc import roc_of
+    from dpbayes_cli.inference.scores.roc import roc_curve
 
     known = ~np.isnan(predicted.values)
     scored = known & (labels >= 0)
     right = (predicted.values[scored] > 0.0) == labels[scored]
-    roc = roc_of(predicted.values, labels)
+    roc = roc_curve(predicted.values, labels)
     figures = (
         *_accuracy(float(right.mean()) if right.size else math.nan, _majority(predicted.values, labels)),
         _area(roc, found.name, predicted.levels),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.diagnostics import converged, ess_bulk, ess_tail, r_hat
+from dpbayes_cli.inference.diagnostics import ess_bulk, ess_tail, has_converged, r_hat
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -70,7 +70,7 @@ def run_until_converged(
         worst = max(r_hat(watched[:, :, i]) for i in columns)
         bulk = min(ess_bulk(watched[:, :, i]) for i in columns)
         tail = min(ess_tail(watched[:, :, i]) for i in columns)
-        reached = converged(worst) and min(bulk, tail) >= least_ess
+        reached = has_converged(worst) and min(bulk, tail) >= least_ess
         if reached:
             break
     diagnostics = {"r_hat": worst, "ess_bulk": bulk, "ess_tail": tail}

@@ -81,7 +81,7 @@ def ks_distance(probabilities: Floats) -> float:
     return float(max((steps[1:] - probabilities).max(), (probabilities - steps[:-1]).max()))
 
 
-def converged(worst_r_hat: float) -> bool:
+def has_converged(worst_r_hat: float) -> bool:
     """Return whether a run may be called converged."""
     return worst_r_hat <= _CONVERGED_R_HAT
 

@@ -83,7 +83,7 @@ class Posterior:
     states: Floats | None = None
 
 
-def marginals_of(values: Floats, data: Floats) -> tuple[Marginal, ...]:
+def summarize_draws(values: Floats, data: Floats) -> tuple[Marginal, ...]:
     """Summarize draws of parameters.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.diagnostics import converged, ess_bulk, ess_tail, r_hat, rank_counts, ranks
+from dpbayes_cli.inference.diagnostics import ess_bulk, ess_tail, has_converged, r_hat, rank_counts, ranks
 
 ARVIZ = (1.0265639452889823, 235.3195162756432, 438.7742427849663)
 
@@ -36,18 +36,18 @@ def test_correlated_draws_are_worth_less_by_the_known_factor(correlation: float)
 def test_chains_in_different_places_are_caught() -> None:
     draws = np.random.default_rng(2).standard_normal((4, 500))
     draws[0] += 1.0
-    assert not converged(r_hat(draws))
+    assert not has_converged(r_hat(draws))
 
 
 def test_chains_of_different_spread_are_caught_by_folding() -> None:
     draws = np.random.default_rng(3).standard_normal((4, 500))
     draws[0] *= 3.0
-    assert not converged(r_hat(draws))
+    assert not has_converged(r_hat(draws))
 
 
 def test_drift_within_a_chain_is_caught_by_splitting() -> None:
     draws = np.random.default_rng(4).standard_normal((4, 500)) + np.linspace(0, 1.5, 500)
-    assert not converged(r_hat(draws))
+    assert not has_converged(r_hat(draws))
 
 
 def test_the_numbers_are_those_of_arviz() -> None:

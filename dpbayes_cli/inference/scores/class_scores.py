@@ -37,7 +37,7 @@ class CalibrationBin:
 
 
 @dataclass(frozen=True)
-class Scores:
+class ClassScores:
     """Scores over the records that have a label and a prediction; the means are NaN where there is no such record.
 
     Attributes:
@@ -65,7 +65,7 @@ class Scores:
     calibration_error: float
 
 
-def scores_of(probabilities: Floats, labels: Integers) -> Scores:
+def class_scores(probabilities: Floats, labels: Integers) -> ClassScores:
     """Return the scores of predicted class probabilities.
 
     Args:
@@ -95,7 +95,7 @@ def scores_of(probabilities: Floats, labels: Integers) -> Scores:
     else:
         bins = calibration_bins(p.max(axis=1), choice == truth)
     gaps = [each.count * abs(each.observed - each.mean_predicted) for each in bins if each.count]
-    return Scores(
+    return ClassScores(
         n_scored,
         int((~labelled).sum()),
         int((labelled & ~predicted).sum()),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-MOST_POINTS = 101
+MAX_POINTS = 101
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Roc:
     Attributes:
         auc: the share of pairs of a record of each class of which that of class 1 has the larger score, a tie counted
             as half; NaN where a class has no record.
-        points: from (0, 0) to (1, 1), at most ``MOST_POINTS`` of the thresholds there are; none where a class has no
+        points: from (0, 0) to (1, 1), at most ``MAX_POINTS`` of the thresholds there are; none where a class has no
             record.
     """
 
@@ -41,7 +41,7 @@ class Roc:
     points: tuple[RocPoint, ...]
 
 
-def roc_of(scores: Floats, labels: Integers) -> Roc:
+def roc_curve(scores: Floats, labels: Integers) -> Roc:
     """Return the receiver operating characteristic of scores; records without score or label are left out.
 
     The area is that of the whole curve, from counts of pairs: exact but for one division.
@@ -73,7 +73,7 @@ def roc_of(scores: Floats, labels: Integers) -> Roc:
     rates = np.vstack([np.append(0, above_negative) / n_negative, np.append(0, above_positive) / n_positive])
     thresholds = np.append(np.inf, values[::-1])
     chosen = np.arange(len(thresholds))
-    if len(chosen) > MOST_POINTS:  # evenly along the curve, by its length in steps to the right and upwards
-        chosen = np.unique(np.searchsorted(rates.sum(axis=0), np.linspace(0.0, 2.0, MOST_POINTS)).clip(max=chosen[-1]))
+    if len(chosen) > MAX_POINTS:  # evenly along the curve, by its length in steps to the right and upwards
+        chosen = np.unique(np.searchsorted(rates.sum(axis=0), np.linspace(0.0, 2.0, MAX_POINTS)).clip(max=chosen[-1]))
     points = (RocPoint(float(thresholds[k]), float(rates[0, k]), float(rates[1, k])) for k in chosen.tolist())
     return Roc(auc, tuple(points))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySequences
-from dpbayes_cli.inference.diagnostics import converged, diagnose
-from dpbayes_cli.inference.posterior import Effort, Method, Posterior, marginals_of
+from dpbayes_cli.inference.diagnostics import diagnose, has_converged
+from dpbayes_cli.inference.posterior import Effort, Method, Posterior, summarize_draws
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 
@@ -200,13 +200,13 @@ def _summary(
     warnings = []
     if naive:
         warnings.append("the naive posterior ignores the noise and is too narrow")
-    if not converged(worst) or fewest < effort.ess:
+    if not has_converged(worst) or fewest < effort.ess:
         warnings.append(
             f"of {len(columns)} parameters looked at the largest R-hat is {worst:.3f} and the fewest effective draws "
             f"are {fewest:.0f}, where {effort.ess:.0f} were asked for: more sweeps (inference.mcmc_sweeps) help"
         )
     return Posterior(
-        marginals_of(draws, of_data),
+        summarize_draws(draws, of_data),
         draws[:n_draws],
         described,
         exact=False,

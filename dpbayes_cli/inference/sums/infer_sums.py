@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
-from dpbayes_cli.inference.posterior import Effort, Marginal, Method, Posterior, marginals_of
+from dpbayes_cli.inference.posterior import Effort, Marginal, Method, Posterior, summarize_draws
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -46,13 +46,13 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
     chains = law.parameters(found.draws[..., :-1])
     flat = found.draws.transpose(1, 0, 2).reshape(-1, found.draws.shape[2])  # every prefix mixes all chains
     values = law.parameters(flat[:, :-1])
-    data = np.mean(law.known_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
+    data = np.mean(law.complete_data_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
     diagnostics = dict(found.diagnostics)
     if isinstance(law, ScalarLaw):
         diagnostics["ks_exact"] = _distance(observation, law, flat[:, :-1])
     warning = law.warning(flat[:, :-1])
     return Posterior(
-        marginals_of(values, data),
+        summarize_draws(values, data),
         values[:n_draws],
         f"{CHAINS} Markov chains (augmented sampler; the sum of the records is normal given the parameters), "
         f"{len(flat)} draws",
@@ -80,7 +80,7 @@ def _naive(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Po
     if observation.total.kind == "unbounded":
         n_records = max(observation.observed[-1] / observation.valid, 0.0)
     values = observation.law.naive(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
-    marginals = marginals_of(values, values.var(axis=0))
+    marginals = summarize_draws(values, values.var(axis=0))
     return Posterior(
         tuple(Marginal(m.mean, m.sd, m.quantiles, m.sd, 0.0) for m in marginals),
         values[:n_draws],

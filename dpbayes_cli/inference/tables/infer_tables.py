@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyTables, Scope
-from dpbayes_cli.inference.diagnostics import converged, diagnose
+from dpbayes_cli.inference.diagnostics import diagnose, has_converged
 from dpbayes_cli.inference.dirichlet_rows import draw_rows, listed, row_marginals, row_moments
 from dpbayes_cli.inference.naive import project_on_simplex
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Method, Posterior
@@ -157,7 +157,7 @@ def _run(chain: TableChain, n_draws: int, least_ess: float) -> tuple[Floats, dic
             watched.add((chain.counts[:, columns] + layout.concentration[columns]) / totals)
         sweeps = until
         r_hats, bulk, tail = diagnose(watched.values())
-        reached = converged(float(r_hats.max())) and min(bulk.min(), tail.min()) >= least_ess
+        reached = has_converged(float(r_hats.max())) and min(bulk.min(), tail.min()) >= least_ess
         if reached or sweeps >= most:
             break
         if r_hats.max() > _LOST and most - sweeps >= _FIRST_SWEEPS:  # all of that was warming up
