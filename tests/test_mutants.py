@@ -602,8 +602,8 @@ MUTANTS = {
     ),
     "what descends from a missing cell says nothing": (
         "inference/predictive/unknown_cells.py",
-        "counts[parent] |= counts[i]",
-        "counts[parent] |= counts[i] & (i == target)",
+        "relevant[parent] |= relevant[i]",
+        "relevant[parent] |= relevant[i] & (i == target)",
         "tests/inference/test_classify.py::test_every_pattern_of_missing_cells_is_summed_out",
     ),
     "sensitivity halved (networks)": (

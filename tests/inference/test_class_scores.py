@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.scores.class_scores import FLOOR, N_BINS, calibration_bins, class_scores
+from dpbayes_cli.inference.scores.class_scores import LOG_SCORE_FLOOR, N_BINS, calibration_bins, class_scores
 
 
 def binary(*positive: float) -> np.ndarray:
@@ -55,7 +55,7 @@ def test_nothing_to_score_is_no_number() -> None:
 
 def test_the_log_score_has_a_floor_that_is_counted() -> None:
     found = class_scores(binary(0.0, 1.0), np.array([1, 1]))
-    assert found.log_score == pytest.approx(math.log(FLOOR) / 2)
+    assert found.log_score == pytest.approx(math.log(LOG_SCORE_FLOOR) / 2)
     assert found.n_floored == 1
     assert found.brier == 0.5
 

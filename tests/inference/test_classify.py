@@ -68,7 +68,7 @@ def every_pattern(rng: np.random.Generator, network: Network, repeats: int) -> I
 def test_every_pattern_of_missing_cells_is_summed_out(
     seed: int, logarithms: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(classify, "_SAFE", 0.0 if logarithms else -600.0)
+    monkeypatch.setattr(classify, "_SMALLEST_SAFE_LOG", 0.0 if logarithms else -600.0)
     rng = np.random.default_rng(seed)
     network = random_network(rng, 4 + seed % 2)
     draws, records = random_draws(rng, network, 4), every_pattern(rng, network, 2)
@@ -84,8 +84,8 @@ def test_pieces_of_any_size_give_the_same(tables: int, work: int, monkeypatch: p
     network = random_network(rng, 5)
     draws, records = random_draws(rng, network, 7), every_pattern(rng, network, 1)
     expected = class_probabilities(network, 2, draws, records)
-    monkeypatch.setattr(classify, "_TABLES", tables)
-    monkeypatch.setattr(classify, "_WORK", work)
+    monkeypatch.setattr(classify, "_HELD_CELLS", tables)
+    monkeypatch.setattr(classify, "_BATCH_CELLS", work)
     np.testing.assert_allclose(class_probabilities(network, 2, draws, records), expected, rtol=1e-12)
 
 
@@ -151,7 +151,7 @@ def test_records_that_would_need_too_large_a_table_get_none(monkeypatch: pytest.
     records = np.array([[-1, 0, 1, 0], [-1, -1, -1, 0], [-1, -1, -1, -1], [-1, 0, -1, 1]])
     full = class_probabilities(network, 0, draws, records)
     assert np.isfinite(full).all()
-    monkeypatch.setattr(classify, "LARGEST", 17)  # the two unknown parents of the last and the target: 18 cells
+    monkeypatch.setattr(classify, "MAX_TABLE_CELLS", 17)  # the two unknown parents of the last and the target: 18 cells
     found = class_probabilities(network, 0, draws, records)
     assert np.isnan(found[1]).all()
     np.testing.assert_array_equal(found[[0, 2, 3]], full[[0, 2, 3]])
@@ -208,11 +208,11 @@ def test_what_does_not_fit_is_refused_without_showing_a_cell() -> None:
     with pytest.raises(ValueError, match="'v1' must be -1 or from 0 to 2"):
         class_probabilities(network, 0, draws, records)
     assert np.isfinite(class_probabilities(network, 1, draws, np.array([[0, 77]]))).all()
-    with pytest.raises(ValueError, match="8 cells a draw"):
+    with pytest.raises(ValueError, match="expected at least one draw of 8 cells"):
         class_probabilities(network, 0, draws[:, 1:], records)
-    with pytest.raises(ValueError, match="8 cells a draw"):
+    with pytest.raises(ValueError, match="expected at least one draw of 8 cells"):
         class_probabilities(network, 0, draws[:0], records)
-    with pytest.raises(ValueError, match="there are 2 variables"):
+    with pytest.raises(ValueError, match=r"expected \(n_records, 2\)"):
         class_probabilities(network, 0, draws, records[:, :1])
-    with pytest.raises(ValueError, match="variable 2"):
+    with pytest.raises(ValueError, match="target is 2, expected 0 to 1"):
         class_probabilities(network, 2, draws, records)

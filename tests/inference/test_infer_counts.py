@@ -190,7 +190,7 @@ def test_a_chain_with_the_wrong_prior_is_caught() -> None:
 
 
 def test_a_chain_that_cannot_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.chains._MOST_ROUNDS", 1)
+    monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_ROUNDS", 1)
     case = observation("known", 12, 2.0, (4, 5, 2))
     posterior = infer_counts(case, "chain", 1000, np.random.default_rng(1), Effort(ess=9000))
     assert "not reached" in posterior.warnings[0]

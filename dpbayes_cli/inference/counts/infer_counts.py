@@ -15,7 +15,7 @@ from dpbayes_cli.inference.posterior import (
     Method,
     Posterior,
     draw_theta,
-    from_count_draws,
+    summarize_count_draws,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _independent(
 ) -> Posterior:
     """Summarize independent draws of the counts."""
     theta = draw_theta(counts, observation.concentration, rng)
-    marginals, error = from_count_draws(counts, observation.concentration, theta)
+    marginals, error = summarize_count_draws(counts, observation.concentration, theta)
     if len(counts) < n_draws:  # every draw of the counts is used again, with another theta
         again = np.resize(np.arange(len(counts)), n_draws)
         theta, method = draw_theta(counts[again], observation.concentration, rng), f"{method}, used repeatedly"
@@ -90,7 +90,7 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
     counts = found.draws.astype(np.int64)
     flat = counts.transpose(1, 0, 2).reshape(-1, counts.shape[2])  # by turns, so that every prefix mixes all chains
     theta = draw_theta(flat, observation.concentration, rng)
-    marginals, error = from_count_draws(flat, observation.concentration, theta)
+    marginals, error = summarize_count_draws(flat, observation.concentration, theta)
     diagnostics = dict(found.diagnostics)
     if len(prior) == 2 and observation.total.kind == "known":
         from dpbayes_cli.inference.counts.beta_mixture import beta_mixture

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyTables, Scope
 from dpbayes_cli.inference.diagnostics import diagnose, has_converged
-from dpbayes_cli.inference.dirichlet_rows import draw_rows, listed, row_marginals, row_moments
+from dpbayes_cli.inference.dirichlet_rows import draw_rows, marginals_from_arrays, row_marginals, row_moments
 from dpbayes_cli.inference.naive import project_on_simplex
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Method, Posterior
 from dpbayes_cli.inference.tables.consistent_tables import ConsistentTables, nearest_consistent
@@ -222,7 +222,7 @@ def _naive(observation: NoisyTables, n_draws: int, rng: np.random.Generator) -> 
     quantiles = [np.where(alone, 1.0, betaincinv(shape, np.where(alone, 1.0, rest), p)) for p in QUANTILES.values()]
     kept = max(min(n_draws, _RETURNED // counts.shape[1]), 1)
     return Posterior(
-        listed(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
+        marginals_from_arrays(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
         draw_rows(np.repeat(counts, kept, axis=0), layout, rng),
         f"the conjugate posterior of {'the nearest consistent' if observation.scope else 'the projected'} counts",
         exact=False,
