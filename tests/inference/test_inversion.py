@@ -218,7 +218,7 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
     grid = np.linspace(low, high, GRID)
     posteriors = []
     for every in (128, 1 << 30):
-        monkeypatch.setattr(record_numbers, "_ALL", every)
+        monkeypatch.setattr(record_numbers, "_MAX_ENUMERATED", every)
         found = all_log_likelihoods(observation, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
         weights = np.exp(found - found.max(axis=0))
         posteriors.append(weights / weights.sum(axis=0))
