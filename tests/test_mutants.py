@@ -505,7 +505,7 @@ MUTANTS = {
     ),
     "a count that was not released taken for a zero": (
         "inference/counts/lattice_chain.py",
-        "np.where(self._seen[k], noise, 0.0)",
+        "np.where(self._is_observed[k], noise, 0.0)",
         "noise",
         "tests/inference/test_scale_mixture_gibbs.py::test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count",
     ),

@@ -52,7 +52,7 @@ def test_plane_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
 
 @pytest.mark.parametrize("case", SMALL_PLANES)
 def test_plane_draws_from_coarse_blocks_follow_it_too(case: NoisyCounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_count_rejection, "_UNIT_CELLS", 0)
+    monkeypatch.setattr(two_count_rejection, "_MAX_SINGLE_COUNTS", 0)
     counts = draw_two_counts(case, DRAWS, np.random.default_rng(12))
     assert counts is not None
     assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)
@@ -61,7 +61,7 @@ def test_plane_draws_from_coarse_blocks_follow_it_too(case: NoisyCounts, monkeyp
 def test_a_bound_that_is_too_low_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that is too low on one side of the observation distorts the draws, and comparing means shows it."""
     case = observation("at-most", 8000, 800.0, (3000, 3200))
-    monkeypatch.setattr(two_count_rejection, "_UNIT_CELLS", 0)
+    monkeypatch.setattr(two_count_rejection, "_MAX_SINGLE_COUNTS", 0)
     honest_bound = two_count_rejection._axis_bound
     monkeypatch.setattr(
         two_count_rejection,

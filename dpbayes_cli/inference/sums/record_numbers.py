@@ -48,21 +48,21 @@ def numbers_of_records(
         probability given the point, times the likelihood of the noisy number, times the width of its interval; the log
         weight is -inf if the number is left out.
     """
-    target = _Target(observation, law, points, typical, observed)
-    numbers = target.nodes()
+    summand = _Summand(observation, law, points, typical, observed)
+    numbers = summand.nodes()
     gaps = np.diff(numbers, axis=1) / 2.0
     half = np.full((len(numbers), 1), 0.5)
     widths = np.hstack([half, gaps]) + np.hstack([gaps, half])
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_weights = target.log_weights(numbers) + np.log(widths)
+        log_weights = summand.log_weights(numbers) + np.log(widths)
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
-    log_term = log_weights + target.log_density(numbers)
+    log_term = log_weights + summand.log_density(numbers)
     largest = log_term.max(axis=1, keepdims=True)
     return numbers, np.where(log_term >= largest - _NEGLIGIBLE_NATS, log_weights, -np.inf)
 
 
 @dataclass(frozen=True)
-class _Target:
+class _Summand:
     """The summand as a function of the number of records, with the sum approximated as normal."""
 
     observation: NoisySums
@@ -95,7 +95,7 @@ class _Target:
         return self.law.log_shares(self.points)
 
     @property
-    def _most(self) -> float:
+    def _max_number(self) -> float:
         return math.inf if self.observation.total.kind == "unbounded" else float(self.observation.total.n)
 
     def log_weights(self, numbers: Floats) -> Floats:
@@ -109,7 +109,7 @@ class _Target:
             noise = -np.abs(away) if self._laplace else -0.5 * away**2
         if self.law.counts_all:
             return np.asarray(noise)
-        n, (inside, outside) = self._most, self._shares
+        n, (inside, outside) = self._max_number, self._shares
         if self.observation.total.kind == "known":
             chosen = gammaln(n + 1.0) - gammaln(numbers + 1.0) - gammaln(n - numbers + 1.0)
             inside_terms = np.where(numbers > 0, numbers * inside, 0.0)
@@ -143,7 +143,7 @@ class _Target:
         if self.law.counts_all:
             return np.asarray(slope)
         inside, outside = self._shares
-        odds = np.log((self._most - numbers + 0.5) / (numbers + 0.5)) + inside - outside
+        odds = np.log((self._max_number - numbers + 0.5) / (numbers + 0.5)) + inside - outside
         return np.asarray(slope + (odds if self.observation.total.kind == "known" else np.minimum(odds, 0.0)))
 
     def _mode(self, high: Floats) -> Floats:
@@ -158,11 +158,11 @@ class _Target:
     def nodes(self) -> Floats:
         """Return the nodes, ascending; a repeated node has width zero the second time."""
         radius = self._noise.radius(_WINDOW_NATS) / self.observation.valid + 1.0
-        high = np.minimum(np.maximum(np.ceil(self._observed_number + radius), 0.0), self._most)
+        high = np.minimum(np.maximum(np.ceil(self._observed_number + radius), 0.0), self._max_number)
         if self.law.counts_all:
             low = np.minimum(np.maximum(np.floor(self._observed_number - radius), 0.0), high)
         else:
-            low, high = np.zeros_like(high), np.full_like(high, min(self._most, float(high.max())))
+            low, high = np.zeros_like(high), np.full_like(high, min(self._max_number, float(high.max())))
         width = float((high - low).max())
         if width < (_MAX_ENUMERATED if self._noise.decay is not None else _MAX_ENUMERATED_SHAPELESS):
             return np.asarray(np.minimum(low + np.arange(width + 1.0), high))
@@ -173,7 +173,7 @@ class _Target:
             binomial, widest = self._binomial(mode)
             parts.append(binomial)
             if self.observation.total.kind != "known":
-                parts.append(self._binomial(self._most * np.exp(self._shares[0]))[0])
+                parts.append(self._binomial(self._max_number * np.exp(self._shares[0]))[0])
             elif self._scale >= widest:  # relative to the binomial spread, wide noise is smooth except at its kinks
                 near_observed = near_kink = _NO_OFFSETS
         parts.append(np.clip(self._observed_number, low, high) + self._scale * near_observed)
@@ -190,7 +190,7 @@ class _Target:
 
         With even spacing the trapezoidal rule is nearly exact for a bell curve; three per standard deviation suffice.
         """
-        n = self._most
+        n = self._max_number
         sd = np.sqrt(np.maximum(mean, 1.0) * (n - mean + 1.0) / n)
         step = np.maximum(np.floor((sd + 1.0) / 3.0), 1.0)
         return np.rint(mean) + step * np.arange(-32.0, 33.0), float(sd.max())

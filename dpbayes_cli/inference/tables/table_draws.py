@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
-from dpbayes_cli.inference.counts.integer_laws import Law, backward, suffixes_of, trimmed
+from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums, trim_law
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -143,7 +143,7 @@ class _Lattice:
             logs = self.log_factors[cell, : int(self.high[cell] - self.low[cell]) + 1]
             logs = logs + tilt * self.step * (self.low[cell] + np.arange(len(logs)))
             top = float(logs.max())
-            found.append(trimmed(int(self.low[cell]), np.exp(logs - top), top, _FLOOR))
+            found.append(trim_law(int(self.low[cell]), np.exp(logs - top), top, _FLOOR))
         return found
 
     def at_edge(self, counts: Integers) -> bool:
@@ -211,7 +211,7 @@ def _drawn(lattice: _Lattice, n_draws: int, rng: np.random.Generator) -> Integer
     ):
         return None
     cells = [lattice.factors(row, tilts.rows[row]) for row in range(lattice.rows)]
-    suffixes = [suffixes_of(factors, _FLOOR) for factors in cells]
+    suffixes = [suffix_sums(factors, _FLOOR) for factors in cells]
     rows = []
     for row, after in enumerate(suffixes):
         law = _with_factor(lattice, row, after[0], tilts)
@@ -220,12 +220,12 @@ def _drawn(lattice: _Lattice, n_draws: int, rng: np.random.Generator) -> Integer
         rows.append(law)
     if sum(len(law.mass) for law in rows) > _ELEMENTS:
         return None
-    over = suffixes_of(rows, _FLOOR)
+    over = suffix_sums(rows, _FLOOR)
     totals = _totals(lattice, over[0], tilts.total, n_draws, rng)
     if totals is None:
         return None
-    row_totals = backward(rows, over, totals, rng)
-    drawn = [backward(cells[row], suffixes[row], row_totals[:, row], rng) for row in range(lattice.rows)]
+    row_totals = draw_given_totals(rows, over, totals, rng)
+    drawn = [draw_given_totals(cells[row], suffixes[row], row_totals[:, row], rng) for row in range(lattice.rows)]
     return np.concatenate(drawn, axis=1)
 
 
@@ -281,7 +281,7 @@ def _with_factor(lattice: _Lattice, row: int, law: Law, tilts: _Tilts) -> Law | 
     top = float(logs.max())
     if not math.isfinite(top):
         return None
-    return trimmed(law.low, np.exp(logs - top), top, _FLOOR)
+    return trim_law(law.low, np.exp(logs - top), top, _FLOOR)
 
 
 def _totals(lattice: _Lattice, law: Law, tilt: float, n_draws: int, rng: np.random.Generator) -> Integers | None:
