@@ -656,8 +656,8 @@ MUTANTS = {
     ),
     "cells of a law without a shape left without noise": (
         "inference/tables/table_layout.py",
-        "own = self.table[cells] == t",
-        "own = self.table[cells] == -1",
+        "of_table = self.table[cells] == t",
+        "of_table = self.table[cells] == -1",
         "tests/inference/test_any_law.py::test_cells_of_tables_have_the_noise_of_their_own_table",
     ),
     "the share of a part rounded up": (

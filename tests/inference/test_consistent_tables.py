@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LIMITS = {
     "full": {},
-    "junction-tree": {"LARGEST_JOINT": 0},
-    "local": {"LARGEST_JOINT": 0, "LARGEST_TREE": 0},
+    "junction-tree": {"MAX_JOINT_CELLS": 0},
+    "local": {"MAX_JOINT_CELLS": 0, "MAX_TREE_CELLS": 0},
 }
 N_RECORDS = 400
 
@@ -190,7 +190,7 @@ def test_empty_margins_are_spread() -> None:
     blocks = ((0, 1), (1, 2))
     plan = family_blocks.Blocks("junction-tree", blocks, (family_blocks.Link(0, 1, (1,)),), (0, 1))
     parent, child = np.array([[0.5, 0.1], [0.3, 0.1]]), np.array([[0.2, 0.8], [0.0, 0.0]])
-    found = consistent_tables._along_the_tree(plan, [parent, child])
+    found = consistent_tables._make_margins_agree(plan, [parent, child])
     np.testing.assert_allclose(found[1], [[0.16, 0.64], [0.1, 0.1]])
 
 

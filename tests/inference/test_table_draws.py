@@ -116,7 +116,7 @@ def margin_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def total_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = table_draws._totals
+    whole = table_draws._draw_totals
 
     def free(lattice, law, tilt, n_draws, rng):  # type: ignore[no-untyped-def]
         held = lattice.table
@@ -126,7 +126,7 @@ def total_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             lattice.table = held
 
-    monkeypatch.setattr(table_draws, "_totals", free)
+    monkeypatch.setattr(table_draws, "_draw_totals", free)
 
 
 def tilt_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,8 +168,8 @@ def wide(n_rows: int, n_values: int, n: int, noise: NoiseLaw, kind: str, concent
 def exact_draws(table: NoisyTable, n_draws: int, monkeypatch: pytest.MonkeyPatch) -> TableDraws:
     """Return draws of exact integers, whatever the noise."""
     with monkeypatch.context() as forced:
-        forced.setattr(table_draws, "_FINENESS", 1e12)
-        forced.setattr(table_draws, "_ELEMENTS", 1 << 40)
+        forced.setattr(table_draws, "_STEPS_PER_NOISE_SD", 1e12)
+        forced.setattr(table_draws, "_MAX_ELEMENTS", 1 << 40)
         found = draw_table(table, n_draws, np.random.default_rng(7))
     assert found is not None
     assert found.step == 1
@@ -351,7 +351,7 @@ def test_whatever_was_observed_draws_are_possible_or_none(name: str) -> None:
 @pytest.mark.parametrize("name", list(odd_tables()))
 def test_no_input_ends_in_an_exception(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables_module, "_FIRST_SWEEPS", 50)
-    monkeypatch.setattr(tables_module, "_MOST_SWEEPS", 20)
+    monkeypatch.setattr(tables_module, "_MAX_SWEEPS", 20)
     posterior = infer(NoisyTables((odd_tables()[name],)), "noise-aware", 100, np.random.default_rng(1))
     assert all(np.isfinite([m.mean, m.sd]).all() for m in posterior.marginals)
 
@@ -366,7 +366,7 @@ def test_chains_are_run_for_those_tables_alone_that_have_no_draws(monkeypatch: p
         lambda table, *rest: None if table is observation.tables[1] else draw_table(table, *rest),
     )  # fmt: skip
     mixed = infer(observation, "noise-aware", 1000, np.random.default_rng(3))
-    assert "of 1 tables by 4 Markov chains" in mixed.method
+    assert "1 tables drawn by 4 Markov chains" in mixed.method
     assert not mixed.exact
     assert mixed.diagnostics["ess_bulk"] >= 400
     np.testing.assert_allclose(TableLayout(observation.tables).row_totals(mixed.draws), 1.0)

@@ -161,17 +161,17 @@ def after_moves(move: str) -> float:
     chain.counts = np.concatenate(drawn, axis=1)
     for _ in range(3):
         order = np.argsort(chain.layout.row + rng.random(len(chain.layout.row)))
-        rows = chain._match_rows()
+        rows = chain._pair_rows()
         if move == "exchange":
-            chain.counts = chain._urns.exchange(chain.counts, *rows)
+            chain.counts = chain._block_moves.exchange(chain.counts, *rows)
         elif move == "scale":
-            chain.counts = chain._urns.scale(chain.counts)
+            chain.counts = chain._block_moves.scale(chain.counts)
         elif move == "single":
-            chain._single_cells()
+            chain._redraw_single_cells()
         elif move == "one":
-            chain._one_across_rows(order, *rows)
+            chain._redraw_one_across_rows(order, *rows)
         else:
-            chain._across_rows(order, *rows)
+            chain._redraw_across_rows(order, *rows)
     assert np.any(chain.counts != np.concatenate(drawn, axis=1))
     ends = np.cumsum([table.observed.size for table in TINY])[:-1]
     parts = np.split(chain.counts, ends, axis=1)
@@ -257,7 +257,7 @@ def test_a_posterior_that_takes_the_noise_for_a_tenth_is_caught_by_ranks() -> No
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make chains short where a test does not ask what they say."""
     monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._FIRST_SWEEPS", 150)
-    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MOST_SWEEPS", 20)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_SWEEPS", 20)
 
 
 def small_network() -> NoisyTables:
@@ -303,17 +303,17 @@ def test_every_draw_belongs_to_a_chain_and_more_may_be_asked_for_than_are_kept()
 
 @pytest.mark.usefixtures("short")
 def test_a_network_that_is_too_large_returns_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._RETURNED", 17 * 3000)
-    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._STORED", 17 * 8000)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_RETURNED_NUMBERS", 17 * 3000)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_STORED_COUNTS", 17 * 8000)
     posterior = solve(small_network().tables, 6000)
     assert 200 <= len(posterior.draws) <= 4000
-    assert "3000 samples are returned, the most for 17 cells" in posterior.method
+    assert "3000 samples are returned, the limit for 17 cells" in posterior.method
 
 
 def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MOST_SWEEPS", 4)  # twelve for so few cells
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_SWEEPS", 4)  # twelve for so few cells
     posterior = solve(small_network().tables)
-    assert any("parameters looked at" in warning for warning in posterior.warnings)
+    assert any("monitored parameters" in warning for warning in posterior.warnings)
     assert posterior.diagnostics["ess_bulk"] < 400
 
 
