@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.sequences import sequence_chain
-from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences, matched
+from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
@@ -332,7 +332,7 @@ def test_matched_states_undo_any_permutation() -> None:
     rng = np.random.default_rng(9)
     reference = rng.integers(0, 4, (5, 30))
     order = rng.permutation(4)
-    found = matched(order[reference], reference, 4)
+    found = match_states(order[reference], reference, 4)
     assert (found == order).all()
 
 
