@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.sequences import sequence_chain
-from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences
+from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences, match_states
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
