@@ -44,7 +44,7 @@ THINNING = 3
 
 def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
     """Return every model of numbers, with bounds that cut where the model knows of its bounds."""
-    found: dict[str, NoisyStatistics] = {
+    numeric_models: dict[str, NoisyStatistics] = {
         "beta-geometric": BetaGeometric(8, 4.0, 6.0, outside),
         "gamma-exponential": GammaExponential(1.0, 8.0, 2.0, outside),
         "gamma-poisson": GammaPoisson(7, 5.0, 1.5, outside),
@@ -54,8 +54,8 @@ def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
     if outside == "clamp":
         # Prior sd of a number 0.5 in bounds of +-10: next to nothing is beyond them even in the tails of the prior.
         bounds = (("a", -10.0, 10.0), ("b", -10.0, 10.0))
-        found["multivariate-normal"] = MultivariateNormal(bounds, (0.5, -0.3), (0.6, 0.4), 2.0, 12.0)
-    return found
+        numeric_models["multivariate-normal"] = MultivariateNormal(bounds, (0.5, -0.3), (0.6, 0.4), 2.0, 12.0)
+    return numeric_models
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,11 @@ def all_log_likelihoods(observation: NoisySums, law: ScalarLaw, observed: Floats
 def exact_ranks(cell: Cell) -> Floats:
     """Return where the true parameters fall in their exact posteriors."""
     law = require_type(cell.observation.law, ScalarLaw)
-    found = grid_density(cell.observation, law, cell.observed)
+    density = grid_density(cell.observation, law, cell.observed)
     low, high = law.prior_range
     grid = np.linspace(low, high, 4001)
     values = law.parameters(grid[:, None])[:, 0]
-    return found.cdf(np.interp(cell.parameters[:, 0], values, grid))
+    return density.cdf(np.interp(cell.parameters[:, 0], values, grid))
 
 
 def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:

@@ -58,11 +58,11 @@ def test_cells_of_tables_have_the_noise_of_their_own_table() -> None:
     tables = [replace(first, noise=LAWS[0]), second]
     layout = TableLayout(tables)
     counts, cells = np.arange(2.0 * layout.observed.size).reshape(2, -1), np.arange(layout.observed.size)
-    found = layout.log_noise(counts, cells)
+    log_noise = layout.log_noise(counts, cells)
     sizes = [table.observed.size for table in tables]
     for table, part in zip(tables, np.split(cells, [sizes[0]]), strict=True):
         expected = table.noise.log_pmf(np.rint(layout.observed[part] - counts[:, part]).astype(int))
-        away = found[:, part] - expected
+        away = log_noise[:, part] - expected
         np.testing.assert_allclose(away, away[0, 0], atol=1e-9)
         assert table.noise.decay is not None or abs(away[0, 0]) < 1e-12
 

@@ -15,49 +15,51 @@ def binary(*positive: float) -> np.ndarray:
 
 
 def test_two_classes_by_hand() -> None:
-    found = class_scores(binary(0.9, 0.8, 0.3, 0.6), np.array([1, 0, 0, 1]))
-    assert found.n_scored == 4
-    assert found.accuracy == 0.75
-    assert found.log_score == pytest.approx(math.log(0.9 * 0.2 * 0.7 * 0.6) / 4)
-    assert found.brier == pytest.approx((0.01 + 0.64 + 0.09 + 0.16) / 4)
-    assert [each.count for each in found.calibration] == [0, 0, 0, 1, 0, 0, 1, 0, 1, 1]
-    assert found.calibration[8].observed == 0.0
-    assert found.calibration[9].mean_predicted == pytest.approx(0.9)
-    assert found.calibration_error == pytest.approx((0.3 + 0.4 + 0.8 + 0.1) / 4)
+    scores = class_scores(binary(0.9, 0.8, 0.3, 0.6), np.array([1, 0, 0, 1]))
+    assert scores.n_scored == 4
+    assert scores.accuracy == 0.75
+    assert scores.log_score == pytest.approx(math.log(0.9 * 0.2 * 0.7 * 0.6) / 4)
+    assert scores.brier == pytest.approx((0.01 + 0.64 + 0.09 + 0.16) / 4)
+    assert [each.count for each in scores.calibration] == [0, 0, 0, 1, 0, 0, 1, 0, 1, 1]
+    assert scores.calibration[8].observed == 0.0
+    assert scores.calibration[9].mean_predicted == pytest.approx(0.9)
+    assert scores.calibration_error == pytest.approx((0.3 + 0.4 + 0.8 + 0.1) / 4)
 
 
 def test_more_classes_by_hand() -> None:
     p = np.array([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
-    found = class_scores(p, np.array([1, 0]))
-    assert found.accuracy == 0.5
-    assert found.log_score == pytest.approx(math.log(0.5 * 0.1) / 2)
-    assert found.brier == pytest.approx((0.04 + 0.25 + 0.09 + 0.81 + 0.01 + 0.64) / 2)
-    assert (found.calibration[5].count, found.calibration[5].observed) == (1, 1.0)
-    assert (found.calibration[8].count, found.calibration[8].observed) == (1, 0.0)
-    assert found.calibration_error == pytest.approx((0.5 + 0.8) / 2)
+    scores = class_scores(p, np.array([1, 0]))
+    assert scores.accuracy == 0.5
+    assert scores.log_score == pytest.approx(math.log(0.5 * 0.1) / 2)
+    assert scores.brier == pytest.approx((0.04 + 0.25 + 0.09 + 0.81 + 0.01 + 0.64) / 2)
+    assert (scores.calibration[5].count, scores.calibration[5].observed) == (1, 1.0)
+    assert (scores.calibration[8].count, scores.calibration[8].observed) == (1, 0.0)
+    assert scores.calibration_error == pytest.approx((0.5 + 0.8) / 2)
 
 
 def test_missing_labels_and_missing_predictions_are_counted_and_left_out() -> None:
     p = np.vstack([binary(0.9, 0.2, 0.7), np.full((2, 2), np.nan)])
-    found = class_scores(p, np.array([1, -1, 1, 0, -1]))
-    assert (found.n_scored, found.n_unlabelled, found.n_unpredicted) == (2, 2, 1)
+    scores = class_scores(p, np.array([1, -1, 1, 0, -1]))
+    assert (scores.n_scored, scores.n_unlabelled, scores.n_unpredicted) == (2, 2, 1)
     kept = class_scores(binary(0.9, 0.7), np.array([1, 1]))
-    assert (found.accuracy, found.log_score, found.brier) == (kept.accuracy, kept.log_score, kept.brier)
-    assert found.calibration[9] == kept.calibration[9]
+    assert (scores.accuracy, scores.log_score, scores.brier) == (kept.accuracy, kept.log_score, kept.brier)
+    assert scores.calibration[9] == kept.calibration[9]
 
 
 def test_nothing_to_score_is_no_number() -> None:
-    found = class_scores(binary(0.5), np.array([-1]))
-    assert found.n_scored == 0
-    assert all(math.isnan(value) for value in (found.accuracy, found.log_score, found.brier, found.calibration_error))
-    assert all(each.count == 0 and math.isnan(each.observed) for each in found.calibration)
+    scores = class_scores(binary(0.5), np.array([-1]))
+    assert scores.n_scored == 0
+    assert all(
+        math.isnan(value) for value in (scores.accuracy, scores.log_score, scores.brier, scores.calibration_error)
+    )
+    assert all(each.count == 0 and math.isnan(each.observed) for each in scores.calibration)
 
 
 def test_the_log_score_has_a_floor_that_is_counted() -> None:
-    found = class_scores(binary(0.0, 1.0), np.array([1, 1]))
-    assert found.log_score == pytest.approx(math.log(LOG_SCORE_FLOOR) / 2)
-    assert found.n_floored == 1
-    assert found.brier == 0.5
+    scores = class_scores(binary(0.0, 1.0), np.array([1, 1]))
+    assert scores.log_score == pytest.approx(math.log(LOG_SCORE_FLOOR) / 2)
+    assert scores.n_floored == 1
+    assert scores.brier == 0.5
 
 
 def test_a_tie_goes_to_the_first_class() -> None:

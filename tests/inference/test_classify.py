@@ -73,9 +73,9 @@ def test_every_pattern_of_missing_cells_is_summed_out(
     network = random_network(rng, 4 + seed % 2)
     draws, records = random_draws(rng, network, 4), every_pattern(rng, network, 2)
     for target in range(len(network)):
-        found = class_probabilities(network, target, draws, records)
+        probabilities = class_probabilities(network, target, draws, records)
         expected = np.array([brute_force(network, target, draws, record) for record in records])
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+        np.testing.assert_allclose(probabilities, expected, rtol=1e-11, atol=1e-14)
 
 
 @pytest.mark.parametrize(("tables", "work"), [(1, 1 << 18), (1 << 24, 1), (60, 40)])
@@ -115,23 +115,23 @@ def test_the_posterior_is_averaged_and_not_plugged_in() -> None:
     network = network_of((2, 2), ((), (0,)))
     # x = 0 proves the class 0 under the first draw, and the class 1 nearly so under the second
     draws = np.array([[0.5, 0.5, 0.9, 0.1, 0.1, 0.9], [0.5, 0.5, 0.001, 0.999, 0.099, 0.901]])
-    found = class_probabilities(network, 0, draws, np.array([[-1, 0]]))
-    assert found[0, 0] == pytest.approx((0.9 + 0.01) / 2, rel=1e-12)
+    probabilities = class_probabilities(network, 0, draws, np.array([[-1, 0]]))
+    assert probabilities[0, 0] == pytest.approx((0.9 + 0.01) / 2, rel=1e-12)
     plugged_in = class_probabilities(network, 0, draws.mean(axis=0, keepdims=True), np.array([[-1, 0]]))
     assert plugged_in[0, 0] == pytest.approx(0.4505 / (0.4505 + 0.0995), rel=1e-12)
-    assert abs(plugged_in[0, 0] - found[0, 0]) > 0.3
+    assert abs(plugged_in[0, 0] - probabilities[0, 0]) > 0.3
 
 
 def test_probabilities_that_underflowed_are_tiny_and_not_undefined() -> None:
     network = network_of((2, 2, 2), ((), (0,), (0,)))
     half = [0.5, 0.5]
     impossible = np.array([[*half, 0.0, 1.0, 1.0, 0.0, *half, *half]])
-    found = class_probabilities(network, 0, impossible, np.array([[-1, 0, 0]]))
-    np.testing.assert_allclose(found, [[0.0, 1.0]], atol=1e-300)
+    probabilities = class_probabilities(network, 0, impossible, np.array([[-1, 0, 0]]))
+    np.testing.assert_allclose(probabilities, [[0.0, 1.0]], atol=1e-300)
     for missing in (0, -1):
         both = np.array([[0.3, 0.7, 0.0, 1.0, 0.0, 1.0, *half, *half]])
-        found = class_probabilities(network, 0, both, np.array([[-1, 0, missing]]))
-        np.testing.assert_allclose(found, [[0.3, 0.7]], rtol=1e-12)
+        probabilities = class_probabilities(network, 0, both, np.array([[-1, 0, missing]]))
+        np.testing.assert_allclose(probabilities, [[0.3, 0.7]], rtol=1e-12)
     nothing = np.zeros((1, 10))
     np.testing.assert_array_equal(class_probabilities(network, 0, nothing, np.array([[1, 0, 1]])), [[0.5, 0.5]])
 
@@ -139,9 +139,9 @@ def test_probabilities_that_underflowed_are_tiny_and_not_undefined() -> None:
 def test_zeros_where_cells_are_missing_keep_their_ratio() -> None:
     network = network_of((2, 2, 2), ((), (0,), (1,)))
     draws = np.array([[0.5, 0.5, 0.0, 1.0, 0.25, 0.75, 1.0, 0.0, 0.0, 1.0]])
-    found = class_probabilities(network, 0, draws, np.array([[-1, -1, 0]]))
-    assert found[0, 0] == pytest.approx(0.0, abs=1e-300)
-    assert found[0, 1] == 1.0
+    probabilities = class_probabilities(network, 0, draws, np.array([[-1, -1, 0]]))
+    assert probabilities[0, 0] == pytest.approx(0.0, abs=1e-300)
+    assert probabilities[0, 1] == 1.0
 
 
 def test_records_that_would_need_too_large_a_table_get_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,9 +152,9 @@ def test_records_that_would_need_too_large_a_table_get_none(monkeypatch: pytest.
     full = class_probabilities(network, 0, draws, records)
     assert np.isfinite(full).all()
     monkeypatch.setattr(classify, "MAX_TABLE_CELLS", 17)  # the two unknown parents of the last and the target: 18 cells
-    found = class_probabilities(network, 0, draws, records)
-    assert np.isnan(found[1]).all()
-    np.testing.assert_array_equal(found[[0, 2, 3]], full[[0, 2, 3]])
+    probabilities = class_probabilities(network, 0, draws, records)
+    assert np.isnan(probabilities[1]).all()
+    np.testing.assert_array_equal(probabilities[[0, 2, 3]], full[[0, 2, 3]])
 
 
 def test_the_order_of_elimination_keeps_tables_small() -> None:
@@ -177,7 +177,7 @@ def test_a_large_net_needs_only_what_is_near_the_target() -> None:
     network = network_of((2,) * n, tuple(parents))
     draws = random_draws(rng, network, 5)
     records = rng.integers(0, 2, (40, n))
-    found = class_probabilities(network, target, draws, records)
+    probabilities = class_probabilities(network, target, draws, records)
     starts = np.concatenate([[0], np.cumsum(network.n_cells)])
     log_joint = np.zeros((5, 40, 2))
     for value in range(2):
@@ -187,11 +187,11 @@ def test_a_large_net_needs_only_what_is_near_the_target() -> None:
             cells = np.ravel_multi_index(tuple(x[:, j] for j in family), network.shape(i))
             log_joint[:, :, value] += np.log(draws[:, starts[i] + cells])
     expected = 1.0 / (1.0 + np.exp(log_joint[:, :, ::-1] - log_joint))
-    np.testing.assert_allclose(found, expected.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(probabilities, expected.mean(axis=0), rtol=1e-9)
     apart = records.copy()
     near = {target, *parents[target]} | {j for f in network.families if target in f for j in f}
     apart[:, [j for j in range(n) if j not in near]] = -1
-    np.testing.assert_allclose(class_probabilities(network, target, draws, apart), found, rtol=1e-12)
+    np.testing.assert_allclose(class_probabilities(network, target, draws, apart), probabilities, rtol=1e-12)
 
 
 def test_no_record_and_one_value_are_no_special_cases() -> None:

@@ -140,9 +140,9 @@ def total_variation(
     low, high = np.quantile(family.draw_prior(4000, np.random.default_rng(0)), [0.0005, 0.9995]).tolist()
     grid = np.linspace(low, high, GRID)
     likelihood = brute_force(observation, family, column, grid)
-    found = all_log_likelihoods(observation, law, np.array([observed], dtype=np.float64), grid[:, None])[:, 0]
+    log_likelihood = all_log_likelihoods(observation, law, np.array([observed], dtype=np.float64), grid[:, None])[:, 0]
     prior = np.exp(family.log_prior(grid) - family.log_prior(grid).max())
-    posteriors = [prior * likelihood, prior * np.exp(found - found.max())]
+    posteriors = [prior * likelihood, prior * np.exp(log_likelihood - log_likelihood.max())]
     left, right = (p / p.sum() for p in posteriors)
     return 0.5 * float(np.abs(left - right).sum())
 
@@ -219,8 +219,8 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
     posteriors = []
     for every in (128, 1 << 30):
         monkeypatch.setattr(record_numbers, "_MAX_ENUMERATED", every)
-        found = all_log_likelihoods(observation, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
-        weights = np.exp(found - found.max(axis=0))
+        log_density = all_log_likelihoods(observation, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
+        weights = np.exp(log_density - log_density.max(axis=0))
         posteriors.append(weights / weights.sum(axis=0))
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum(axis=0).max() < SMOOTH
 
@@ -407,8 +407,8 @@ def test_moments_given_that_a_record_counts_are_those_of_all_records_divided_by_
     second = covariance + mean[:, :, None] * mean[:, None, :]
     expected = second / share[:, None, None]
     np.testing.assert_allclose(inside_mean / unit, mean / share[:, None] / unit, rtol=1e-10, atol=1e-12)
-    found = inside_covariance + inside_mean[:, :, None] * inside_mean[:, None, :]
-    np.testing.assert_allclose(found / unit**2, expected / unit**2, rtol=1e-8, atol=1e-10)
+    second_moments = inside_covariance + inside_mean[:, :, None] * inside_mean[:, None, :]
+    np.testing.assert_allclose(second_moments / unit**2, expected / unit**2, rtol=1e-8, atol=1e-10)
     assert 0.0 < share.min() < 0.99
 
 
@@ -423,16 +423,16 @@ def test_moments_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) 
     with mpmath.workdps(40):
         cuts = sorted({-1.0, 1.0, *(min(max(mean + k * sd, -1.0), 1.0) for k in (-8, -3, 0, 3, 8))})
         density = [float(mpmath.quad(lambda v, k=k: v**k * mpmath.npdf(v, mean, sd), cuts)) for k in range(5)]
-    found = interval_moments(np.array([mean]), np.array([sd]), 4)[:, 0]
-    np.testing.assert_allclose(found, density, rtol=1e-9, atol=1e-14)
+    moments = interval_moments(np.array([mean]), np.array([sd]), 4)[:, 0]
+    np.testing.assert_allclose(moments, density, rtol=1e-9, atol=1e-14)
 
 
 @pytest.mark.parametrize(("mean", "sd"), [(0.3, 0.5), (-1.4, 0.3), (4.0, 1.0), (0.0, 20.0), (0.9, 0.05)])
 def test_transforms_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) -> None:
     frequencies = np.array([[0.0, 0.5, -3.0, 25.0, 2.0 - 1.5j, 30.0 + 2.0j]])
-    found = interval_transform(np.array([[mean]]), sd, frequencies, -1.0, 1.0)[0]
+    transform = interval_transform(np.array([[mean]]), sd, frequencies, -1.0, 1.0)[0]
     with mpmath.workdps(30):
         cuts = sorted({-1.0, -0.5, 0.0, 0.5, 1.0, *(min(max(mean + k * sd, -1.0), 1.0) for k in (-6, -2, 0, 2, 6))})
-        for u, value in zip(frequencies[0], found, strict=True):
+        for u, value in zip(frequencies[0], transform, strict=True):
             exact = mpmath.quad(lambda x, u=u: mpmath.exp(1j * u * x) * mpmath.npdf(x, mean, sd), cuts)
             assert abs(complex(exact) - value) < 1e-12 * max(1.0, abs(complex(exact)))

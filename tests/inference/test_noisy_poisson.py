@@ -52,8 +52,8 @@ def summed(law: NoiseLaw, observed: Integers, rate: float) -> Floats:
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_the_marginal_law_is_the_sum_over_all_counts(law: NoiseLaw) -> None:
     for rate in RATES:
-        found = log_marginal(law, OBSERVED, np.full(len(OBSERVED), rate))
-        np.testing.assert_allclose(found, summed(law, OBSERVED, rate), atol=1e-3)
+        log_p = log_marginal(law, OBSERVED, np.full(len(OBSERVED), rate))
+        np.testing.assert_allclose(log_p, summed(law, OBSERVED, rate), atol=1e-3)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
@@ -65,8 +65,8 @@ def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
     for rate in np.geomspace(0.01, 1500.0, 97):
         truth = summed(law, OBSERVED, rate)
         near = truth > best - 50.0
-        found = table.at(np.full((len(OBSERVED), 2), rate))
-        np.testing.assert_allclose(found[near], truth[near, None].repeat(2, 1), atol=0.01)
+        log_p = table.at(np.full((len(OBSERVED), 2), rate))
+        np.testing.assert_allclose(log_p[near], truth[near, None].repeat(2, 1), atol=0.01)
         checked += int(near.sum())
     assert checked > 100
 
@@ -87,10 +87,10 @@ def test_little_noise_is_tabulated_as_finely_as_it_says(law: NoiseLaw, off: floa
     """Where there is little noise, log p bends the most at small rates."""
     observed = np.arange(12)
     table, rates = MarginalTable.of(law, observed), np.geomspace(1e-5, 40.0, 3000)
-    found = table.at(np.tile(rates, (len(observed), 1)))
+    log_p = table.at(np.tile(rates, (len(observed), 1)))
     truth = log_marginal(law, observed[:, None], rates)
     likely = truth > truth.max(axis=1, keepdims=True) - 12.0
-    worst = np.abs(found - truth)[likely].max()
+    worst = np.abs(log_p - truth)[likely].max()
     assert worst <= off
     assert worst >= off / 200.0, "the claim is not a vain one"
 

@@ -15,11 +15,11 @@ NAN = float("nan")
 
 
 def test_errors_by_hand() -> None:
-    found = number_scores(np.array([1.0, 2.0, 4.0]), np.array([1.0, 4.0, 1.0]))
-    assert found.rmse == pytest.approx(math.sqrt((0 + 4 + 9) / 3))
-    assert found.mae == pytest.approx(5 / 3)
-    assert found.r_squared == pytest.approx(1 - 13 / 6)
-    assert (found.n_scored, found.n_unlabelled, found.n_unpredicted) == (3, 0, 0)
+    scores = number_scores(np.array([1.0, 2.0, 4.0]), np.array([1.0, 4.0, 1.0]))
+    assert scores.rmse == pytest.approx(math.sqrt((0 + 4 + 9) / 3))
+    assert scores.mae == pytest.approx(5 / 3)
+    assert scores.r_squared == pytest.approx(1 - 13 / 6)
+    assert (scores.n_scored, scores.n_unlabelled, scores.n_unpredicted) == (3, 0, 0)
 
 
 def test_r_squared_of_what_is_known() -> None:
@@ -34,10 +34,10 @@ def test_r_squared_of_what_is_known() -> None:
 
 
 def test_what_is_missing_is_counted_and_left_out() -> None:
-    found = number_scores(np.array([1.0, NAN, 3.0, NAN]), np.array([2.0, 1.0, NAN, NAN]))
-    assert (found.n_scored, found.n_unlabelled, found.n_unpredicted) == (1, 2, 1)
-    assert (found.rmse, found.mae) == (1.0, 1.0)
-    assert math.isnan(found.r_squared)  # one target does not vary
+    scores = number_scores(np.array([1.0, NAN, 3.0, NAN]), np.array([2.0, 1.0, NAN, NAN]))
+    assert (scores.n_scored, scores.n_unlabelled, scores.n_unpredicted) == (1, 2, 1)
+    assert (scores.rmse, scores.mae) == (1.0, 1.0)
+    assert math.isnan(scores.r_squared)  # one target does not vary
     nothing = number_scores(np.array([NAN]), np.array([1.0]))
     assert all(map(math.isnan, (nothing.rmse, nothing.mae, nothing.r_squared)))
     empty = number_scores(np.empty(0), np.empty(0))
@@ -45,9 +45,9 @@ def test_what_is_missing_is_counted_and_left_out() -> None:
 
 
 def test_a_quantile_by_hand() -> None:
-    found = quantile_scores(np.array([2.0, 2.0, 2.0, NAN]), np.array([1.0, 2.0, 5.0, 1.0]), 0.9)
-    assert found.pinball == pytest.approx((0.1 * 1 + 0 + 0.9 * 3) / 3)
-    assert found.at_or_below == pytest.approx(2 / 3)
+    scores = quantile_scores(np.array([2.0, 2.0, 2.0, NAN]), np.array([1.0, 2.0, 5.0, 1.0]), 0.9)
+    assert scores.pinball == pytest.approx((0.1 * 1 + 0 + 0.9 * 3) / 3)
+    assert scores.at_or_below == pytest.approx(2 / 3)
 
 
 def test_the_quantile_has_the_least_pinball_loss_and_its_level_below_it() -> None:
@@ -66,9 +66,9 @@ def test_the_quantile_has_the_least_pinball_loss_and_its_level_below_it() -> Non
 
 def test_intervals_by_hand() -> None:
     lower, upper = np.array([0.0, 0.0, 1.0, NAN, 0.0]), np.array([1.0, 2.0, 5.0, NAN, 1.0])
-    found = interval_scores(lower, upper, np.array([1.0, 3.0, 1.0, 2.0, NAN]))
-    assert found.coverage == pytest.approx(2 / 3)
-    assert found.width == pytest.approx((1 + 2 + 4) / 3)
+    scores = interval_scores(lower, upper, np.array([1.0, 3.0, 1.0, 2.0, NAN]))
+    assert scores.coverage == pytest.approx(2 / 3)
+    assert scores.width == pytest.approx((1 + 2 + 4) / 3)
 
 
 def test_intervals_of_the_true_law_cover_as_often_as_they_say() -> None:

@@ -67,8 +67,8 @@ def test_probabilities_and_densities_are_those_of_the_mixture() -> None:
     targets = np.linspace(-5.0, 5.0, 30)
     step = 1e-4
     above, below = (predictive_probabilities(draws, features, targets + s) for s in (step, -step))
-    found = np.exp(log_predictive_densities(draws, features, targets))
-    np.testing.assert_allclose(found, (above - below) / (2.0 * step), rtol=1e-3)
+    densities = np.exp(log_predictive_densities(draws, features, targets))
+    np.testing.assert_allclose(densities, (above - below) / (2.0 * step), rtol=1e-3)
 
 
 @pytest.mark.slow

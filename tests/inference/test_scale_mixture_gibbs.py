@@ -228,29 +228,31 @@ class Joint:
             self.sampler._sweep()
             if i + 1 < ALTERNATIONS:
                 self.release(self.sampler._state.points, self.sampler._state.variances)
-        state, found = self.sampler._state, {}
+        state, by_name = self.sampler._state, {}
         fresh = self.law.draw_prior(100_000, self.rng)
         for k in range(self.law.dimension):
-            found[f"coordinate {k}"] = float(stats.ks_2samp(state.points[0, :, k], fresh[:, k], method="asymp").pvalue)
+            by_name[f"coordinate {k}"] = float(
+                stats.ks_2samp(state.points[0, :, k], fresh[:, k], method="asymp").pvalue
+            )
         if state.points.shape[-1] > self.law.dimension:
             shares = (state.points[0, :, -1] + 0.5) / (self.observation.total.n + 1.0)
-            found["number of records"] = uniformity_p_value(shares)
+            by_name["number of records"] = uniformity_p_value(shares)
         whitened = self.whitened()
         for k in range(whitened.shape[1]):
-            found[f"release {k}"] = float(stats.kstest(whitened[:, k], "norm").pvalue)
+            by_name[f"release {k}"] = float(stats.kstest(whitened[:, k], "norm").pvalue)
             if self.laplace:
                 scaled = state.variances[0, :, k] / self.observation.noise.variance
-                found[f"variance {k}"] = float(stats.kstest(scaled, "expon").pvalue)
-                found[f"size and variance {k}"] = float(stats.spearmanr(np.abs(whitened[:, k]), scaled).pvalue)
-        return found
+                by_name[f"variance {k}"] = float(stats.kstest(scaled, "expon").pvalue)
+                by_name[f"size and variance {k}"] = float(stats.spearmanr(np.abs(whitened[:, k]), scaled).pvalue)
+        return by_name
 
 
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=pytest.mark.slow) if "trajectories" in case else case for case in GEWEKE]
 )
 def test_the_kernel_keeps_the_joint_law(case: str) -> None:
-    found = Joint(case).p_values()
-    assert min(found.values()) >= FALSE_FAIL / len(found), found
+    p_values = Joint(case).p_values()
+    assert min(p_values.values()) >= FALSE_FAIL / len(p_values), p_values
 
 
 @pytest.mark.slow
@@ -302,8 +304,8 @@ def test_a_planted_bug_leaves_the_joint_law(bug: str, monkeypatch: pytest.Monkey
     joint = Joint("normal, Laplace, known")
     method, wrong = BUGS[bug]
     monkeypatch.setattr(ScaleMixtureSampler, method, wrong)
-    found = joint.p_values()
-    assert min(found.values()) < FALSE_FAIL / len(found), found
+    p_values = joint.p_values()
+    assert min(p_values.values()) < FALSE_FAIL / len(p_values), p_values
 
 
 @pytest.mark.slow
@@ -311,8 +313,8 @@ def test_a_trajectory_without_its_kinetic_energy_leaves_the_joint_law(monkeypatc
     joint = Joint(TRAJECTORIES, many=True)
     whole = ScaleMixtureSampler._trajectories
     monkeypatch.setattr(ScaleMixtureSampler, "_trajectories", lambda *a: (whole(*a)[0], 0.0))
-    found = joint.p_values()
-    assert min(found.values()) < FALSE_FAIL / len(found), found
+    p_values = joint.p_values()
+    assert min(p_values.values()) < FALSE_FAIL / len(p_values), p_values
 
 
 class PerChain:

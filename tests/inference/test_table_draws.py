@@ -31,11 +31,11 @@ def tall_tables() -> list[NoisyTable]:
     """Return 3x2 tables of at most 5 records: known and bounded totals, with margins and without."""
     observed = np.array([[2.0, -1.0], [1.0, 1.4], [0.0, 3.0]])
     concentration, rows = np.array([[0.5, 2.0], [1.0, 1.0], [3.0, 0.7]]), np.array([1.0, 2.5, 0.6])
-    found = []
+    tables = []
     for total, noise in ((RecordCount("known", 5), LAPLACE), (RecordCount("at-most", 5), GAUSSIAN)):
         for margin in ((None, None), (np.array([1.0, 3.0, 1.0]), np.array([0.8, np.inf, 3.0]))):
-            found.append(NoisyTable(concentration, rows, observed, noise, total, *margin))
-    return found
+            tables.append(NoisyTable(concentration, rows, observed, noise, total, *margin))
+    return tables
 
 
 TINY = [*tiny_tables(), *tall_tables()]
@@ -44,19 +44,19 @@ EXACT = [enumerate_table(table) for table in TINY]
 
 def drawn(tables: list[NoisyTable], n_draws: int = N_DRAWS) -> list[Array]:
     rng = np.random.default_rng(5)
-    found = []
+    drawn_counts = []
     for table in tables:
         draws = draw_table(table, n_draws, rng)
         assert draws is not None
         assert draws.step == 1
-        found.append(draws.counts.reshape(-1, *table.observed.shape))
-    return found
+        drawn_counts.append(draws.counts.reshape(-1, *table.observed.shape))
+    return drawn_counts
 
 
-def largest_z(found: list[Array]) -> float:
+def largest_z(drawn_counts: list[Array]) -> float:
     """Return how many standard errors the worst mean of a count, its square, a row total or its square is off."""
     worst = 0.0
-    for counts, (states, weights) in zip(found, EXACT, strict=True):
+    for counts, (states, weights) in zip(drawn_counts, EXACT, strict=True):
         both = [
             np.concatenate([x.reshape(len(x), -1) ** k for k in (1, 2)] + [x.sum(axis=2) ** k for k in (1, 2)], axis=1)
             for x in (counts, states)
@@ -170,10 +170,10 @@ def exact_draws(table: NoisyTable, n_draws: int, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as forced:
         forced.setattr(table_draws, "_STEPS_PER_NOISE_SD", 1e12)
         forced.setattr(table_draws, "_MAX_ELEMENTS", 1 << 40)
-        found = draw_table(table, n_draws, np.random.default_rng(7))
-    assert found is not None
-    assert found.step == 1
-    return found
+        draws = draw_table(table, n_draws, np.random.default_rng(7))
+    assert draws is not None
+    assert draws.step == 1
+    return draws
 
 
 def distances(coarse: TableDraws, exact: TableDraws, table: NoisyTable) -> tuple[float, float, float]:
@@ -217,10 +217,10 @@ def test_a_lattice_is_not_used_where_rows_may_be_nearly_empty(
 ) -> None:
     """Rows of 125 to 250 records under noise of sd 1,400, where zero is not far: sds and quantiles stay right."""
     table = replace(wide(rows, rows, 1000, DiscreteLaplace(1000.0), kind, 1.0, 4), row_concentration=np.ones(rows))
-    found = draw_table(table, 4000, np.random.default_rng(6))
-    if found is None:
+    draws = draw_table(table, 4000, np.random.default_rng(6))
+    if draws is None:
         return
-    mean, spread, quantiles = distances(found, exact_draws(table, 4000, monkeypatch), table)
+    mean, spread, quantiles = distances(draws, exact_draws(table, 4000, monkeypatch), table)
     assert mean < 0.01 + 0.05
     assert spread < 0.01 + 0.05
     assert quantiles < 0.01 + 0.1
@@ -247,9 +247,9 @@ def ranks(regime: str, trials: int, assumed: NoiseLaw | None = None) -> Array:
         truths[trial] = theta[FIRST]
         for k, table in enumerate(observation.tables):
             told = table if assumed is None else replace(table, noise=assumed)
-            found = draw_table(told, 39, rng)
-            assert found is not None
-            draws[trial, :, k] = draw_rows(found.counts, TableLayout([table]), rng)[:, 0]
+            count_draws = draw_table(told, 39, rng)
+            assert count_draws is not None
+            draws[trial, :, k] = draw_rows(count_draws.counts, TableLayout([table]), rng)[:, 0]
     return np.asarray(ranks_among(truths, draws, rng))
 
 
@@ -334,14 +334,14 @@ def odd_tables() -> dict[str, NoisyTable]:
 @pytest.mark.parametrize("name", list(odd_tables()))
 def test_whatever_was_observed_draws_are_possible_or_none(name: str) -> None:
     table = odd_tables()[name]
-    found = draw_table(table, 200, np.random.default_rng(1))
-    if found is None:
+    draws = draw_table(table, 200, np.random.default_rng(1))
+    if draws is None:
         return
-    assert found.counts.shape == (200, table.observed.size)
-    assert np.all(np.isfinite(found.counts))
-    assert np.all(found.counts >= 0)
-    totals = found.counts.sum(axis=1)
-    slack = 0.5 * (found.step - 1) * table.observed.size + 0.5 * found.step * (found.step > 1)
+    assert draws.counts.shape == (200, table.observed.size)
+    assert np.all(np.isfinite(draws.counts))
+    assert np.all(draws.counts >= 0)
+    totals = draws.counts.sum(axis=1)
+    slack = 0.5 * (draws.step - 1) * table.observed.size + 0.5 * draws.step * (draws.step > 1)
     if table.total.kind == "known":
         assert np.all(np.abs(totals - table.total.n) <= slack)
     if table.total.kind == "at-most":

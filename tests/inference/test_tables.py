@@ -56,10 +56,10 @@ def rows_of(counts: Array) -> Array:
     return np.column_stack([counts.sum(axis=2), counts.sum(axis=(1, 2))])
 
 
-def largest_z(found: list[Array]) -> float:
+def largest_z(drawn_counts: list[Array]) -> float:
     """Return how many standard errors the worst mean of a count, its square, a row total or a total is off."""
     worst = 0.0
-    for counts, (states, weights) in zip(found, EXACT, strict=True):
+    for counts, (states, weights) in zip(drawn_counts, EXACT, strict=True):
         for of in (cells_of, squares_of, rows_of):
             values, exact = of(counts), of(states)
             mean = weights @ exact
@@ -69,18 +69,18 @@ def largest_z(found: list[Array]) -> float:
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Array]:
+def drawn_counts() -> list[Array]:
     return final_counts(TINY)
 
 
-def test_the_counts_have_the_enumerated_moments(found: list[Array]) -> None:
+def test_the_counts_have_the_enumerated_moments(drawn_counts: list[Array]) -> None:
     """About 250 means within 6.5 standard errors; squares of counts have heavy tails: false-fail about 1e-6."""
-    assert largest_z(found) < 6.5
+    assert largest_z(drawn_counts) < 6.5
 
 
-def test_the_counts_have_the_enumerated_law(found: list[Array]) -> None:
+def test_the_counts_have_the_enumerated_law(drawn_counts: list[Array]) -> None:
     """A chi-square test a table, 24 of them: false-fail 24e-9 or so."""
-    for counts, (states, weights) in zip(found, EXACT, strict=True):
+    for counts, (states, weights) in zip(drawn_counts, EXACT, strict=True):
         base = int(states.max()) + 2
         digits = base ** np.arange(states[0].size)
         inside = np.minimum(counts, base - 1).reshape(len(counts), -1) @ digits
@@ -369,8 +369,10 @@ def test_gamma_ratios_are_right_within_the_table_and_beyond() -> None:
     base, shift = np.array([1.0, 1.0, 30.0, 5e4]), np.array([-0.5, 0.0, -29.0, 4e4])
     x = np.array([[0.0, 3.0, 7.0, 2.0], [1e3, 1e4, 5e4, 1e5], [1e8, 1e9, 1e7, 1e6]])
     for some in (np.array([0, 1, 2]), np.arange(4)):
-        found = GammaRatios(base[some], shift[some])(x[:, some], np.arange(len(some)))
-        np.testing.assert_allclose(found, log_gamma_ratio(x[:, some] + base[some], shift[some]), rtol=1e-10, atol=1e-10)
+        log_ratios = GammaRatios(base[some], shift[some])(x[:, some], np.arange(len(some)))
+        np.testing.assert_allclose(
+            log_ratios, log_gamma_ratio(x[:, some] + base[some], shift[some]), rtol=1e-10, atol=1e-10
+        )
 
 
 def test_a_trace_is_evenly_thinned() -> None:

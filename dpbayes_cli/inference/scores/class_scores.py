@@ -70,7 +70,7 @@ def class_scores(probabilities: Floats, labels: Integers) -> ClassScores:
 
     Args:
         probabilities: shape (n_records, n_classes), at least two classes, rows that sum to one or are NaN.
-        labels: codes of the true classes, -1 where one is missing, shape (n_records,).
+        labels: codes of the true classes, -1 if missing, shape (n_records,).
 
     Raises:
         ValueError: the shapes do not fit, or a label is out of range.

@@ -103,10 +103,10 @@ class TableChain:
     def _redraw_within_rows(self, order: Integers) -> None:
         left, right = order[self._left_position], order[self._left_position + 1]
         for i in range(0, len(left), _BATCH_PAIRS):
-            some, others = left[i : i + _BATCH_PAIRS], right[i : i + _BATCH_PAIRS]
-            increase = self._draw_splits(some, others, None)
-            self.counts[:, some] += increase
-            self.counts[:, others] -= increase
+            batch_left, batch_right = left[i : i + _BATCH_PAIRS], right[i : i + _BATCH_PAIRS]
+            increase = self._draw_splits(batch_left, batch_right, None)
+            self.counts[:, batch_left] += increase
+            self.counts[:, batch_right] -= increase
 
     def _pair_rows(self) -> tuple[Integers, Integers]:
         """Return the first and second rows of random pairs, both in the same table."""
