@@ -531,7 +531,7 @@ MUTANTS = {
         "inference/sums/record_numbers.py",
         "np.where(numbers < n, (n - numbers) * outside, 0.0)",
         "0.0",
-        "tests/inference/test_inversion.py::test_so_are_they_where_numbers_out_of_bounds_are_dropped",
+        "tests/inference/test_inversion.py::test_posteriors_with_dropped_numbers_are_those_of_enumeration",
     ),
     "a number that is not clamped": (
         "sources/statements.py",
@@ -568,7 +568,7 @@ MUTANTS = {
         "models/families/number_families.py",
         "first, second, inside = first / inside, second / inside, np.ones_like(first)",
         "inside = np.ones_like(first)",
-        "tests/inference/test_inversion.py::test_moments_given_that_a_record_counts_are_those_of_all_records_divided_by_how_many_do",
+        "tests/inference/test_inversion.py::test_moments_of_counted_records_are_those_of_all_records_divided_by_the_counted_share",
     ),
     "sensitivity halved (parities)": (
         "privacy/parity_sensitivity.py",

@@ -177,7 +177,7 @@ def _of_probabilities(release_id: str, found: Predictor, predicted: ClassProbabi
         for each in scores.calibration
     ]
     more = {"calibrated_for": calibrated, "calibration": curve, "roc": _points(roc)}
-    counts = _counts(scores.n_scored, scores.n_unlabelled, scores.n_unpredicted)
+    counts = _counts(scores.n_scored, scores.n_unlabeled, scores.n_unpredicted)
     return _evaluation(release_id, found, counts, figures, more, calibrated, scores.calibration)
 
 
@@ -217,7 +217,7 @@ def _of_numbers(
         mean = float(known.mean()) if len(known) else math.nan
         figures.append(Figure("log_density", mean, "log density", " nats a record, larger is better"))
     more: dict[str, Any] = {"targets": "as they are in DATA, not clamped to the public bounds of the release"}
-    counts = _counts(scores.n_scored, scores.n_unlabelled, scores.n_unpredicted)
+    counts = _counts(scores.n_scored, scores.n_unlabeled, scores.n_unpredicted)
     column = found.columns[found.target]
     if isinstance(column, NumericColumn):
         beyond = int(((targets < column.lower) | (targets > column.upper)).sum())

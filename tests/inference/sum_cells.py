@@ -43,7 +43,7 @@ THINNING = 3
 
 
 def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
-    """Return every model of numbers, with bounds that cut where the model knows of its bounds."""
+    """Return every model of numbers; bounds cut off records if the model accounts for its bounds."""
     numeric_models: dict[str, NoisyStatistics] = {
         "beta-geometric": BetaGeometric(8, 4.0, 6.0, outside),
         "gamma-exponential": GammaExponential(1.0, 8.0, 2.0, outside),
@@ -60,7 +60,7 @@ def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
 
 @dataclass(frozen=True)
 class Cell:
-    """Trials of one cell: observations that differ in their observations alone.
+    """Trials of one cell: observations that differ only in their observed values.
 
     Attributes:
         observation: the observation of the first trial.
@@ -137,7 +137,7 @@ def all_log_likelihoods(observation: NoisySums, law: ScalarLaw, observed: Floats
 
 
 def exact_ranks(cell: Cell) -> Floats:
-    """Return where the true parameters fall in their exact posteriors."""
+    """Return the posterior probabilities below the true parameters, by the exact posteriors, shape (n_trials,)."""
     law = require_type(cell.observation.law, ScalarLaw)
     density = grid_density(cell.observation, law, cell.observed)
     low, high = law.prior_range
@@ -147,7 +147,7 @@ def exact_ranks(cell: Cell) -> Floats:
 
 
 def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:
-    """Return 2,001 coordinates and the probabilities below them, shape (n_trials, 2001); nothing adapts."""
+    """Return 2,001 fixed coordinates and the probabilities below them, shape (n_trials, 2001)."""
     law = require_type(cell.observation.law, ScalarLaw)
     low, high = law.prior_range
     drawn = law.draw_prior(20_000, np.random.default_rng(0))
@@ -162,7 +162,7 @@ def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:
 
 
 def chain_ranks(cell: Cell, seed: int = 1, functional: Callable[[Floats], Floats] | None = None) -> Floats:
-    """Return the ranks of the true parameters among draws of the augmented sampler, shape (n_trials, n_parameters).
+    """Return the ranks of the true parameters among draws of the chains, shape (n_trials, n_parameters).
 
     Args:
         cell: the trials.

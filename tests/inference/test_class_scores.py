@@ -1,4 +1,4 @@
-"""Scores of class probabilities: numbers that can be had by hand."""
+"""Scores of class probabilities, compared with computations by hand."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_more_classes_by_hand() -> None:
 def test_missing_labels_and_missing_predictions_are_counted_and_left_out() -> None:
     p = np.vstack([binary(0.9, 0.2, 0.7), np.full((2, 2), np.nan)])
     scores = class_scores(p, np.array([1, -1, 1, 0, -1]))
-    assert (scores.n_scored, scores.n_unlabelled, scores.n_unpredicted) == (2, 2, 1)
+    assert (scores.n_scored, scores.n_unlabeled, scores.n_unpredicted) == (2, 2, 1)
     kept = class_scores(binary(0.9, 0.7), np.array([1, 1]))
     assert (scores.accuracy, scores.log_score, scores.brier) == (kept.accuracy, kept.log_score, kept.brier)
     assert scores.calibration[9] == kept.calibration[9]
 
 
-def test_nothing_to_score_is_no_number() -> None:
+def test_scores_of_no_records_are_nan() -> None:
     scores = class_scores(binary(0.5), np.array([-1]))
     assert scores.n_scored == 0
     assert all(
@@ -86,7 +86,7 @@ def test_predictions_that_are_true_are_calibrated_and_overconfident_ones_are_not
     assert class_scores(binary(*positive), labels).brier == pytest.approx(1 / 6, abs=0.005)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_wrong_labels_and_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="from 0 to 1"):
         class_scores(binary(0.5), np.array([2]))
     with pytest.raises(ValueError, match="shape"):

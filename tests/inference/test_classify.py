@@ -23,7 +23,7 @@ def network_of(sizes: tuple[int, ...], parents: tuple[tuple[int, ...], ...]) -> 
 
 
 def random_network(rng: np.random.Generator, n: int) -> Network:
-    """Return a random net whose order of variables is not an order of the graph."""
+    """Return a random net whose variables are not in topological order."""
     names = rng.permutation(n)
     parents: list[tuple[int, ...]] = [()] * n
     for k, i in enumerate(names):
@@ -57,7 +57,7 @@ def brute_force(network: Network, target: int, draws: Floats, record: Integers) 
 
 
 def every_pattern(rng: np.random.Generator, network: Network, repeats: int) -> Integers:
-    """Return records with every pattern of missing cells, the target's among them, which is not read."""
+    """Return records with every pattern of missing cells, including the target's cell, which is not read."""
     patterns = np.array(list(itertools.product([False, True], repeat=len(network))) * repeats)
     codes = rng.integers(0, np.array(network.sizes), patterns.shape)
     return np.where(patterns, -1, codes)
@@ -194,14 +194,14 @@ def test_a_large_net_needs_only_what_is_near_the_target() -> None:
     np.testing.assert_allclose(class_probabilities(network, target, draws, apart), probabilities, rtol=1e-12)
 
 
-def test_no_record_and_one_value_are_no_special_cases() -> None:
+def test_no_record_and_variables_with_one_value_work() -> None:
     network = network_of((1, 2), ((), (0,)))
     draws = random_draws(np.random.default_rng(0), network, 2)
     assert class_probabilities(network, 0, draws, np.zeros((0, 2), dtype=np.int64)).shape == (0, 1)
     np.testing.assert_array_equal(class_probabilities(network, 0, draws, np.array([[-1, 1]])), [[1.0]])
 
 
-def test_what_does_not_fit_is_refused_without_showing_a_cell() -> None:
+def test_wrong_shapes_and_codes_are_refused_without_showing_a_cell() -> None:
     network = network_of((2, 3), ((), (0,)))
     draws = random_draws(np.random.default_rng(0), network, 2)
     records = np.array([[-1, 3]])

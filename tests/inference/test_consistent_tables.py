@@ -1,4 +1,4 @@
-"""The nearest consistent tables: consistent, non-negative, of the given total, and no other ones nearer."""
+"""The nearest consistent tables: consistent, non-negative, with the given total, and none nearer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ N_RECORDS = 400
 
 @pytest.fixture(params=LIMITS)
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make the program one over the joint table, over cliques or over families."""
+    """Force the program to use the joint table, cliques or families."""
     for name, value in LIMITS[request.param].items():
         monkeypatch.setattr(family_blocks, name, value)
     return str(request.param)
@@ -80,7 +80,7 @@ def test_tables_are_consistent(name: str, scale: float, how: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_tables_without_noise_stay(name: str, how: str) -> None:
+def test_exact_tables_are_unchanged(name: str, how: str) -> None:
     parities = Parities(*NETWORKS[name])
     exact = [np.asarray(table, dtype=np.float64) for table in counted(parities, records_of(parities, N_RECORDS))]
     solution = solve(parities, exact)
@@ -92,7 +92,7 @@ def test_tables_without_noise_stay(name: str, how: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_tables_are_nearer(name: str, seed: int, how: str) -> None:
-    """The same optimum as the program as it is written down: |Mx - y| over the joint table x, with both signs."""
+    """The optimum is that of the textbook program: minimize |Mx - y| over the joint table x, with both signs."""
     parities = Parities(*NETWORKS[name])
     noisy = noisy_tables(parities, 15.0, seed)
     achieved, best = distance(solve(parities, noisy).tables, noisy), least_distance(parities, noisy)
@@ -123,7 +123,7 @@ def least_distance(parities: Parities, noisy: Sequence[Floats]) -> float:
 
 
 def test_families_that_agree_pairwise_need_no_common_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three variables, each two of them always different: consistent locally, and the margins of nothing.
+    """Three variables, of which every two always differ: locally consistent, but not the margins of any table.
 
     In every record two of the three are equal, so that it is in a wrong cell of a table and missing in a right one.
     """
@@ -141,7 +141,7 @@ def test_families_that_agree_pairwise_need_no_common_table(monkeypatch: pytest.M
 
 
 def test_links_between_families_make_all_pairs_agree() -> None:
-    """Tables that satisfy the links and nothing else agree on everything that any two share."""
+    """Tables that satisfy the links agree on every shared margin."""
     for seed in range(10):
         parities = random_network(np.random.default_rng(seed), 8, 3, (2, 3))
         links = family_blocks.shared_margins(parities.families)
@@ -159,7 +159,7 @@ def test_links_between_families_make_all_pairs_agree() -> None:
             assert j in reached or not shared
 
 
-def test_a_link_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_link_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     links = family_blocks.shared_margins
     for module in (family_blocks, consistent_tables):
         monkeypatch.setattr(module, "shared_margins", lambda families: links(families)[:-1])
@@ -186,7 +186,7 @@ def test_cliques_have_every_family_and_the_running_intersection() -> None:
 
 
 def test_empty_margins_are_spread() -> None:
-    """A child without mass where its parent has some gets it evenly, and everything agrees."""
+    """A child block without mass in a margin cell gets its parent's mass evenly, and all margins agree."""
     blocks = ((0, 1), (1, 2))
     plan = family_blocks.Blocks("junction-tree", blocks, (family_blocks.Link(0, 1, (1,)),), (0, 1))
     parent, child = np.array([[0.5, 0.1], [0.3, 0.1]]), np.array([[0.2, 0.8], [0.0, 0.0]])
@@ -211,7 +211,7 @@ def test_a_naive_bayes_of_many_features_has_a_junction_tree() -> None:
 
 
 @pytest.mark.parametrize("cell", [-1e12, -1.0, 0.0, 1e15])
-def test_hopeless_tables_have_an_answer(cell: float, how: str) -> None:
+def test_absurd_noisy_tables_have_a_consistent_solution(cell: float, how: str) -> None:
     parities = Parities(*NETWORKS["v-structure"])
     noisy = [np.full(parities.shape(i), cell) for i in range(len(parities.families))]
     solution = solve(parities, noisy, 1.0)
@@ -245,7 +245,7 @@ def test_a_solver_that_fails_leaves_independent_variables(network: str, monkeypa
     assert_consistent(parities, solution.tables, N_RECORDS)
 
 
-def test_another_solver_is_asked_before_that(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_solver_is_tried_before_independent_variables(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from scipy.optimize import linprog
 
     def failing(*args: Any, **kwargs: Any) -> Any:
@@ -258,7 +258,7 @@ def test_another_solver_is_asked_before_that(how: str, monkeypatch: pytest.Monke
     assert_consistent(parities, solution.tables, N_RECORDS)
 
 
-def test_a_solution_that_disagrees_is_not_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solution_that_disagrees_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     parities = Parities(*NETWORKS["chain"])
     noisy = noisy_tables(parities, 30.0)
     for name, value in LIMITS["local"].items():

@@ -50,7 +50,7 @@ def test_drift_within_a_chain_is_caught_by_splitting() -> None:
     assert not has_converged(r_hat(draws))
 
 
-def test_the_numbers_are_those_of_arviz() -> None:
+def test_diagnostics_are_those_of_arviz() -> None:
     """Computed once with arviz.rhat, arviz.ess(method="bulk") and arviz.ess(method="tail")."""
     draws = autoregressive(0.7, chains=4, draws=300, seed=9)
     assert (r_hat(draws), ess_bulk(draws), ess_tail(draws)) == pytest.approx(ARVIZ, rel=1e-6)
@@ -62,7 +62,7 @@ def test_a_constant_is_no_reason_to_divide_by_zero() -> None:
 
 
 def test_ranks_of_mixed_chains_are_even_and_those_of_a_stray_one_are_not() -> None:
-    """Counts of 50 a bin lie within 5 standard deviations (about 7 each) of even, false-fail about 1e-4, seed fixed."""
+    """Bins expect 50 draws; counts lie within 5 standard deviations (of about 7). False-fail about 1e-4, seed fixed."""
     draws = np.random.default_rng(5).standard_normal((4, 1000))
     counts = rank_counts(draws, 20)
     assert counts.sum(axis=1).tolist() == [1000] * 4

@@ -87,7 +87,7 @@ def test_one_class_alone_has_no_curve(labels: list[int]) -> None:
     assert (math.isnan(curve.auc), curve.points) == (True, ())
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_wrong_labels_and_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="shape"):
         roc_curve(np.zeros(2), np.zeros(3, dtype=np.int64))
     with pytest.raises(ValueError, match="0 or 1"):

@@ -33,7 +33,7 @@ INITIAL = np.array([0.4, 0.6])
 SIZES = (2, 3)
 
 
-def problem_of(counts: list[Integers], noise: NoiseLaw | None, *, complete: bool = True) -> NoisySequences:
+def observation_of(counts: list[Integers], noise: NoiseLaw | None, *, complete: bool = True) -> NoisySequences:
     """Two states, two features."""
     return NoisySequences(
         tuple(np.full(size, 1.0) for size in SIZES),
@@ -114,7 +114,7 @@ def test_exact_counts_give_the_sum_over_all_paths(sampler: Any) -> None:
     """
     rng = np.random.default_rng(3)
     counts = [rng.poisson(1.2, (2, 4, size)) for size in SIZES]
-    observation = problem_of(counts, None)
+    observation = observation_of(counts, None)
     weights = np.empty(256)
     for states in paths(2, 4):
         value = log_dirichlet(np.bincount(states[:, 0], minlength=2), observation.initial)
@@ -138,7 +138,7 @@ def test_exact_counts_give_the_sum_over_all_paths(sampler: Any) -> None:
 
 
 def test_single_states_keep_their_law_given_all_others() -> None:
-    """The share of one state by hand: two sequences, one step changed, transitions integrated out."""
+    """The probability of one state by hand: two sequences, one step redrawn, transitions integrated out."""
     transition, initial = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, 1.5])
     rng = np.random.default_rng(4)
     log_likelihood = rng.normal(size=(1, 2, 2))
@@ -161,14 +161,14 @@ def test_single_states_keep_their_law_given_all_others() -> None:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw counts in every second sweep, so that few sweeps go through all that there is."""
+    """Draw counts in every second sweep, so that few sweeps include every move."""
     monkeypatch.setattr(sequence_chain, "COUNTS_EVERY", 2)
 
 
 def drawn_jointly(noise: NoiseLaw, rng: np.random.Generator, *, complete: bool) -> SequenceChain:
-    """Draw everything from the joint law, and return a chain that is there."""
+    """Draw everything from the joint law, and return a chain in that state."""
     shape, steps = (2, 4), 8
-    observation = problem_of([np.zeros((*shape, size), dtype=np.int64) for size in SIZES], noise, complete=complete)
+    observation = observation_of([np.zeros((*shape, size), dtype=np.int64) for size in SIZES], noise, complete=complete)
     emission = [rng.dirichlet(each, size=2) for each in observation.emission]
     transition = np.array([rng.dirichlet(row) for row in observation.transition])
     initial = rng.dirichlet(observation.initial)
@@ -183,7 +183,7 @@ def drawn_jointly(noise: NoiseLaw, rng: np.random.Generator, *, complete: bool) 
     flat = states.ravel()
     counts = [rng.poisson(rate[:, None] * valid[f] * emission[f][flat]) for f in range(2)]
     observed = [c.reshape(*shape, -1) + noise.simulate(rng, (*shape, c.shape[1])) for c in counts]
-    chain = SequenceChain(SequenceData.of(problem_of(observed, noise, complete=complete)), rng)
+    chain = SequenceChain(SequenceData.of(observation_of(observed, noise, complete=complete)), rng)
     chain.emission, chain.transition, chain.initial = np.concatenate(emission, axis=1), transition, initial
     chain.states, chain.counts = states, np.concatenate(counts, axis=1).astype(float)
     chain.rate, chain.valid, chain.mean_rate, chain.rate_shape = rate, valid, float(mean), float(a)
@@ -223,7 +223,7 @@ def features_of(chain: SequenceChain) -> list[float]:
 
 
 def joint_p_values(noise: NoiseLaw, size: int, *, complete: bool, sweeps: int = 4, seed: int = 5) -> Floats:
-    """Compare draws from the joint law with others that went through sweeps: each has the law of the other."""
+    """Compare draws from the joint law with draws that went through sweeps: both must have the same law."""
     rng = np.random.default_rng(seed)
     fresh = [features_of(drawn_jointly(noise, rng, complete=complete)) for _ in range(size)]
     moved = []
@@ -253,7 +253,7 @@ def test_sweeps_keep_the_joint_law_in_a_long_run(noise: NoiseLaw, complete: bool
 
 
 def _drop_a_feature(self: SequenceChain) -> Floats:
-    """Tell states apart by the first feature alone."""
+    """Return the likelihood of the first feature alone."""
     whole = self.data.noise
     _, _, table = whole[0]
     rate = np.maximum(self.rate[:, None, None] * self.emission.T, 1e-12)
@@ -280,7 +280,7 @@ def test_a_swapped_row_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def regimes(n_records: int, rng: np.random.Generator) -> tuple[Integers, list[Floats], list[Integers]]:
-    """Six sequences of 24 steps that change from one state to the other for good."""
+    """Return six sequences of 24 steps that change once from one state to the other."""
     states = (np.arange(24) >= rng.integers(8, 16, (6, 1))).astype(np.int64)
     emissions = [np.array([[0.7, 0.3], [0.3, 0.7]]), np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])]
     totals = rng.multinomial(n_records, rng.dirichlet(np.full(states.size, 1.5))).reshape(states.shape)
@@ -289,11 +289,11 @@ def regimes(n_records: int, rng: np.random.Generator) -> tuple[Integers, list[Fl
 
 def seen(counts: list[Integers], scale: float, rng: np.random.Generator) -> NoisySequences:
     law = DiscreteLaplace(scale)
-    return problem_of([each + law.simulate(rng, each.shape) for each in counts], law)
+    return observation_of([each + law.simulate(rng, each.shape) for each in counts], law)
 
 
 def test_regimes_are_found_and_the_posterior_knows_the_noise() -> None:
-    """Under noise of the size of the counts: naive readers are many standard deviations off, this is not."""
+    """With noise as large as the counts plug-in inference is many standard deviations off, noise-aware is not."""
     rng = np.random.default_rng(6)
     states, emissions, counts = regimes(6000, rng)
     observation = seen(counts, 15.0, rng)
@@ -349,7 +349,7 @@ def test_equal_generators_give_equal_results() -> None:
 
 
 def test_one_state_is_naive_bayes() -> None:
-    """Nothing hidden: without noise the posterior is the Dirichlet law of all counts."""
+    """With one state and no noise the posterior is the Dirichlet distribution given all counts."""
     rng = np.random.default_rng(11)
     counts = [rng.poisson(3.0, (3, 5, size)) for size in SIZES]
     observation = NoisySequences(

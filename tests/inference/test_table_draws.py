@@ -73,7 +73,7 @@ def test_the_counts_have_the_enumerated_moments() -> None:
 
 
 def test_the_counts_have_the_enumerated_joint_law() -> None:
-    """A chi-square test a table of its 30 most probable states: false-fail 28e-9."""
+    """One chi-square test per table, of its 30 most probable states: false-fail 28e-9."""
     for counts, (states, weights) in zip(drawn(TINY), EXACT, strict=True):
         base = int(states.max()) + 2
         digits = base ** np.arange(states[0].size)
@@ -84,7 +84,7 @@ def test_the_counts_have_the_enumerated_joint_law() -> None:
         assert chi_square_p_value(inside, keys[chosen], weights[chosen]) > 1e-9
 
 
-def test_what_cannot_be_is_never_drawn() -> None:
+def test_impossible_counts_are_never_drawn() -> None:
     for table, counts in zip(TINY, drawn(TINY, 500), strict=True):
         assert np.all(counts >= 0)
         assert np.all(counts == np.floor(counts))
@@ -200,7 +200,7 @@ LATTICES = [
 def test_a_lattice_is_as_good_as_exact_integers_where_rows_are_many_steps_long(
     table: NoisyTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within 1 % of an sd and what 40,000 draws of each leave: 0.7 %, six-fold below; quantiles three times that."""
+    """Means within 1 % of an sd plus the error of 40,000 draws of each (0.7 %); quantiles within three times that."""
     coarse = draw_table(table, 40_000, np.random.default_rng(6))
     assert coarse is not None
     assert coarse.step > 1
@@ -215,7 +215,7 @@ def test_a_lattice_is_as_good_as_exact_integers_where_rows_are_many_steps_long(
 def test_a_lattice_is_not_used_where_rows_may_be_nearly_empty(
     rows: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of 125 to 250 records under noise of sd 1,400, where zero is not far: sds and quantiles stay right."""
+    """Rows of 125 to 250 records with noise of sd 1,400, so that zero is plausible: sds and quantiles stay right."""
     table = replace(wide(rows, rows, 1000, DiscreteLaplace(1000.0), kind, 1.0, 4), row_concentration=np.ones(rows))
     draws = draw_table(table, 4000, np.random.default_rng(6))
     if draws is None:
@@ -269,14 +269,14 @@ def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
 
 
 @pytest.mark.slow
-def test_noise_taken_for_four_times_as_wide_is_caught_by_ranks() -> None:
+def test_assuming_four_times_the_noise_is_caught_by_ranks() -> None:
     columns = ranks("a lattice", 200, DiscreteLaplace(320.0)).T
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
 
 
 @pytest.mark.slow
-def test_the_markov_chain_finds_the_same() -> None:
-    """A class and three features: means within 6 standard errors at the chain's 400 draws' worth, false-fail 4e-8."""
+def test_the_markov_chain_has_the_same_posterior() -> None:
+    """A class and three features: means within 6 standard errors at 400 effective draws, false-fail 4e-8."""
     rng = np.random.default_rng(4)
     _, observation = draw_network(
         [(1, 2), (2, 3), (2, 2), (2, 4)], RecordCount("known", 500), DiscreteLaplace(8.0), rng
@@ -332,7 +332,7 @@ def odd_tables() -> dict[str, NoisyTable]:
 
 
 @pytest.mark.parametrize("name", list(odd_tables()))
-def test_whatever_was_observed_draws_are_possible_or_none(name: str) -> None:
+def test_draws_are_possible_or_none_for_any_noisy_counts(name: str) -> None:
     table = odd_tables()[name]
     draws = draw_table(table, 200, np.random.default_rng(1))
     if draws is None:
@@ -357,7 +357,7 @@ def test_no_input_ends_in_an_exception(name: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_chains_are_run_for_those_tables_alone_that_have_no_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Means of all tables within 6 standard errors at 400 draws' worth: false-fail about 1e-7."""
+    """Means of all tables within 6 standard errors at 400 effective draws: false-fail about 1e-7."""
     _, observation = draw_network(NETWORK, RecordCount("known", 300), DiscreteLaplace(5.0), np.random.default_rng(1))
     whole = infer(observation, "noise-aware", 1000, np.random.default_rng(2))
     assert whole.diagnostics == {}

@@ -154,7 +154,7 @@ def test_a_planted_bug_is_caught(bug: Callable[[pytest.MonkeyPatch], None], monk
 
 
 def after_moves(move: str) -> float:
-    """Return ``largest_z`` after one kind of move alone, made three times from exact draws of the posterior."""
+    """Return ``largest_z`` after three moves of one kind, starting from exact draws of the posterior."""
     rng = np.random.default_rng(12)
     chain = TableChain(TINY, 1500, rng)
     drawn = [cells_of(states)[rng.choice(len(states), 1500, p=weights)] for states, weights in EXACT]
@@ -248,14 +248,14 @@ def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_posterior_that_takes_the_noise_for_a_tenth_is_caught_by_ranks() -> None:
+def test_assuming_a_tenth_of_the_noise_is_caught_by_ranks() -> None:
     columns = ranks(RecordCount("known", 60), DiscreteLaplace(60.0), 200, DiscreteLaplace(6.0)).T
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make chains short where a test does not ask what they say."""
+    """Make chains short for tests that do not need converged ones."""
     monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._FIRST_SWEEPS", 150)
     monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_SWEEPS", 20)
 
@@ -278,7 +278,7 @@ def test_equal_generators_give_equal_posteriors() -> None:
 
 @pytest.mark.slow
 def test_a_table_does_not_depend_on_its_neighbors() -> None:
-    """Means and sds as those of the table alone: 6 standard errors at the 400 effective draws of each, about 1e-7."""
+    """Means and sds are those of the table alone, within 6 standard errors at 400 effective draws: about 1e-7."""
     network = small_network().tables
     neighbors = draw_network(
         [(3, 5), (10, 2)], RecordCount("at-most", 10**6), DiscreteGaussian(900.0), np.random.default_rng(2)
@@ -291,7 +291,7 @@ def test_a_table_does_not_depend_on_its_neighbors() -> None:
 
 
 @pytest.mark.usefixtures("short")
-def test_every_draw_belongs_to_a_chain_and_more_may_be_asked_for_than_are_kept() -> None:
+def test_every_draw_belongs_to_a_chain_and_draws_are_reused_if_more_are_asked_for() -> None:
     few, many = solve(small_network().tables, 10), solve(small_network().tables, 6000)
     assert few.chains is not None
     for i, draw in enumerate(few.draws):
@@ -344,7 +344,7 @@ def test_naive_posteriors_are_conjugate() -> None:
 
 
 def test_many_networks_at_once_have_the_posteriors_of_each() -> None:
-    """Means within 6 standard errors of those alone at 100 draws' worth: false-fail about 1e-7."""
+    """Means within 6 standard errors of those of each alone, at 100 effective draws: false-fail about 1e-7."""
     rng = np.random.default_rng(3)
     observations = [draw_network(NETWORK, RecordCount("known", 300), DiscreteLaplace(9.0), rng)[1] for _ in range(2)]
     draws = draw_many(observations, "noise-aware", 400, rng)

@@ -42,7 +42,7 @@ class ClassScores:
 
     Attributes:
         n_scored: how many records are scored.
-        n_unlabelled: how many are left out because they have no label.
+        n_unlabeled: how many are left out because they have no label.
         n_unpredicted: how many are left out because they have a label, but no prediction.
         n_floored: for how many the true class has a probability below ``LOG_SCORE_FLOOR``.
         accuracy: how often the most probable class (the first one of a tie) is the true one.
@@ -55,7 +55,7 @@ class ClassScores:
     """
 
     n_scored: int
-    n_unlabelled: int
+    n_unlabeled: int
     n_unpredicted: int
     n_floored: int
     accuracy: float
@@ -82,8 +82,8 @@ def class_scores(probabilities: Floats, labels: Integers) -> ClassScores:
     n_classes = probabilities.shape[1]
     if ((labels < -1) | (labels >= n_classes)).any():
         raise ValueError(f"labels must be -1 or from 0 to {n_classes - 1}")
-    labelled, predicted = labels >= 0, ~np.isnan(probabilities).any(axis=1)
-    scored = labelled & predicted
+    labeled, predicted = labels >= 0, ~np.isnan(probabilities).any(axis=1)
+    scored = labeled & predicted
     p, truth = probabilities[scored], labels[scored]
     n_scored = len(truth)
     true = p[np.arange(n_scored), truth]
@@ -97,8 +97,8 @@ def class_scores(probabilities: Floats, labels: Integers) -> ClassScores:
     gaps = [b.count * abs(b.observed - b.mean_predicted) for b in bins if b.count]
     return ClassScores(
         n_scored,
-        int((~labelled).sum()),
-        int((labelled & ~predicted).sum()),
+        int((~labeled).sum()),
+        int((labeled & ~predicted).sum()),
         int((true < LOG_SCORE_FLOOR).sum()),
         _mean(choice == truth),
         _mean(np.log(np.maximum(true, LOG_SCORE_FLOOR))),

@@ -20,7 +20,7 @@ class NumberScores:
 
     Attributes:
         n_scored: how many records are scored.
-        n_unlabelled: how many are left out because they have no target.
+        n_unlabeled: how many are left out because they have no target.
         n_unpredicted: how many are left out because they have a target, but no prediction.
         rmse: the root mean squared error.
         mae: the mean absolute error.
@@ -29,7 +29,7 @@ class NumberScores:
     """
 
     n_scored: int
-    n_unlabelled: int
+    n_unlabeled: int
     n_unpredicted: int
     rmse: float
     mae: float
