@@ -37,7 +37,7 @@ class CalibrationBin:
 
 
 @dataclass(frozen=True)
-class ClassScores:
+class ProbabilityScores:
     """Scores over the records that have a label and a prediction; the means are NaN if there is no such record.
 
     Attributes:
@@ -65,7 +65,7 @@ class ClassScores:
     calibration_error: float
 
 
-def class_scores(probabilities: Floats, labels: Integers) -> ClassScores:
+def class_scores(probabilities: Floats, labels: Integers) -> ProbabilityScores:
     """Return the scores of predicted class probabilities.
 
     Args:
@@ -95,7 +95,7 @@ def class_scores(probabilities: Floats, labels: Integers) -> ClassScores:
     else:
         bins = calibration_bins(p.max(axis=1), choice == truth)
     gaps = [b.count * abs(b.observed - b.mean_predicted) for b in bins if b.count]
-    return ClassScores(
+    return ProbabilityScores(
         n_scored,
         int((~labeled).sum()),
         int((labeled & ~predicted).sum()),

@@ -187,7 +187,7 @@ def _summary(
     states = np.concatenate([record.states for record in records])
     described = (
         f"{len(records)} Markov chains of {len(records[0].states)} sweeps after {_WARM_UP} of warm-up, the best of "
-        f"{_STARTS} started; states are drawn {'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
+        f"{_STARTS}; states are drawn {'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
     )
     if n_restarted:
         described += f"; {n_restarted} chains at a less likely mode restarted from the best one"
@@ -196,8 +196,8 @@ def _summary(
         warnings.append("the naive (plug-in) posterior ignores the noise and is too narrow")
     if not has_converged(worst) or fewest < effort.ess:
         warnings.append(
-            f"of {len(columns)} monitored parameters, the largest R-hat is {worst:.3f} and the fewest effective draws "
-            f"are {fewest:.0f}, where {effort.ess:.0f} were asked for: more sweeps (inference.sweeps) help"
+            f"of {len(columns)} monitored parameters, the largest R-hat is {worst:.3f} and the smallest effective "
+            f"sample size is {fewest:.0f}, where {effort.ess:.0f} was asked for: increase inference.mcmc_sweeps"
         )
     return Posterior(
         summarize_draws(draws, data_variance),
