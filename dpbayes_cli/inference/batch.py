@@ -59,7 +59,6 @@ def _differ_only_in_values(observation: NoisyObservation, first: NoisyObservatio
 
 
 def _is_small_mixture(observation: NoisyCounts) -> bool:
-    """Return whether the observation is one noisy count out of a small, known record count."""
     return (
         observation.total.kind == "known"
         and observation.total.n <= _MAX_ENUMERATED_COUNTS
@@ -68,7 +67,6 @@ def _is_small_mixture(observation: NoisyCounts) -> bool:
 
 
 def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draw from mixtures of Beta distributions, one component for each count 0..n."""
     from dpbayes_cli.inference.counts.count_windows import prior_term
 
     n = observation.total.n

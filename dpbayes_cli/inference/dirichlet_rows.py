@@ -83,13 +83,7 @@ def row_moments(counts: Floats, rows: DirichletRows) -> tuple[Floats, Floats, Fl
 
 
 def row_marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> tuple[Marginal, ...]:
-    """Return the summary of every cell, with quantiles of the draws ``theta``.
-
-    Args:
-        mean: posterior means, shape (n_cells,).
-        data, noise: the parts of the variances that the data leave and that the noise adds, shape (n_cells,).
-        theta: draws, shape (n, n_cells).
-    """
+    """Return the summary of every cell, from its mean, both parts of its variance, and draws ``theta``."""
     step = max(_BATCH_CELLS // len(theta), 1)
     levels = list(QUANTILES.values())
     quantiles = [

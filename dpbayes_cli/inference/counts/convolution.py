@@ -162,7 +162,6 @@ def _restrict(part: _TiltedSum, least: int, most: int) -> _TiltedSum:
 
 
 def _tilted_sum(log_factors: list[Floats], low: Integers, target: int) -> _TiltedSum:
-    """Return the convolution under the tilt whose expected total is the target."""
     tilt = _find_tilt(log_factors, low, target)
     factors = [tilt_law(log_factor, int(low[k]), tilt) for k, log_factor in enumerate(log_factors)]
     suffixes = suffix_sums(factors)
@@ -180,7 +179,6 @@ def _tilted_sum(log_factors: list[Floats], low: Integers, target: int) -> _Tilte
 
 
 def _find_tilt(log_factors: list[Floats], low: Integers, target: int) -> float:
-    """Return the tilt whose expected total is the target, by bisection."""
     width = max(map(len, log_factors))
     padded = np.full((len(log_factors), width), -np.inf)
     for k, log_factor in enumerate(log_factors):

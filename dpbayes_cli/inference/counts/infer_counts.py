@@ -59,7 +59,6 @@ def infer_counts(
 def _posterior_from_counts(
     counts: Integers, method: str, observation: NoisyCounts, n_draws: int, rng: np.random.Generator
 ) -> Posterior:
-    """Return the posterior from independent exact draws of the counts by a method."""
     described = f"{len(counts)} independent exact draws of the counts ({method})"
     theta = draw_theta(counts, observation.concentration, rng)
     marginals, error = summarize_count_draws(counts, observation.concentration, theta)

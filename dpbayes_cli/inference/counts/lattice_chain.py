@@ -92,7 +92,6 @@ class LatticeChain:
         return result
 
     def _log_density(self, counts: Integers, sums: Integers, left: Integers, right: Integers) -> Floats:
-        """Return the log density of the splits, shape (chains, pairs)."""
         return self._factors(counts, left) + self._factors(sums - counts, right)
 
     def _factors(self, counts: Integers, columns: Integers) -> Floats:
@@ -106,7 +105,6 @@ class LatticeChain:
         return np.asarray(terms)
 
     def _prior(self, k: Integers, counts: Integers) -> Floats:
-        """Return the prior's log factors, from a table if it is small enough."""
         if self._table is not None:
             return np.asarray(self._table[self._kind[k], counts])
         return log_gamma_ratio(counts + 1.0, self._concentration[k] - 1.0)

@@ -41,7 +41,7 @@ _GAUSSIAN_TABLE_SDS = 14.0
 _GAUSSIAN_TERMS = 48
 _POISSON_SDS, _EXTRA_COUNTS, _MAX_TERMS = 12, 40, 4096
 """A sum over counts covers this many Poisson standard deviations plus this many counts on both sides of the mode, in at
-most this many terms."""
+most about this many terms on each side."""
 _DOMINANCE_TOLERANCE = 1e-9
 _MIN_GAMMA_FUNCTION = 1e-290
 _NO_TAIL_NATS = 700.0
@@ -63,7 +63,6 @@ def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
 
 
 def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floats, Floats]:
-    """Return the logarithms of both terms of p(y | mu) under Laplace noise."""
     q = math.exp(-1.0 / scale)
     y, positive = np.maximum(observed, 0), observed >= 0
     low, high = rate * q, rate / q
@@ -143,7 +142,7 @@ class MarginalTable:
         start: the first point of each row, in steps.
         cubics: the coefficients of each interval, shape (n_rows * n_points, 4).
         n_points: intervals per row.
-        one_term_dominates: whether one term dominates at the lower and at the upper end, shape (2, n_rows).
+        one_term: whether one term dominates at the lower and at the upper end, shape (2, n_rows).
     """
 
     scale: float
@@ -154,7 +153,7 @@ class MarginalTable:
     start: Floats
     cubics: Floats
     n_points: int
-    one_term_dominates: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    one_term: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
 
     @classmethod
     def of(cls, law: NoiseLaw, observed: Integers) -> MarginalTable:
@@ -172,12 +171,12 @@ class MarginalTable:
         before, here, after, later = (values[:, k : k + n_points] for k in range(4))
         curvature, skew = before - 2.0 * here + after, later - 3.0 * after + 3.0 * here - before
         cubics = np.stack([here, (after - before) / 2.0 - skew / 6.0, curvature / 2.0, skew / 6.0], axis=-1)
-        one_term_dominates = np.zeros((2, len(distinct)), dtype=bool)
+        one_term = np.zeros((2, len(distinct)), dtype=bool)
         if geometric:
             q = math.exp(-1.0 / law.scale)
             y = np.maximum(distinct, 0) + 1.0
-            one_term_dominates[0] = (gammaincc(y, rate[:, 1] / q) > 1.0 - _DOMINANCE_TOLERANCE) & (distinct >= 0)
-            one_term_dominates[1] = (gammainc(y, rate[:, -2] * q) > 1.0 - _DOMINANCE_TOLERANCE) | (distinct < 0)
+            one_term[0] = (gammaincc(y, rate[:, 1] / q) > 1.0 - _DOMINANCE_TOLERANCE) & (distinct >= 0)
+            one_term[1] = (gammainc(y, rate[:, -2] * q) > 1.0 - _DOMINANCE_TOLERANCE) | (distinct < 0)
         return cls(
             law.scale,
             geometric,
@@ -187,7 +186,7 @@ class MarginalTable:
             start,
             cubics.reshape(-1, 4),
             n_points,
-            one_term_dominates,
+            one_term,
         )
 
     def at(self, rate: Floats) -> Floats:
@@ -235,10 +234,8 @@ class MarginalTable:
         q = math.exp(-1.0 / self.scale)
         y = self.observed[row] / self.scale
         grows = np.where(upper, q - 1.0, 1.0 / q - 1.0)
-        one_term_dominates = self.one_term_dominates[upper.astype(np.int64), row]
-        return np.where(one_term_dominates, np.where(upper, y, -y) + mu * grows, value), np.where(
-            one_term_dominates, grows, slope
-        )
+        one_term = self.one_term[upper.astype(np.int64), row]
+        return np.where(one_term, np.where(upper, y, -y) + mu * grows, value), np.where(one_term, grows, slope)
 
 
 def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.Generator) -> Floats:
@@ -266,7 +263,6 @@ def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.
 def _draw_log_concave(
     scale: float, observed: Integers, rate: Floats, rng: np.random.Generator, *, laplace: bool
 ) -> Floats:
-    """Draw the counts given noisy values under Laplace or Gaussian noise."""
     y = observed.astype(np.float64)
     mode = (laplace_mode if laplace else gaussian_mode)(scale, y, rate)
     log_rate, at_mode = np.log(rate), gammaln(mode + 1.0)

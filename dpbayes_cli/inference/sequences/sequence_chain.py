@@ -203,7 +203,6 @@ class SequenceChain(SequenceState):
 
 
 def _shares(log_weight: Floats, first: Integers, group: Integers) -> Floats:
-    """Return weights normalized within groups of columns."""
     weight = np.exp(log_weight - np.maximum.reduceat(log_weight, first, axis=1)[:, group])
     shares = weight / np.add.reduceat(weight, first, axis=1)[:, group]
     return np.asarray(np.maximum(shares, 1e-300))

@@ -127,7 +127,6 @@ class EmissionMove:
 
 
 def _pairs(first: Integers, n_columns: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
-    """Return disjoint random pairs of columns, both of the same feature."""
     one, other = [], []
     for start, end in zip(first, [*first[1:], n_columns], strict=True):
         order = start + rng.permutation(end - start)

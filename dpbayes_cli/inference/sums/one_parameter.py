@@ -85,7 +85,6 @@ class GridDensity:
         return self.law.parameters(points[..., None])[..., 0]
 
     def _edges(self) -> tuple[Floats, Floats]:
-        """Return the edges of the cells and the probability below each."""
         middles = (self.grid[:, 1:] + self.grid[:, :-1]) / 2.0
         edges = np.hstack([self.grid[:, :1], middles, self.grid[:, -1:]])
         cumulative = np.hstack([np.zeros((len(edges), 1)), np.cumsum(self.weights, axis=1)])

@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return the largest likelihood power up to one at which the effective size is half of each population.
-
-    Args:
-        power: the current powers, shape (n_observations, 1).
-        log_likelihood: of the points of each population, shape (n_observations, size).
-    """
+    """Return the largest likelihood powers up to one that leave half of each population effective, like ``power``."""
     low, high = power.copy(), np.ones_like(power)
     relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
 

@@ -87,7 +87,6 @@ class _Summand:
 
     @property
     def _observed_number(self) -> Floats:
-        """The noisy number of records, shape (n_pairs, 1)."""
         return self.observed[:, 1:] / self.observation.valid
 
     @cached_property

@@ -125,7 +125,6 @@ class ScaleMixtureSampler:
         return draws
 
     def _count_bound(self, observation: NoisySums, observed: Floats) -> Floats:
-        """Return an upper bound on the number of records, shape (n_observations, 1)."""
         if observation.total.kind == "unbounded":
             reach = observation.noise.radius(40.0) / observation.valid
             return np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
@@ -244,7 +243,6 @@ class ScaleMixtureSampler:
         return proposal, here - there
 
     def _sweep(self) -> None:
-        """Move the points, and redraw the noise and its variances."""
         state = self._state
         self._move(state, 1.0)
         if self._laplace:
@@ -260,7 +258,6 @@ class ScaleMixtureSampler:
             self._accept(state, *self._leaps(state.points), power)
 
     def _accept(self, state: GibbsState, proposal: Floats, correction: Floats | float, power: Floats | float) -> None:
-        """Accept or reject proposals by the Metropolis-Hastings rule, in place."""
         new = self._state_at(proposal, state.variances)
         ratio = new.log_prior - state.log_prior + power * (new.log_likelihood - state.log_likelihood) + correction
         if self._corrected:

@@ -204,7 +204,6 @@ class TableChain:
         return _choose(points, log_density, uniform[2]) - current
 
     def _redraw_single_cells(self) -> None:
-        """Redraw some cells of every table whose total is not known."""
         layout, tables = self.layout, self._open_tables
         order = self._shuffled(layout.table, len(layout.table))
         size = _draw_sizes(layout.table_size[tables], self._rng)
