@@ -505,7 +505,7 @@ MUTANTS = {
     ),
     "a count that was not released taken for a zero": (
         "inference/counts/lattice_chain.py",
-        "np.where(self._seen[k], noise, 0.0)",
+        "np.where(self._is_observed[k], noise, 0.0)",
         "noise",
         "tests/inference/test_scale_mixture_gibbs.py::test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count",
     ),
@@ -531,7 +531,7 @@ MUTANTS = {
         "inference/sums/record_numbers.py",
         "np.where(numbers < n, (n - numbers) * outside, 0.0)",
         "0.0",
-        "tests/inference/test_inversion.py::test_so_are_they_where_numbers_out_of_bounds_are_dropped",
+        "tests/inference/test_inversion.py::test_posteriors_with_dropped_numbers_are_those_of_enumeration",
     ),
     "a number that is not clamped": (
         "sources/statements.py",
@@ -568,7 +568,7 @@ MUTANTS = {
         "models/families/number_families.py",
         "first, second, inside = first / inside, second / inside, np.ones_like(first)",
         "inside = np.ones_like(first)",
-        "tests/inference/test_inversion.py::test_moments_given_that_a_record_counts_are_those_of_all_records_divided_by_how_many_do",
+        "tests/inference/test_inversion.py::test_moments_of_counted_records_are_those_of_all_records_divided_by_the_counted_share",
     ),
     "sensitivity halved (parities)": (
         "privacy/parity_sensitivity.py",
@@ -602,8 +602,8 @@ MUTANTS = {
     ),
     "what descends from a missing cell says nothing": (
         "inference/predictive/unknown_cells.py",
-        "counts[parent] |= counts[i]",
-        "counts[parent] |= counts[i] & (i == target)",
+        "relevant[parent] |= relevant[i]",
+        "relevant[parent] |= relevant[i] & (i == target)",
         "tests/inference/test_classify.py::test_every_pattern_of_missing_cells_is_summed_out",
     ),
     "sensitivity halved (networks)": (
@@ -656,8 +656,8 @@ MUTANTS = {
     ),
     "cells of a law without a shape left without noise": (
         "inference/tables/table_layout.py",
-        "own = self.table[cells] == t",
-        "own = self.table[cells] == -1",
+        "of_table = self.table[cells] == t",
+        "of_table = self.table[cells] == -1",
         "tests/inference/test_any_law.py::test_cells_of_tables_have_the_noise_of_their_own_table",
     ),
     "the share of a part rounded up": (

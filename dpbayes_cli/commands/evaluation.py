@@ -151,12 +151,12 @@ def show(evaluation: Evaluation) -> None:
 
 
 def _of_probabilities(release_id: str, model: Predictor, predicted: ClassProbabilities, labels: Integers) -> Evaluation:
-    from dpbayes_cli.inference.scores.class_scores import scores_of
-    from dpbayes_cli.inference.scores.roc import Roc, roc_of
+    from dpbayes_cli.inference.scores.class_scores import class_scores
+    from dpbayes_cli.inference.scores.roc import Roc, roc_curve
 
-    scores = scores_of(predicted.values, labels)
+    scores = class_scores(predicted.values, labels)
     two = len(predicted.levels) == 2
-    roc = roc_of(predicted.values[:, 1], labels) if two else Roc(math.nan, ())
+    roc = roc_curve(predicted.values[:, 1], labels) if two else Roc(math.nan, ())
     majority = _majority(predicted.values.sum(axis=1), labels)
     calibrated = "the probability of the predicted class"
     if two:
@@ -179,19 +179,19 @@ def _of_probabilities(release_id: str, model: Predictor, predicted: ClassProbabi
         for each in scores.calibration
     ]
     more = {"calibrated_for": calibrated, "calibration": curve, "roc": _points(roc)}
-    counts = _counts(scores.n_scored, scores.n_unlabelled, scores.n_unpredicted)
+    counts = _counts(scores.n_scored, scores.n_unlabeled, scores.n_unpredicted)
     return _evaluation(release_id, model, counts, figures, more, calibrated, scores.calibration)
 
 
 def _of_scores(release_id: str, model: Predictor, predicted: ClassScores, labels: Integers) -> Evaluation:
     import numpy as np
 
-    from dpbayes_cli.inference.scores.roc import roc_of
+    from dpbayes_cli.inference.scores.roc import roc_curve
 
     known = ~np.isnan(predicted.values)
     scored = known & (labels >= 0)
     right = (predicted.values[scored] > 0.0) == labels[scored]
-    roc = roc_of(predicted.values, labels)
+    roc = roc_curve(predicted.values, labels)
     figures = (
         *_accuracy(float(right.mean()) if right.size else math.nan, _majority(predicted.values, labels)),
         _area(roc, model.name, predicted.levels),
@@ -219,7 +219,7 @@ def _of_numbers(
         mean = float(known.mean()) if len(known) else math.nan
         figures.append(Figure("log_density", mean, "log density", " nats per record, larger is better"))
     more: dict[str, Any] = {"targets": "as they are in DATA, not clamped to the public bounds of the release"}
-    counts = _counts(scores.n_scored, scores.n_unlabelled, scores.n_unpredicted)
+    counts = _counts(scores.n_scored, scores.n_unlabeled, scores.n_unpredicted)
     column = model.columns[model.target]
     if isinstance(column, NumericColumn):
         beyond = int(((targets < column.lower) | (targets > column.upper)).sum())

@@ -86,7 +86,7 @@ class RecordLaw(ABC):
         """Return the reported parameters, shape (..., n_parameters)."""
 
     @abstractmethod
-    def known_sd(self, points: Floats, n_records: Floats) -> Floats:
+    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the posterior sd of each reported parameter that data of known, typical sums would leave.
 
         Args:

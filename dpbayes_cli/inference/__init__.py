@@ -1,1 +1,1 @@
-"""Posteriors from noisy statistics, chosen by their structure. Knows no model and no mechanism by name."""
+"""Posteriors from noisy statistics. The structure of an observation selects the method, never a model's name."""

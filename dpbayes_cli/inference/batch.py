@@ -1,4 +1,4 @@
-"""Draws from the posteriors of many simulated releases at once, for studies: one array over all trials."""
+"""Draw from the posteriors of many simulated releases at once, for studies: one array over all trials."""
 
 from __future__ import annotations
 
@@ -15,41 +15,40 @@ from dpbayes_cli.inference.solve import infer
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_MOST_COUNTS = 1 << 13
+_MAX_ENUMERATED_COUNTS = 1 << 13
 _CHAINS = 8
-_MOST_ENTRIES = 1 << 12
-"""Observations times the entries of their covariances: so many at once stay in the processor's cache."""
+_BATCH_ENTRIES = 1 << 12
+"""Entries of all covariances in a batch of observations; a batch of this size fits into the processor's cache."""
 
 
 def draw_many(
     observations: Sequence[NoisyObservation], method: Method, n_draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw from the posterior of each observation, shape (n_problems, n_draws, n_components).
+    """Draw from the posterior of each observation, shape (n_observations, n_draws, n_components).
 
-    Observations that differ in their observations alone are solved together, others one by one.
+    Observations that differ only in their observed values are handled together, others one by one.
 
     Args:
-        observations: one a trial.
-        method: as of ``solve.infer``.
-        n_draws: how many draws an observation.
+        observations: one per trial.
+        method: see ``solve.infer``.
+        n_draws: draws per observation.
         rng: the generator.
     """
     first = observations[0]
-    if method == "noise-aware" and all(_alike(observation, first) for observation in observations):
+    if method == "noise-aware" and all(_differ_only_in_values(observation, first) for observation in observations):
         observed = np.array(
             [observation.observed for observation in observations if not isinstance(observation, NoisyTables)], float
         )
         if isinstance(first, NoisySums):
-            return _sums(first, observed, n_draws, rng)
+            return _draw_sums(first, observed, n_draws, rng)
         if isinstance(first, NoisyCounts) and _is_small_mixture(first):
-            return _mixtures(first, observed[:, 0], n_draws, rng)
+            return _draw_from_mixtures(first, observed[:, 0], n_draws, rng)
     return np.stack(
         [infer(observation, method, n_draws, rng, Effort(summary_draws=n_draws)).draws for observation in observations]
     )
 
 
-def _alike(observation: NoisyObservation, first: NoisyObservation) -> bool:
-    """Return whether two observations differ in their observations alone."""
+def _differ_only_in_values(observation: NoisyObservation, first: NoisyObservation) -> bool:
     if isinstance(observation, NoisySums) and isinstance(first, NoisySums):
         same = (observation.law, observation.noise, observation.total, observation.valid)
         return same == (first.law, first.noise, first.total, first.valid)
@@ -60,31 +59,29 @@ def _alike(observation: NoisyObservation, first: NoisyObservation) -> bool:
 
 
 def _is_small_mixture(observation: NoisyCounts) -> bool:
-    """Return whether one observed count out of a small, known total decides."""
     return (
         observation.total.kind == "known"
-        and observation.total.n <= _MOST_COUNTS
+        and observation.total.n <= _MAX_ENUMERATED_COUNTS
         and observation.observed[1:] == (None,)
     )
 
 
-def _mixtures(observation: NoisyCounts, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draw from mixtures of Beta laws over all counts 0..n."""
+def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
     from dpbayes_cli.inference.counts.count_windows import prior_term
 
     n = observation.total.n
     counts = np.arange(n + 1)
     log_prior = prior_term(0, counts, observation) + prior_term(1, n - counts, observation)
-    away = observed.astype(np.int64)[:, None] - counts
-    weights = np.cumsum(normalized_rows(log_prior + observation.noise.log_pmf(away)), axis=1)
+    noise = observed.astype(np.int64)[:, None] - counts
+    weights = np.cumsum(normalized_rows(log_prior + observation.noise.log_pmf(noise)), axis=1)
     uniforms = rng.random((len(observed), n_draws)) * weights[:, -1:]
     chosen = np.array([np.searchsorted(w, u) for w, u in zip(weights, uniforms, strict=True)]).clip(0, n)
     pairs = np.stack([chosen, n - chosen], axis=-1).reshape(-1, 2)
     return draw_theta(pairs, observation.concentration, rng).reshape(len(observed), n_draws, 2)
 
 
-def _sums(observation: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draw from the grids of scalar laws, or from chains that all observations share as one array."""
+def _draw_sums(observation: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw from the grid of a scalar law, or by chains whose states are one array over all observations."""
     law = observation.law
     if isinstance(law, ScalarLaw):
         from dpbayes_cli.inference.sums.one_parameter import grid_density
@@ -92,11 +89,11 @@ def _sums(observation: NoisySums, observed: Floats, n_draws: int, rng: np.random
         return grid_density(observation, law, observed).draw(n_draws, rng)[..., None]
     from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
-    chains, found = min(_CHAINS, n_draws), []
-    at_once = max(_MOST_ENTRIES // observed.shape[1] ** 2, 1)
-    for start in range(0, len(observed), at_once):
-        some = observed[start : start + at_once]
-        drawn = ScaleMixtureSampler(observation, some, chains, rng).run(-(-n_draws // chains), thinning=2)
-        points = drawn[..., :-1].transpose(0, 2, 1, 3).reshape(len(some), -1, law.dimension)
-        found.append(law.parameters(points[:, :n_draws]))
-    return np.concatenate(found)
+    chains, draws = min(_CHAINS, n_draws), []
+    batch_size = max(_BATCH_ENTRIES // observed.shape[1] ** 2, 1)
+    for start in range(0, len(observed), batch_size):
+        batch = observed[start : start + batch_size]
+        states = ScaleMixtureSampler(observation, batch, chains, rng).run(-(-n_draws // chains), thinning=2)
+        points = states[..., :-1].transpose(0, 2, 1, 3).reshape(len(batch), -1, law.dimension)
+        draws.append(law.parameters(points[:, :n_draws]))
+    return np.concatenate(draws)

@@ -12,13 +12,13 @@ import numpy as np
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_CONVERGED_R_HAT = 1.01
-_AT_ONCE = 64
-"""Scalars diagnosed at once: their arrays stay small."""
+CONVERGED_R_HAT = 1.01
+_BATCH_SIZE = 64
+"""Scalars diagnosed at once, which bounds the memory."""
 
 
 def r_hat(draws: Floats) -> float:
-    """Return the rank-normalized split R-hat, the larger of the bulk's and the folded draws'.
+    """Return the rank-normalized split R-hat: the larger of that for the draws and that for the folded draws.
 
     Args:
         draws: one scalar, shape (chains, draws), at least four draws a chain.
@@ -29,12 +29,12 @@ def r_hat(draws: Floats) -> float:
 
 
 def ess_bulk(draws: Floats) -> float:
-    """Return the effective sample size for the center of the law; shape (chains, draws)."""
+    """Return the bulk effective sample size of one scalar, shape (chains, draws)."""
     return _ess(_rank_normalized(_split(draws)))
 
 
 def ess_tail(draws: Floats) -> float:
-    """Return the effective sample size for the tails: the smaller of those of the 5 % and 95 % indicators."""
+    """Return the tail effective sample size: the smaller one of the indicators of the 5 % and the 95 % quantile."""
     halves = _split(draws)
     return min(_ess((halves <= np.quantile(halves, p)).astype(float)) for p in (0.05, 0.95))
 
@@ -48,9 +48,9 @@ def diagnose(draws: Floats) -> tuple[Floats, Floats, Floats]:
     Returns:
         Three arrays of shape (k,).
     """
-    found = [_diagnose_some(draws[:, :, i : i + _AT_ONCE]) for i in range(0, draws.shape[2], _AT_ONCE)]
-    worst, bulk, tail = (np.concatenate(each) for each in zip(*found, strict=True))
-    return worst, bulk, tail
+    batches = [_diagnose_batch(draws[:, :, i : i + _BATCH_SIZE]) for i in range(0, draws.shape[2], _BATCH_SIZE)]
+    r_hats, bulk, tail = (np.concatenate(values) for values in zip(*batches, strict=True))
+    return r_hats, bulk, tail
 
 
 def ranks(draws: Floats) -> Floats:
@@ -61,7 +61,7 @@ def ranks(draws: Floats) -> Floats:
 
 
 def rank_counts(draws: Floats, n_bins: int) -> Integers:
-    """Return how many ranks of each chain fall into equal bins of all ranks: even rows are what mixed chains show.
+    """Return how many ranks of each chain fall into equal bins of all ranks; well-mixed chains have even rows.
 
     Args:
         draws: one scalar, shape (chains, draws).
@@ -75,15 +75,15 @@ def rank_counts(draws: Floats, n_bins: int) -> Integers:
 
 
 def ks_distance(probabilities: Floats) -> float:
-    """Return the Kolmogorov-Smirnov distance of draws from a law, given the law's CDF at the sorted draws."""
+    """Return the Kolmogorov-Smirnov distance of draws from a distribution, given its CDF at the sorted draws."""
     n = len(probabilities)
     steps = np.arange(n + 1) / n
     return float(max((steps[1:] - probabilities).max(), (probabilities - steps[:-1]).max()))
 
 
-def converged(worst_r_hat: float) -> bool:
-    """Return whether a run may be called converged."""
-    return worst_r_hat <= _CONVERGED_R_HAT
+def has_converged(worst_r_hat: float) -> bool:
+    """Return whether chains with this largest R-hat count as converged."""
+    return worst_r_hat <= CONVERGED_R_HAT
 
 
 def _split(draws: Floats) -> Floats:
@@ -126,8 +126,7 @@ def _ess(draws: Floats) -> float:
     return float(draws.size / time)
 
 
-def _diagnose_some(draws: Floats) -> tuple[Floats, Floats, Floats]:
-    """Diagnose scalars, each a contiguous row per chain."""
+def _diagnose_batch(draws: Floats) -> tuple[Floats, Floats, Floats]:
     from scipy.special import ndtri
 
     halves = np.ascontiguousarray(_split(draws).transpose(2, 0, 1))
@@ -146,16 +145,16 @@ def _ranks_of_rows(values: Floats) -> Floats:
     order = np.argsort(values, axis=1)
     ascending = np.take_along_axis(values, order, axis=1)
     n = values.shape[1]
-    place = np.arange(n)
-    new = np.ones(values.shape, dtype=bool)
-    new[:, 1:] = ascending[:, 1:] != ascending[:, :-1]
-    first = np.maximum.accumulate(np.where(new, place, 0), axis=1)
-    ends = np.ones(values.shape, dtype=bool)
-    ends[:, :-1] = new[:, 1:]
-    last = np.minimum.accumulate(np.where(ends, place, n)[:, ::-1], axis=1)[:, ::-1]
-    found = np.empty(values.shape)
-    np.put_along_axis(found, order, (first + last) / 2.0 + 1.0, axis=1)
-    return found
+    position = np.arange(n)
+    starts_tie = np.ones(values.shape, dtype=bool)
+    starts_tie[:, 1:] = ascending[:, 1:] != ascending[:, :-1]
+    first = np.maximum.accumulate(np.where(starts_tie, position, 0), axis=1)
+    ends_tie = np.ones(values.shape, dtype=bool)
+    ends_tie[:, :-1] = starts_tie[:, 1:]
+    last = np.minimum.accumulate(np.where(ends_tie, position, n)[:, ::-1], axis=1)[:, ::-1]
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, (first + last) / 2.0 + 1.0, axis=1)
+    return ranks
 
 
 def _plain_r_hats(draws: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Rows of probabilities with Dirichlet laws, one after the other as flat arrays: moments, draws and summaries."""
+"""Many rows of Dirichlet probabilities, concatenated into flat arrays: moments, draws and summaries."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dpbayes_cli.inference.posterior import QUANTILES, Marginal
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_AT_ONCE = 1 << 20
+_BATCH_CELLS = 1 << 20
 
 
 class DirichletRows:
-    """All cells in a row of numbers; draws or chains come first in every array of counts.
+    """The cells of all rows, concatenated. The first axis of every array of counts is that of the draws or chains.
 
     Attributes:
-        concentration: a number each cell.
-        row: the row of each cell.
-        row_start, row_size: the first cell and the number of cells of each row.
-        row_sums: the sum of the concentrations of each row.
+        concentration: of each cell, shape (n_cells,).
+        row: the row of each cell, shape (n_cells,).
+        row_start, row_size: the first cell and the number of cells of each row, shape (n_rows,).
+        row_sums: the sum of the concentrations of each row, shape (n_rows,).
     """
 
     def __init__(self, concentration: Floats, row_size: Integers) -> None:
@@ -42,17 +42,17 @@ class DirichletRows:
 
 
 def starts_of(sizes: Integers) -> Integers:
-    """Return where groups of these sizes start when they follow each other."""
+    """Return the index at which each group starts if groups of these sizes are concatenated."""
     return np.asarray(np.cumsum(sizes) - sizes)
 
 
 def draw_rows(counts: Floats, rows: DirichletRows, rng: np.random.Generator) -> Floats:
-    """Draw theta given counts, Dirichlet(a_j + c_j) for every row, shape (n, n_cells).
+    """Draw theta given counts, Dirichlet(a_j + c_j) for every row j, shape (n, n_cells).
 
-    Gamma variables of shape below one are drawn in logarithms, so that tiny concentrations do not underflow.
+    Gamma variables with a shape below one are drawn as logarithms, so that tiny concentrations do not underflow.
     """
     theta = np.empty(counts.shape)
-    step = max(_AT_ONCE // counts.shape[1], 1)
+    step = max(_BATCH_CELLS // counts.shape[1], 1)
     for i in range(0, len(counts), step):
         shape = counts[i : i + step] + rows.concentration
         small = shape < 1.0
@@ -69,7 +69,7 @@ def draw_rows(counts: Floats, rows: DirichletRows, rng: np.random.Generator) -> 
 
 def row_moments(counts: Floats, rows: DirichletRows) -> tuple[Floats, Floats, Floats]:
     """Return the mean of theta, the mean of its variance given counts, and the variance of its mean given counts."""
-    step = max(_AT_ONCE // counts.shape[1], 1)
+    step = max(_BATCH_CELLS // counts.shape[1], 1)
     center = rows.conditional_moments(counts[:1])[0][0]
     first, second, data = (np.zeros(counts.shape[1]) for _ in range(3))
     for i in range(0, len(counts), step):
@@ -83,19 +83,19 @@ def row_moments(counts: Floats, rows: DirichletRows) -> tuple[Floats, Floats, Fl
 
 
 def row_marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> tuple[Marginal, ...]:
-    """Summarize every cell: mean, the two parts of its variance, and the quantiles of draws."""
-    step = max(_AT_ONCE // len(theta), 1)
+    """Return the summary of every cell, from its mean, both parts of its variance, and draws ``theta``."""
+    step = max(_BATCH_CELLS // len(theta), 1)
     levels = list(QUANTILES.values())
     quantiles = [
         np.quantile(np.ascontiguousarray(theta[:, i : i + step].T), levels, axis=1) for i in range(0, len(mean), step)
     ]
-    return listed(mean, data, noise, np.concatenate(quantiles, axis=1))
+    return marginals_from_arrays(mean, data, noise, np.concatenate(quantiles, axis=1))
 
 
-def listed(mean: Floats, data: Floats, noise: Floats, quantiles: Floats) -> tuple[Marginal, ...]:
-    """Return summaries of every cell from arrays of their parts."""
+def marginals_from_arrays(mean: Floats, data: Floats, noise: Floats, quantiles: Floats) -> tuple[Marginal, ...]:
+    """Return the summary of every cell; see ``row_marginals``. Quantiles have shape (n_quantiles, n_cells)."""
     columns = (mean, np.sqrt(data + noise), np.sqrt(data), np.sqrt(noise), *quantiles)
     return tuple(
-        Marginal(m, sd, dict(zip(QUANTILES, q, strict=True)), of_data, of_noise)
-        for m, sd, of_data, of_noise, *q in zip(*(column.tolist() for column in columns), strict=True)
+        Marginal(m, sd, dict(zip(QUANTILES, q, strict=True)), sd_data, sd_noise)
+        for m, sd, sd_data, sd_noise, *q in zip(*(column.tolist() for column in columns), strict=True)
     )

@@ -1,6 +1,6 @@
-"""The naive posterior: the privatized counts, projected on the feasible set, taken for the true ones.
+"""The plug-in posterior (method ``naive``): noisy counts, projected on the feasible set, are used as if exact.
 
-It ignores the noise and is therefore too narrow. It is offered because the papers compare with it.
+It ignores the noise and is therefore too narrow. It is offered because papers compare with it.
 
 Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1 (projection); Foulds et al. 2016 sec. 3.2.
 """
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def naive_shape(observation: NoisyCounts) -> Floats:
-    """Return the parameters of the naive Dirichlet posterior, shape (n_categories,)."""
+    """Return the parameters of the plug-in Dirichlet posterior, shape (n_categories,)."""
     n = observation.total.n
-    if any(observed is None for observed in observation.observed):  # one of two counts, the total known
+    if any(observed is None for observed in observation.observed):  # one of two counts, and a known record count
         counts = np.array([np.nan if y is None else min(max(y, 0), n) for y in observation.observed], dtype=float)
         counts[np.isnan(counts)] = n - np.nansum(counts)
         return counts + observation.concentration
@@ -32,7 +32,7 @@ def naive_shape(observation: NoisyCounts) -> Floats:
 
 
 def project_on_simplex(point: Floats, total: float) -> Floats:
-    """Return the nearest non-negative point whose components add up to the total (Euclidean distance).
+    """Return the non-negative point nearest in Euclidean distance whose components add up to the total.
 
     Source: Held, Wolfe and Crowder 1974: subtract one threshold from all components and clip at zero.
     """

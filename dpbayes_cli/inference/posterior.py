@@ -1,4 +1,4 @@
-"""What every inference method returns: a summary of each probability, draws, and how they were obtained."""
+"""The result of every inference method: a summary of each parameter, draws, and how they were obtained."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ Method = Literal["noise-aware", "chain", "naive"]
 
 @dataclass(frozen=True)
 class Effort:
-    """What an inference must reach.
+    """How much computation an inference spends.
 
     Attributes:
-        summary_draws: independent draws behind a summary without closed form; 2^15 leave 0.6 % of a standard deviation.
+        summary_draws: independent draws behind a summary without a closed form; the default of 2^15 leaves a
+            Monte Carlo error of 0.6 % of a standard deviation.
         ess: the effective sample size that chains must reach, in bulk and tails.
-        mcmc_sweeps: of hidden Markov models, the sweeps of each chain after warming up.
-        state_sampler: of hidden Markov models, whether the states of a sequence are drawn together (``blocked``), or
-            one after the other with the transitions integrated out (``collapsed``).
+        mcmc_sweeps: hidden Markov models: the sweeps of each chain after warm-up.
+        state_sampler: hidden Markov models: whether the states of a sequence are drawn together (``blocked``), or one
+            after the other with the transitions integrated out (``collapsed``).
     """
 
     summary_draws: int = 1 << 15
@@ -42,8 +43,8 @@ class Marginal:
         mean: posterior mean.
         sd: posterior standard deviation.
         quantiles: the quantiles named in ``QUANTILES``.
-        sd_data: the part of ``sd`` that the data leave: the root of the mean variance given the true counts.
-        sd_noise: the part that the noise adds: the standard deviation of the mean given the true counts.
+        sd_data: the part of ``sd`` that the data leave: the root of the mean of the variance given the exact counts.
+        sd_noise: the part that the noise adds: the standard deviation of the mean given the exact counts.
             sd^2 = sd_data^2 + sd_noise^2.
     """
 
@@ -56,20 +57,20 @@ class Marginal:
 
 @dataclass(frozen=True)
 class Posterior:
-    """The posterior of the parameters: of category probabilities, in the order of the categories, or of others.
+    """The posterior of the parameters, e.g. of category probabilities, in the order of the categories.
 
     Attributes:
-        marginals: one summary a parameter.
-        draws: draws of them, shape (n_draws, n_parameters).
-        method: how the summary was obtained, one sentence.
+        marginals: one summary per parameter.
+        draws: draws of the parameters, shape (n_draws, n_parameters).
+        method: how the posterior was computed, one sentence.
         exact: whether the draws are independent draws from the exact posterior, up to floating-point rounding.
-        monte_carlo: the largest Monte-Carlo standard error of a mean, in units of its sd; 0 where nothing was sampled.
-        diagnostics: R-hat and effective sample sizes where a chain was used.
+        monte_carlo: the largest Monte Carlo standard error of a mean, in units of its sd; 0 if nothing was sampled.
+        diagnostics: R-hat and effective sample sizes, if chains were run.
         warnings: what a reader must know before using the posterior.
-        chains: every draw by its Markov chain, shape (n_chains, n_draws_per_chain, n_parameters); None for independent
+        chains: all draws by Markov chain, shape (n_chains, n_draws_per_chain, n_parameters); None for independent
             draws.
-        states: of hidden Markov models, how likely each sequence is in each state at each step, shape (n_sequences,
-            n_steps, n_states); None for other models.
+        states: hidden Markov models: the probability that each sequence is in each state at each step, shape
+            (n_sequences, n_steps, n_states); None for other models.
     """
 
     marginals: tuple[Marginal, ...]
@@ -83,12 +84,12 @@ class Posterior:
     states: Floats | None = None
 
 
-def marginals_of(values: Floats, data: Floats) -> tuple[Marginal, ...]:
-    """Summarize draws of parameters.
+def summarize_draws(values: Floats, data: Floats) -> tuple[Marginal, ...]:
+    """Return the summary of each parameter from draws.
 
     Args:
-        values: shape (n_draws, n_parameters).
-        data: the part of each variance that the data leave; cut at the variance.
+        values: draws, shape (n_draws, n_parameters).
+        data: the part of each variance that the data leave, capped at the variance, shape (n_parameters,).
     """
     import numpy as np
 
@@ -107,21 +108,21 @@ def marginals_of(values: Floats, data: Floats) -> tuple[Marginal, ...]:
     )
 
 
-def from_count_draws(
+def summarize_count_draws(
     counts: Integers, concentration: Sequence[float], theta: Floats
 ) -> tuple[tuple[Marginal, ...], float]:
-    """Summarize a posterior from draws of the latent counts.
+    """Return the summary of each category's probability from draws of the latent counts.
 
     Means and standard deviations average the conjugate moments over the draws (Rao-Blackwell); quantiles are those of
-    the drawn theta.
+    ``theta``.
 
     Args:
-        counts: shape (n_draws, n_categories).
-        concentration: the prior.
+        counts: draws of the counts, shape (n_draws, n_categories).
+        concentration: of the Dirichlet prior, one per category.
         theta: draws of theta given those counts, same shape.
 
     Returns:
-        The marginals, and the largest Monte-Carlo standard error of a mean for independent draws, in units of its sd.
+        The marginals, and the largest Monte Carlo standard error of a mean for independent draws, in units of its sd.
     """
     import numpy as np
 
@@ -147,9 +148,9 @@ def from_count_draws(
 
 
 def draw_theta(counts: Integers, concentration: Sequence[float], rng: np.random.Generator) -> Floats:
-    """Draw theta given counts, one draw a row: Dirichlet(concentration + counts).
+    """Draw theta given counts, one draw per row: Dirichlet(concentration + counts).
 
-    Gamma variables of shape below one are drawn in logarithms, so that tiny concentrations do not underflow.
+    Gamma variables with a shape below one are drawn as logarithms, so that tiny concentrations do not underflow.
     """
     import numpy as np
 

@@ -1,4 +1,4 @@
-"""Choose the inference for an observation by its structure, never by the name of a model or a mechanism."""
+"""Select the inference for a noisy observation by its structure, never by the name of a model or a mechanism."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 def infer(
     observation: NoisyObservation, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort | None = None
 ) -> Posterior:
-    """Return the posterior of an observation's parameters.
+    """Return the posterior of the parameters given a noisy observation.
 
     Args:
-        observation: what was released, and what it depends on.
-        method: ``noise-aware`` conditions on what was released, exactly where that is affordable; ``chain`` does so by
-            Markov chains everywhere, and says how far they are from the exact answer where there is one; ``naive``
-            takes what was released for the truth.
+        observation: the released values, their noise and prior.
+        method: ``noise-aware`` conditions on the released values, exactly if that is affordable; ``chain`` always does
+            so by Markov chains, and reports their distance from the exact posterior if that can be computed; ``naive``
+            plugs in the released values as if they were exact.
         n_draws: how many draws to return.
         rng: the generator; equal generators give equal results.
-        effort: what summaries and chains must reach.
+        effort: how much computation to spend.
     """
+
     effort = effort or Effort()
     if isinstance(observation, NoisyCounts):
         from dpbayes_cli.inference.counts.infer_counts import infer_counts

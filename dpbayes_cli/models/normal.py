@@ -132,7 +132,7 @@ class NormalRecords(RecordLaw):
         covariance = second - first[..., :, None] * first[..., None, :]
         return first * scale, covariance * scale**2
 
-    def known_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
         """Return the sds of the normal-inverse-gamma posterior after n records of typical sums."""
         import numpy as np
 

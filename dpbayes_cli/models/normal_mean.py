@@ -73,7 +73,7 @@ class NormalNumbers(NumberFamily):
         """Return the mean."""
         return coordinate
 
-    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
         """Return the sd of the normal posterior."""
         return 1.0 / (1.0 / self.prior_variance + n_records / self.variance) ** 0.5 + 0.0 * coordinate
 

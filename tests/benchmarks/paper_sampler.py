@@ -39,10 +39,10 @@ def binomial(
         theta = rng.beta(alpha + s, beta + n - s)
         mean, spread = n * theta, n * theta * (1.0 - theta)
         gain = spread / (spread + variance)
-        centre, sd = mean + gain * (y - mean), math.sqrt(gain * variance)
-        s = rng.normal(centre, sd)
+        center, sd = mean + gain * (y - mean), math.sqrt(gain * variance)
+        s = rng.normal(center, sd)
         while not 0.0 <= s <= n:  # the paper's rejection of impossible statistics
-            s = rng.normal(centre, sd)
+            s = rng.normal(center, sd)
         variance = 1.0 / rng.wald(1.0 / (scale * max(abs(y - s), 1e-12)), 1.0 / scale**2)
         if i >= BURN_IN:
             draws[i - BURN_IN] = theta
@@ -118,9 +118,9 @@ def exponential(
         mean, hidden, spread, covariance, hidden_spread = _regions(theta, upper, outside)
         gain = n * spread / (n * spread + variance)
         slope, left = covariance / spread, math.sqrt(n * max(hidden_spread - covariance**2 / spread, 0.0))
-        centre, sd = n * mean + gain * (y - n * mean), math.sqrt(gain * variance)
+        center, sd = n * mean + gain * (y - n * mean), math.sqrt(gain * variance)
         while True:
-            seen = rng.normal(centre, sd)
+            seen = rng.normal(center, sd)
             total = seen + rng.normal(n * hidden + slope * (seen - n * mean), left)
             if seen >= 0.0 and total >= seen:
                 break
@@ -132,7 +132,8 @@ def exponential(
 
 
 def _regions(theta: float, upper: float, outside: str) -> tuple[float, float, float, float, float]:
-    """Return the mean of what a record shows and hides, and the variance, covariance and variance of the two."""
+    """Return the means of the observed and the hidden part of a record, and their variance, covariance, variance."""
+
     above = math.exp(-theta * upper)
     first = (1.0 - above * (1.0 + theta * upper)) / theta
     second = (2.0 - above * (2.0 + 2.0 * theta * upper + (theta * upper) ** 2)) / theta**2

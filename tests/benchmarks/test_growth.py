@@ -116,9 +116,9 @@ def test_growth_by_spark(place: Path, most: int | None) -> None:
         expected, took = embedded(path, asked), []
         for _ in range(3):
             started = time.perf_counter()
-            found = answer(SparkSource(locate_for_spark(str(path)), "local[2]", bound(asked)), asked)
+            answer_by_spark = answer(SparkSource(locate_for_spark(str(path)), "local[2]", bound(asked)), asked)
             took.append(time.perf_counter() - started)
-            assert found == expected
+            assert answer_by_spark == expected
         times.append(min(took[1:]))
         print(f"\n{n:,} records by Spark, most {most}: {times[-1]:.2f} s, the first time {took[0]:.2f} s", end="")
     print(f"\nslope of Spark, start-up taken off: {slope(SPARK_SIZES, times):.3f}")

@@ -48,7 +48,7 @@ def test_sweeps() -> None:
     rough = SequenceChain(SequenceData.of(model.observed(seen, (law,) * 5, complete=True), naive=True), rng)
     rough.start()
     chain = SequenceChain(SequenceData.of(model.observed(seen, (law,) * 5, complete=True)), rng)
-    chain.take_place(rough)
+    chain.restart_from(rough)
     started = time.perf_counter()
     for _ in range(200):
         chain.sweep()

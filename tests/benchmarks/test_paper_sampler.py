@@ -37,17 +37,17 @@ SWEEPS = 50_000
 """Ten times the paper's: its effective sample size is too small to measure its own speed by."""
 
 
-def binomial_problem(epsilon: float, n: int = N) -> NoisyCounts:
+def binomial_observation(epsilon: float, n: int = N) -> NoisyCounts:
     """Beta(10, 10), 30 % successes."""
     return NoisyCounts((10.0, 10.0), (int(0.3 * n) + 40, None), DiscreteLaplace(1.0 / epsilon), RecordCount("known", n))
 
 
-def multinomial_problem(epsilon: float) -> NoisyCounts:
+def multinomial_observation(epsilon: float) -> NoisyCounts:
     """Dirichlet(5, 5, 5), three noisy counts of sensitivity 2."""
     return NoisyCounts((5.0,) * 3, (260, 370, 330), DiscreteLaplace(2.0 / epsilon), RecordCount("known", N))
 
 
-def exponential_problem(epsilon: str, outside: str) -> NoisySums:
+def exponential_observation(epsilon: str, outside: str) -> NoisySums:
     """Gamma(8, rate 2), the bound at the paper's 95 % quantile for a rate of 3."""
     model = GammaExponential(UPPER, 8.0, 2.0, "drop" if outside == "drop" else "clamp")
     policy = policy_of(model, complete=True)
@@ -100,7 +100,7 @@ def compare(observation: NoisyObservation, draw: Callable[[np.random.Generator],
 @pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", [0.01, 0.1])
 def test_binomial(epsilon: float) -> None:
-    observation = binomial_problem(epsilon)
+    observation = binomial_observation(epsilon)
     y = float(observation.observed[0] or 0)
     compare(observation, lambda rng: paper_sampler.binomial(y, N, 10.0, 10.0, 1.0 / epsilon, SWEEPS, rng))
 
@@ -108,7 +108,7 @@ def test_binomial(epsilon: float) -> None:
 @pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", [0.01, 0.1])
 def test_multinomial(epsilon: float) -> None:
-    observation = multinomial_problem(epsilon)
+    observation = multinomial_observation(epsilon)
     y = np.array(observation.observed, dtype=np.float64)
     compare(observation, lambda rng: paper_sampler.multinomial(y, N, np.full(3, 5.0), 2.0 / epsilon, SWEEPS, rng))
 
@@ -117,7 +117,7 @@ def test_multinomial(epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
 def test_exponential(epsilon: str) -> None:
     """Clamped: one release, two samplers."""
-    observation = exponential_problem(epsilon, "clamp")
+    observation = exponential_observation(epsilon, "clamp")
     step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
     y, scale = observation.observed[0] * step, UPPER / float(epsilon)
     compare(observation, lambda rng: paper_sampler.exponential(y, N, 8.0, 2.0, UPPER, scale, "clamp", SWEEPS, rng))
@@ -126,8 +126,8 @@ def test_exponential(epsilon: str) -> None:
 @pytest.mark.benchmark
 @pytest.mark.parametrize("epsilon", ["0.01", "0.1"])
 def test_truncated_exponential(epsilon: str) -> None:
-    """Dropped: the paper's release of one sum against ours, which holds the number of those inside as well."""
-    observation = exponential_problem(epsilon, "drop")
+    """Dropped: the paper releases one sum; ours also has the number of records inside the bounds."""
+    observation = exponential_observation(epsilon, "drop")
     step = UPPER / observation.law.span if isinstance(observation.law, ScalarLaw) else 0.0
     y, scale = (observation.observed[0] + observation.observed[1]) / 2.0 * step, UPPER / float(epsilon)
     compare(observation, lambda rng: paper_sampler.exponential(y, N, 8.0, 2.0, UPPER, scale, "drop", SWEEPS, rng))
@@ -175,7 +175,7 @@ def test_the_papers_binomial_sampler_is_right_where_it_mixes() -> None:
 
     The seed is fixed. The sampler takes a count for normal, which is seen at n = 10 and not at 100.
     """
-    observation = binomial_problem(1.0, 100)
+    observation = binomial_observation(1.0, 100)
     y = float(observation.observed[0] or 0) - 40.0
     mixture = beta_mixture(NoisyCounts((10.0, 10.0), (int(y), None), observation.noise, observation.total))
     draws = paper_sampler.binomial(y, 100, 10.0, 10.0, 1.0, 10_000, np.random.default_rng(1))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisySequences
-from dpbayes_cli.inference.posterior import Effort, Method, Posterior, marginals_of
+from dpbayes_cli.inference.posterior import Effort, Method, Posterior, summarize_draws
 from tests.commands.networks import spec_file
 from tests.conftest import Cli
 
@@ -66,7 +66,7 @@ def made_up(
     draws = np.concatenate([rng.dirichlet(40.0 * row + 0.3, n_draws) for row in rows], axis=1)
     n_sequences, n_steps, _ = observation.observed[0].shape
     states = states_of(n_sequences, n_steps, n_states)
-    return Posterior(marginals_of(draws, draws.var(axis=0) / 2), draws, "made up", False, states=states)
+    return Posterior(summarize_draws(draws, draws.var(axis=0) / 2), draws, "made up", False, states=states)
 
 
 def release_made_up(

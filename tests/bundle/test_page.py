@@ -157,7 +157,7 @@ def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
         assert f"count[{label}]" in heads
         assert any(data.removesuffix("…") in f"theta[{label}]" and len(data) > 6 for data in drawn), label
     assert len(page.attributes("svg")) == 2 + 1 + 2 + len(EVIL)
-    assert content.index("The naive posterior ignores the noise") < content.index("<nav") < content.index('<h2 id="the')
+    assert content.index("The naive (plug-in) posterior") < content.index("<nav") < content.index('<h2 id="the')
     assert page.attributes("aside")[0]["class"] == "warnings"
 
 

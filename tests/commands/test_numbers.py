@@ -110,7 +110,7 @@ def test_a_chain_says_how_far_it_is_from_the_exact_posterior(dpbayes: Cli, bodie
 def test_a_run_that_did_not_converge_is_published_with_a_warning(
     dpbayes: Cli, bodies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.chains._MOST_ROUNDS", 1)
+    monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_ROUNDS", 1)
     done = release(dpbayes, bodies, spec_of("normal", inference={"ess": 5_000}))
     assert done.code == 0
     assert "not reached" in json.loads(Path("out/release.json").read_text())["inference"]["warnings"][0]

@@ -43,8 +43,8 @@ THINNING = 3
 
 
 def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
-    """Return every model of numbers, with bounds that cut where the model knows of its bounds."""
-    found: dict[str, NoisyStatistics] = {
+    """Return every model of numbers; bounds cut off records if the model accounts for its bounds."""
+    numeric_models: dict[str, NoisyStatistics] = {
         "beta-geometric": BetaGeometric(8, 4.0, 6.0, outside),
         "gamma-exponential": GammaExponential(1.0, 8.0, 2.0, outside),
         "gamma-poisson": GammaPoisson(7, 5.0, 1.5, outside),
@@ -54,13 +54,13 @@ def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
     if outside == "clamp":
         # Prior sd of a number 0.5 in bounds of +-10: next to nothing is beyond them even in the tails of the prior.
         bounds = (("a", -10.0, 10.0), ("b", -10.0, 10.0))
-        found["multivariate-normal"] = MultivariateNormal(bounds, (0.5, -0.3), (0.6, 0.4), 2.0, 12.0)
-    return found
+        numeric_models["multivariate-normal"] = MultivariateNormal(bounds, (0.5, -0.3), (0.6, 0.4), 2.0, 12.0)
+    return numeric_models
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Trials of one cell: observations that differ in their observations alone.
+    """Trials of one cell: observations that differ only in their observed values.
 
     Attributes:
         observation: the observation of the first trial.
@@ -137,17 +137,17 @@ def all_log_likelihoods(observation: NoisySums, law: ScalarLaw, observed: Floats
 
 
 def exact_ranks(cell: Cell) -> Floats:
-    """Return where the true parameters fall in their exact posteriors."""
+    """Return the posterior probabilities below the true parameters, by the exact posteriors, shape (n_trials,)."""
     law = require_type(cell.observation.law, ScalarLaw)
-    found = grid_density(cell.observation, law, cell.observed)
+    density = grid_density(cell.observation, law, cell.observed)
     low, high = law.prior_range
     grid = np.linspace(low, high, 4001)
     values = law.parameters(grid[:, None])[:, 0]
-    return found.cdf(np.interp(cell.parameters[:, 0], values, grid))
+    return density.cdf(np.interp(cell.parameters[:, 0], values, grid))
 
 
 def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:
-    """Return 2,001 coordinates and the probabilities below them, shape (n_trials, 2001); nothing adapts."""
+    """Return 2,001 fixed coordinates and the probabilities below them, shape (n_trials, 2001)."""
     law = require_type(cell.observation.law, ScalarLaw)
     low, high = law.prior_range
     drawn = law.draw_prior(20_000, np.random.default_rng(0))
@@ -162,7 +162,7 @@ def dense_posterior(cell: Cell) -> tuple[Floats, Floats]:
 
 
 def chain_ranks(cell: Cell, seed: int = 1, functional: Callable[[Floats], Floats] | None = None) -> Floats:
-    """Return the ranks of the true parameters among draws of the augmented sampler, shape (n_trials, n_parameters).
+    """Return the ranks of the true parameters among draws of the chains, shape (n_trials, n_parameters).
 
     Args:
         cell: the trials.

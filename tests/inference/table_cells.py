@@ -88,7 +88,7 @@ def draw_network(
     rng: np.random.Generator,
     concentration: float = 1.0,
 ) -> tuple[Array, NoisyTables]:
-    """Draw theta, row shares, data and noise from their laws; return theta, cells in order, and the observation."""
+    """Draw theta, row probabilities, data and noise; return theta, with cells in order, and the observation."""
     thetas, tables = [], []
     for n_rows, n_values in shapes:
         a, b = np.full((n_rows, n_values), concentration), np.ones(n_rows)

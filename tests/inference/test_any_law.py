@@ -1,6 +1,6 @@
-"""Noise of a law that inference knows nothing of but its probabilities: staircases, in every kind of observation.
+"""Noise of which inference knows only the probabilities: staircase noise, in every kind of observation.
 
-No law is taken for a Laplace or a Gaussian one: each result is compared with sums over the law itself.
+Results must not treat the noise as Laplace or Gaussian: each is compared with sums over the law itself.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def test_cells_of_tables_have_the_noise_of_their_own_table() -> None:
     tables = [replace(first, noise=LAWS[0]), second]
     layout = TableLayout(tables)
     counts, cells = np.arange(2.0 * layout.observed.size).reshape(2, -1), np.arange(layout.observed.size)
-    found = layout.log_noise(counts, cells)
+    log_noise = layout.log_noise(counts, cells)
     sizes = [table.observed.size for table in tables]
     for table, part in zip(tables, np.split(cells, [sizes[0]]), strict=True):
         expected = table.noise.log_pmf(np.rint(layout.observed[part] - counts[:, part]).astype(int))
-        away = found[:, part] - expected
+        away = log_noise[:, part] - expected
         np.testing.assert_allclose(away, away[0, 0], atol=1e-9)
         assert table.noise.decay is not None or abs(away[0, 0]) < 1e-12
 
@@ -77,7 +77,7 @@ def test_posteriors_of_sums_are_those_of_enumeration(kind: Kind) -> None:
 
 @pytest.mark.slow
 def test_chains_have_the_posterior_of_the_law_and_not_of_one_like_it() -> None:
-    """KS <= 0.02: 40,000 draws of 500 chains, of which about half count; seeds are fixed."""
+    """KS <= 0.02 with 40,000 draws of 500 chains, about 20,000 effective ones; seeds are fixed."""
     cell = simulate(models()["gamma-exponential"], True, 1000, "0.01", 1)
     scale = cell.observation.noise.scale
     law = Staircase.of(round(3 * scale), Decimal(3))

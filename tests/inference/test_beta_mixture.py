@@ -1,4 +1,4 @@
-"""The exact mixture, held against quadrature of the likelihood and against full enumeration."""
+"""The exact mixture, compared with quadrature of the likelihood and with full enumeration."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_mixture_agrees_with_quadrature(observation: NoisyCounts) -> None:
 
 
 def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
-    """All counts and their weights, without windows, panels or rules."""
+    """Return all counts and their weights, without windows, panels or quadrature rules."""
     (a, b), n = observation.concentration, observation.total.n
     s = np.arange(n + 1)
     terms = log_gamma_ratio(s + 1, a - 1) + log_gamma_ratio(n - s + 1, b - 1)

@@ -48,7 +48,7 @@ CELLS = [(m, c, n, e) for m in MODELS for c in (True, False) for n in SIZES for 
 def simulate(
     model: LatentCounts, policy: RecordPolicy, n: int, epsilon: str, rng: np.random.Generator
 ) -> tuple[float, NoisyCounts]:
-    """Draw theta, the data, and a release; return theta of the first category and the inference observation.
+    """Draw theta, the data, and a release; return theta of the first category and the observation.
 
     Where invalid records are dropped, the number of valid ones is uniform on 0..n: the stated law.
     """
@@ -65,7 +65,7 @@ def simulate(
 
 
 def quantile_of(theta: float, observation: NoisyCounts, rng: np.random.Generator) -> float:
-    """Return where theta falls in its posterior: exactly for the mixture, by rank among independent draws elsewhere."""
+    """Return the posterior probability below theta: exact for the mixture, else by rank among independent draws."""
     if observation.total.kind == "known" and len(observation.concentration) == 2:
         return beta_mixture(observation).cdf(theta)
     draws = infer(observation, "noise-aware", DRAWS, rng, Effort(summary_draws=DRAWS)).draws[:, 0]
@@ -114,7 +114,7 @@ def test_noise_aware_posteriors_are_calibrated_in_a_long_run(name: str, complete
         if cell[2:] in {(10, "0.01"), (100, "0.1"), (100, "0.01"), (1000, "0.01")}
     ],
 )
-def test_naive_posteriors_are_not(name: str, complete: bool, n: int, epsilon: str) -> None:
+def test_naive_posteriors_are_not_calibrated(name: str, complete: bool, n: int, epsilon: str) -> None:
     values = [
         naive_quantile_of(theta, observation) for theta, observation in trials(name, complete, n, epsilon, TRIALS)
     ]
@@ -129,7 +129,7 @@ def test_naive_posteriors_are_not(name: str, complete: bool, n: int, epsilon: st
         for complete in (True, False)
     ],
 )
-def test_a_posterior_that_takes_the_noise_for_a_third_as_large_is_caught(name: str, complete: bool) -> None:
+def test_assuming_a_third_of_the_noise_is_caught(name: str, complete: bool) -> None:
     rng = np.random.default_rng(3)
     values = []
     for theta, observation in trials(name, complete, 1000, "0.05", 2 * TRIALS):
@@ -139,7 +139,7 @@ def test_a_posterior_that_takes_the_noise_for_a_third_as_large_is_caught(name: s
 
 
 def test_the_known_total_formula_is_wrong_where_values_are_missing() -> None:
-    """Using the n of the file although 20 % of its values were dropped: the reason for the second regime."""
+    """With 20 % of the values dropped, the number of rows is not the record count: the reason for the second regime."""
     values = []
     rng = np.random.default_rng(4)
     model = MODELS["beta-bernoulli"]
@@ -158,7 +158,7 @@ def test_the_known_total_formula_is_wrong_where_values_are_missing() -> None:
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon: str) -> None:
-    """The uniform prior on all totals is improper; with the total uniform on a wide range it is calibrated too."""
+    """The uniform prior on all totals is improper, so the test draws the total uniformly from a wide range."""
     model, rng, values = MODELS[name], np.random.default_rng(6), []
     policy = RecordPolicy(Neighbors.ADD_REMOVE)
     (step,) = plan_of(Laplace(), model, policy, Decimal(epsilon)).steps

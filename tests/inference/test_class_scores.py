@@ -1,4 +1,4 @@
-"""Scores of class probabilities: numbers that can be had by hand."""
+"""Scores of class probabilities, compared with computations by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.scores.class_scores import FLOOR, N_BINS, calibration_bins, scores_of
+from dpbayes_cli.inference.scores.class_scores import LOG_SCORE_FLOOR, N_BINS, calibration_bins, class_scores
 
 
 def binary(*positive: float) -> np.ndarray:
@@ -15,53 +15,55 @@ def binary(*positive: float) -> np.ndarray:
 
 
 def test_two_classes_by_hand() -> None:
-    found = scores_of(binary(0.9, 0.8, 0.3, 0.6), np.array([1, 0, 0, 1]))
-    assert found.n_scored == 4
-    assert found.accuracy == 0.75
-    assert found.log_score == pytest.approx(math.log(0.9 * 0.2 * 0.7 * 0.6) / 4)
-    assert found.brier == pytest.approx((0.01 + 0.64 + 0.09 + 0.16) / 4)
-    assert [each.count for each in found.calibration] == [0, 0, 0, 1, 0, 0, 1, 0, 1, 1]
-    assert found.calibration[8].observed == 0.0
-    assert found.calibration[9].mean_predicted == pytest.approx(0.9)
-    assert found.calibration_error == pytest.approx((0.3 + 0.4 + 0.8 + 0.1) / 4)
+    scores = class_scores(binary(0.9, 0.8, 0.3, 0.6), np.array([1, 0, 0, 1]))
+    assert scores.n_scored == 4
+    assert scores.accuracy == 0.75
+    assert scores.log_score == pytest.approx(math.log(0.9 * 0.2 * 0.7 * 0.6) / 4)
+    assert scores.brier == pytest.approx((0.01 + 0.64 + 0.09 + 0.16) / 4)
+    assert [each.count for each in scores.calibration] == [0, 0, 0, 1, 0, 0, 1, 0, 1, 1]
+    assert scores.calibration[8].observed == 0.0
+    assert scores.calibration[9].mean_predicted == pytest.approx(0.9)
+    assert scores.calibration_error == pytest.approx((0.3 + 0.4 + 0.8 + 0.1) / 4)
 
 
 def test_more_classes_by_hand() -> None:
     p = np.array([[0.2, 0.5, 0.3], [0.1, 0.1, 0.8]])
-    found = scores_of(p, np.array([1, 0]))
-    assert found.accuracy == 0.5
-    assert found.log_score == pytest.approx(math.log(0.5 * 0.1) / 2)
-    assert found.brier == pytest.approx((0.04 + 0.25 + 0.09 + 0.81 + 0.01 + 0.64) / 2)
-    assert (found.calibration[5].count, found.calibration[5].observed) == (1, 1.0)
-    assert (found.calibration[8].count, found.calibration[8].observed) == (1, 0.0)
-    assert found.calibration_error == pytest.approx((0.5 + 0.8) / 2)
+    scores = class_scores(p, np.array([1, 0]))
+    assert scores.accuracy == 0.5
+    assert scores.log_score == pytest.approx(math.log(0.5 * 0.1) / 2)
+    assert scores.brier == pytest.approx((0.04 + 0.25 + 0.09 + 0.81 + 0.01 + 0.64) / 2)
+    assert (scores.calibration[5].count, scores.calibration[5].observed) == (1, 1.0)
+    assert (scores.calibration[8].count, scores.calibration[8].observed) == (1, 0.0)
+    assert scores.calibration_error == pytest.approx((0.5 + 0.8) / 2)
 
 
 def test_missing_labels_and_missing_predictions_are_counted_and_left_out() -> None:
     p = np.vstack([binary(0.9, 0.2, 0.7), np.full((2, 2), np.nan)])
-    found = scores_of(p, np.array([1, -1, 1, 0, -1]))
-    assert (found.n_scored, found.n_unlabelled, found.n_unpredicted) == (2, 2, 1)
-    kept = scores_of(binary(0.9, 0.7), np.array([1, 1]))
-    assert (found.accuracy, found.log_score, found.brier) == (kept.accuracy, kept.log_score, kept.brier)
-    assert found.calibration[9] == kept.calibration[9]
+    scores = class_scores(p, np.array([1, -1, 1, 0, -1]))
+    assert (scores.n_scored, scores.n_unlabeled, scores.n_unpredicted) == (2, 2, 1)
+    kept = class_scores(binary(0.9, 0.7), np.array([1, 1]))
+    assert (scores.accuracy, scores.log_score, scores.brier) == (kept.accuracy, kept.log_score, kept.brier)
+    assert scores.calibration[9] == kept.calibration[9]
 
 
-def test_nothing_to_score_is_no_number() -> None:
-    found = scores_of(binary(0.5), np.array([-1]))
-    assert found.n_scored == 0
-    assert all(math.isnan(value) for value in (found.accuracy, found.log_score, found.brier, found.calibration_error))
-    assert all(each.count == 0 and math.isnan(each.observed) for each in found.calibration)
+def test_scores_of_no_records_are_nan() -> None:
+    scores = class_scores(binary(0.5), np.array([-1]))
+    assert scores.n_scored == 0
+    assert all(
+        math.isnan(value) for value in (scores.accuracy, scores.log_score, scores.brier, scores.calibration_error)
+    )
+    assert all(each.count == 0 and math.isnan(each.observed) for each in scores.calibration)
 
 
 def test_the_log_score_has_a_floor_that_is_counted() -> None:
-    found = scores_of(binary(0.0, 1.0), np.array([1, 1]))
-    assert found.log_score == pytest.approx(math.log(FLOOR) / 2)
-    assert found.n_floored == 1
-    assert found.brier == 0.5
+    scores = class_scores(binary(0.0, 1.0), np.array([1, 1]))
+    assert scores.log_score == pytest.approx(math.log(LOG_SCORE_FLOOR) / 2)
+    assert scores.n_floored == 1
+    assert scores.brier == 0.5
 
 
 def test_a_tie_goes_to_the_first_class() -> None:
-    assert scores_of(binary(0.5, 0.5, 0.5), np.array([0, 0, 1])).accuracy == pytest.approx(2 / 3)
+    assert class_scores(binary(0.5, 0.5, 0.5), np.array([0, 0, 1])).accuracy == pytest.approx(2 / 3)
 
 
 def test_the_ends_of_bins() -> None:
@@ -77,17 +79,17 @@ def test_predictions_that_are_true_are_calibrated_and_overconfident_ones_are_not
     positive = rng.random(200_000)
     labels = (rng.random(200_000) < positive).astype(np.int64)
     # each bin has 20,000 records: its frequency has a standard deviation below 0.0036
-    assert scores_of(binary(*positive), labels).calibration_error < 0.02
+    assert class_scores(binary(*positive), labels).calibration_error < 0.02
     sure = np.where(positive > 0.5, 0.99, 0.01)
-    assert scores_of(binary(*sure), labels).calibration_error == pytest.approx(0.24, abs=0.01)
-    assert scores_of(binary(*positive), labels).log_score == pytest.approx(-0.5, abs=0.01)
-    assert scores_of(binary(*positive), labels).brier == pytest.approx(1 / 6, abs=0.005)
+    assert class_scores(binary(*sure), labels).calibration_error == pytest.approx(0.24, abs=0.01)
+    assert class_scores(binary(*positive), labels).log_score == pytest.approx(-0.5, abs=0.01)
+    assert class_scores(binary(*positive), labels).brier == pytest.approx(1 / 6, abs=0.005)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_wrong_labels_and_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="from 0 to 1"):
-        scores_of(binary(0.5), np.array([2]))
+        class_scores(binary(0.5), np.array([2]))
     with pytest.raises(ValueError, match="shape"):
-        scores_of(binary(0.5), np.array([0, 1]))
+        class_scores(binary(0.5), np.array([0, 1]))
     with pytest.raises(ValueError, match="shape"):
-        scores_of(np.ones((3, 1)), np.zeros(3, dtype=np.int64))
+        class_scores(np.ones((3, 1)), np.zeros(3, dtype=np.int64))

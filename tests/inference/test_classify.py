@@ -23,7 +23,7 @@ def network_of(sizes: tuple[int, ...], parents: tuple[tuple[int, ...], ...]) -> 
 
 
 def random_network(rng: np.random.Generator, n: int) -> Network:
-    """Return a random net whose order of variables is not an order of the graph."""
+    """Return a random net whose variables are not in topological order."""
     names = rng.permutation(n)
     parents: list[tuple[int, ...]] = [()] * n
     for k, i in enumerate(names):
@@ -57,7 +57,7 @@ def brute_force(network: Network, target: int, draws: Floats, record: Integers) 
 
 
 def every_pattern(rng: np.random.Generator, network: Network, repeats: int) -> Integers:
-    """Return records with every pattern of missing cells, the target's among them, which is not read."""
+    """Return records with every pattern of missing cells, including the target's cell, which is not read."""
     patterns = np.array(list(itertools.product([False, True], repeat=len(network))) * repeats)
     codes = rng.integers(0, np.array(network.sizes), patterns.shape)
     return np.where(patterns, -1, codes)
@@ -68,14 +68,14 @@ def every_pattern(rng: np.random.Generator, network: Network, repeats: int) -> I
 def test_every_pattern_of_missing_cells_is_summed_out(
     seed: int, logarithms: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(classify, "_SAFE", 0.0 if logarithms else -600.0)
+    monkeypatch.setattr(classify, "_SMALLEST_SAFE_LOG", 0.0 if logarithms else -600.0)
     rng = np.random.default_rng(seed)
     network = random_network(rng, 4 + seed % 2)
     draws, records = random_draws(rng, network, 4), every_pattern(rng, network, 2)
     for target in range(len(network)):
-        found = class_probabilities(network, target, draws, records)
+        probabilities = class_probabilities(network, target, draws, records)
         expected = np.array([brute_force(network, target, draws, record) for record in records])
-        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-14)
+        np.testing.assert_allclose(probabilities, expected, rtol=1e-11, atol=1e-14)
 
 
 @pytest.mark.parametrize(("tables", "work"), [(1, 1 << 18), (1 << 24, 1), (60, 40)])
@@ -84,8 +84,8 @@ def test_pieces_of_any_size_give_the_same(tables: int, work: int, monkeypatch: p
     network = random_network(rng, 5)
     draws, records = random_draws(rng, network, 7), every_pattern(rng, network, 1)
     expected = class_probabilities(network, 2, draws, records)
-    monkeypatch.setattr(classify, "_TABLES", tables)
-    monkeypatch.setattr(classify, "_WORK", work)
+    monkeypatch.setattr(classify, "_HELD_CELLS", tables)
+    monkeypatch.setattr(classify, "_BATCH_CELLS", work)
     np.testing.assert_allclose(class_probabilities(network, 2, draws, records), expected, rtol=1e-12)
 
 
@@ -115,23 +115,23 @@ def test_the_posterior_is_averaged_and_not_plugged_in() -> None:
     network = network_of((2, 2), ((), (0,)))
     # x = 0 proves the class 0 under the first draw, and the class 1 nearly so under the second
     draws = np.array([[0.5, 0.5, 0.9, 0.1, 0.1, 0.9], [0.5, 0.5, 0.001, 0.999, 0.099, 0.901]])
-    found = class_probabilities(network, 0, draws, np.array([[-1, 0]]))
-    assert found[0, 0] == pytest.approx((0.9 + 0.01) / 2, rel=1e-12)
+    probabilities = class_probabilities(network, 0, draws, np.array([[-1, 0]]))
+    assert probabilities[0, 0] == pytest.approx((0.9 + 0.01) / 2, rel=1e-12)
     plugged_in = class_probabilities(network, 0, draws.mean(axis=0, keepdims=True), np.array([[-1, 0]]))
     assert plugged_in[0, 0] == pytest.approx(0.4505 / (0.4505 + 0.0995), rel=1e-12)
-    assert abs(plugged_in[0, 0] - found[0, 0]) > 0.3
+    assert abs(plugged_in[0, 0] - probabilities[0, 0]) > 0.3
 
 
 def test_probabilities_that_underflowed_are_tiny_and_not_undefined() -> None:
     network = network_of((2, 2, 2), ((), (0,), (0,)))
     half = [0.5, 0.5]
     impossible = np.array([[*half, 0.0, 1.0, 1.0, 0.0, *half, *half]])
-    found = class_probabilities(network, 0, impossible, np.array([[-1, 0, 0]]))
-    np.testing.assert_allclose(found, [[0.0, 1.0]], atol=1e-300)
+    probabilities = class_probabilities(network, 0, impossible, np.array([[-1, 0, 0]]))
+    np.testing.assert_allclose(probabilities, [[0.0, 1.0]], atol=1e-300)
     for missing in (0, -1):
         both = np.array([[0.3, 0.7, 0.0, 1.0, 0.0, 1.0, *half, *half]])
-        found = class_probabilities(network, 0, both, np.array([[-1, 0, missing]]))
-        np.testing.assert_allclose(found, [[0.3, 0.7]], rtol=1e-12)
+        probabilities = class_probabilities(network, 0, both, np.array([[-1, 0, missing]]))
+        np.testing.assert_allclose(probabilities, [[0.3, 0.7]], rtol=1e-12)
     nothing = np.zeros((1, 10))
     np.testing.assert_array_equal(class_probabilities(network, 0, nothing, np.array([[1, 0, 1]])), [[0.5, 0.5]])
 
@@ -139,9 +139,9 @@ def test_probabilities_that_underflowed_are_tiny_and_not_undefined() -> None:
 def test_zeros_where_cells_are_missing_keep_their_ratio() -> None:
     network = network_of((2, 2, 2), ((), (0,), (1,)))
     draws = np.array([[0.5, 0.5, 0.0, 1.0, 0.25, 0.75, 1.0, 0.0, 0.0, 1.0]])
-    found = class_probabilities(network, 0, draws, np.array([[-1, -1, 0]]))
-    assert found[0, 0] == pytest.approx(0.0, abs=1e-300)
-    assert found[0, 1] == 1.0
+    probabilities = class_probabilities(network, 0, draws, np.array([[-1, -1, 0]]))
+    assert probabilities[0, 0] == pytest.approx(0.0, abs=1e-300)
+    assert probabilities[0, 1] == 1.0
 
 
 def test_records_that_would_need_too_large_a_table_get_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,10 +151,10 @@ def test_records_that_would_need_too_large_a_table_get_none(monkeypatch: pytest.
     records = np.array([[-1, 0, 1, 0], [-1, -1, -1, 0], [-1, -1, -1, -1], [-1, 0, -1, 1]])
     full = class_probabilities(network, 0, draws, records)
     assert np.isfinite(full).all()
-    monkeypatch.setattr(classify, "LARGEST", 17)  # the two unknown parents of the last and the target: 18 cells
-    found = class_probabilities(network, 0, draws, records)
-    assert np.isnan(found[1]).all()
-    np.testing.assert_array_equal(found[[0, 2, 3]], full[[0, 2, 3]])
+    monkeypatch.setattr(classify, "MAX_TABLE_CELLS", 17)  # the two unknown parents of the last and the target: 18 cells
+    probabilities = class_probabilities(network, 0, draws, records)
+    assert np.isnan(probabilities[1]).all()
+    np.testing.assert_array_equal(probabilities[[0, 2, 3]], full[[0, 2, 3]])
 
 
 def test_the_order_of_elimination_keeps_tables_small() -> None:
@@ -177,7 +177,7 @@ def test_a_large_net_needs_only_what_is_near_the_target() -> None:
     network = network_of((2,) * n, tuple(parents))
     draws = random_draws(rng, network, 5)
     records = rng.integers(0, 2, (40, n))
-    found = class_probabilities(network, target, draws, records)
+    probabilities = class_probabilities(network, target, draws, records)
     starts = np.concatenate([[0], np.cumsum(network.n_cells)])
     log_joint = np.zeros((5, 40, 2))
     for value in range(2):
@@ -187,32 +187,32 @@ def test_a_large_net_needs_only_what_is_near_the_target() -> None:
             cells = np.ravel_multi_index(tuple(x[:, j] for j in family), network.shape(i))
             log_joint[:, :, value] += np.log(draws[:, starts[i] + cells])
     expected = 1.0 / (1.0 + np.exp(log_joint[:, :, ::-1] - log_joint))
-    np.testing.assert_allclose(found, expected.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(probabilities, expected.mean(axis=0), rtol=1e-9)
     apart = records.copy()
     near = {target, *parents[target]} | {j for f in network.families if target in f for j in f}
     apart[:, [j for j in range(n) if j not in near]] = -1
-    np.testing.assert_allclose(class_probabilities(network, target, draws, apart), found, rtol=1e-12)
+    np.testing.assert_allclose(class_probabilities(network, target, draws, apart), probabilities, rtol=1e-12)
 
 
-def test_no_record_and_one_value_are_no_special_cases() -> None:
+def test_no_record_and_variables_with_one_value_work() -> None:
     network = network_of((1, 2), ((), (0,)))
     draws = random_draws(np.random.default_rng(0), network, 2)
     assert class_probabilities(network, 0, draws, np.zeros((0, 2), dtype=np.int64)).shape == (0, 1)
     np.testing.assert_array_equal(class_probabilities(network, 0, draws, np.array([[-1, 1]])), [[1.0]])
 
 
-def test_what_does_not_fit_is_refused_without_showing_a_cell() -> None:
+def test_wrong_shapes_and_codes_are_refused_without_showing_a_cell() -> None:
     network = network_of((2, 3), ((), (0,)))
     draws = random_draws(np.random.default_rng(0), network, 2)
     records = np.array([[-1, 3]])
     with pytest.raises(ValueError, match="'v1' must be -1 or from 0 to 2"):
         class_probabilities(network, 0, draws, records)
     assert np.isfinite(class_probabilities(network, 1, draws, np.array([[0, 77]]))).all()
-    with pytest.raises(ValueError, match="8 cells a draw"):
+    with pytest.raises(ValueError, match="expected at least one draw of 8 cells"):
         class_probabilities(network, 0, draws[:, 1:], records)
-    with pytest.raises(ValueError, match="8 cells a draw"):
+    with pytest.raises(ValueError, match="expected at least one draw of 8 cells"):
         class_probabilities(network, 0, draws[:0], records)
-    with pytest.raises(ValueError, match="there are 2 variables"):
+    with pytest.raises(ValueError, match=r"expected \(n_records, 2\)"):
         class_probabilities(network, 0, draws, records[:, :1])
-    with pytest.raises(ValueError, match="variable 2"):
+    with pytest.raises(ValueError, match="target is 2, expected 0 to 1"):
         class_probabilities(network, 2, draws, records)

@@ -1,4 +1,4 @@
-"""The nearest consistent tables: consistent, non-negative, of the given total, and no other ones nearer."""
+"""The nearest consistent tables: consistent, non-negative, with the given total, and none nearer."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 LIMITS = {
     "full": {},
-    "junction-tree": {"LARGEST_JOINT": 0},
-    "local": {"LARGEST_JOINT": 0, "LARGEST_TREE": 0},
+    "junction-tree": {"MAX_JOINT_CELLS": 0},
+    "local": {"MAX_JOINT_CELLS": 0, "MAX_TREE_CELLS": 0},
 }
 N_RECORDS = 400
 
 
 @pytest.fixture(params=LIMITS)
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Make the program one over the joint table, over cliques or over families."""
+    """Force the program to use the joint table, cliques or families."""
     for name, value in LIMITS[request.param].items():
         monkeypatch.setattr(family_blocks, name, value)
     return str(request.param)
@@ -73,33 +73,33 @@ def margin(family: tuple[int, ...], table: Floats, shared: list[int]) -> Floats:
 @pytest.mark.parametrize("scale", [2.0, 40.0, 1e6])
 def test_tables_are_consistent(name: str, scale: float, how: str) -> None:
     parities = Parities(*NETWORKS[name])
-    found = solve(parities, noisy_tables(parities, scale))
-    assert found.how == how
-    assert found.disagreement <= 1e-9 * N_RECORDS
-    assert_consistent(parities, found.tables, N_RECORDS)
+    solution = solve(parities, noisy_tables(parities, scale))
+    assert solution.how == how
+    assert solution.disagreement <= 1e-9 * N_RECORDS
+    assert_consistent(parities, solution.tables, N_RECORDS)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_tables_without_noise_stay(name: str, how: str) -> None:
+def test_exact_tables_are_unchanged(name: str, how: str) -> None:
     parities = Parities(*NETWORKS[name])
     exact = [np.asarray(table, dtype=np.float64) for table in counted(parities, records_of(parities, N_RECORDS))]
-    found = solve(parities, exact)
-    assert found.how == how
-    for table, expected in zip(found.tables, exact, strict=True):
+    solution = solve(parities, exact)
+    assert solution.how == how
+    for table, expected in zip(solution.tables, exact, strict=True):
         np.testing.assert_allclose(table, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_tables_are_nearer(name: str, seed: int, how: str) -> None:
-    """The same optimum as the program as it is written down: |Mx - y| over the joint table x, with both signs."""
+    """The optimum is that of the textbook program: minimize |Mx - y| over the joint table x, with both signs."""
     parities = Parities(*NETWORKS[name])
     noisy = noisy_tables(parities, 15.0, seed)
-    found, best = distance(solve(parities, noisy).tables, noisy), least_distance(parities, noisy)
+    achieved, best = distance(solve(parities, noisy).tables, noisy), least_distance(parities, noisy)
     if how == "local":  # fewer constraints; none are missing where the families have a junction tree
-        assert found <= best * (1 + 1e-9) + 1e-6
+        assert achieved <= best * (1 + 1e-9) + 1e-6
     else:
-        assert found == pytest.approx(best, rel=1e-7, abs=1e-6)
+        assert achieved == pytest.approx(best, rel=1e-7, abs=1e-6)
 
 
 def least_distance(parities: Parities, noisy: Sequence[Floats]) -> float:
@@ -123,7 +123,7 @@ def least_distance(parities: Parities, noisy: Sequence[Floats]) -> float:
 
 
 def test_families_that_agree_pairwise_need_no_common_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three variables, each two of them always different: consistent locally, and the margins of nothing.
+    """Three variables, of which every two always differ: locally consistent, but not the margins of any table.
 
     In every record two of the three are equal, so that it is in a wrong cell of a table and missing in a right one.
     """
@@ -141,7 +141,7 @@ def test_families_that_agree_pairwise_need_no_common_table(monkeypatch: pytest.M
 
 
 def test_links_between_families_make_all_pairs_agree() -> None:
-    """Tables that satisfy the links and nothing else agree on everything that any two share."""
+    """Tables that satisfy the links agree on every shared margin."""
     for seed in range(10):
         parities = random_network(np.random.default_rng(seed), 8, 3, (2, 3))
         links = family_blocks.shared_margins(parities.families)
@@ -159,16 +159,16 @@ def test_links_between_families_make_all_pairs_agree() -> None:
             assert j in reached or not shared
 
 
-def test_a_link_left_out_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_link_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     links = family_blocks.shared_margins
     for module in (family_blocks, consistent_tables):
         monkeypatch.setattr(module, "shared_margins", lambda families: links(families)[:-1])
     for name, value in LIMITS["local"].items():
         monkeypatch.setattr(family_blocks, name, value)
     parities = Parities(*NETWORKS["overlapping triples"])
-    found = solve(parities, noisy_tables(parities, 40.0))
+    solution = solve(parities, noisy_tables(parities, 40.0))
     with pytest.raises(AssertionError):
-        assert_consistent(parities, found.tables, N_RECORDS)
+        assert_consistent(parities, solution.tables, N_RECORDS)
 
 
 def test_cliques_have_every_family_and_the_running_intersection() -> None:
@@ -186,44 +186,44 @@ def test_cliques_have_every_family_and_the_running_intersection() -> None:
 
 
 def test_empty_margins_are_spread() -> None:
-    """A child without mass where its parent has some gets it evenly, and everything agrees."""
+    """A child block without mass in a margin cell gets its parent's mass evenly, and all margins agree."""
     blocks = ((0, 1), (1, 2))
     plan = family_blocks.Blocks("junction-tree", blocks, (family_blocks.Link(0, 1, (1,)),), (0, 1))
     parent, child = np.array([[0.5, 0.1], [0.3, 0.1]]), np.array([[0.2, 0.8], [0.0, 0.0]])
-    found = consistent_tables._along_the_tree(plan, [parent, child])
-    np.testing.assert_allclose(found[1], [[0.16, 0.64], [0.1, 0.1]])
+    solution = consistent_tables._make_margins_agree(plan, [parent, child])
+    np.testing.assert_allclose(solution[1], [[0.16, 0.64], [0.1, 0.1]])
 
 
 def test_a_wide_network_is_solved_family_by_family() -> None:
     rng = np.random.default_rng(2)
     families = [(*map(int, rng.choice(i, min(i, 3), replace=False) if i else []), i) for i in range(200)]
     parities = Parities((2,) * 200, tuple(families))
-    found = solve(parities, noisy_tables(parities, 50.0))
-    assert found.how == "local"
-    assert_consistent(parities, found.tables, N_RECORDS)
+    solution = solve(parities, noisy_tables(parities, 50.0))
+    assert solution.how == "local"
+    assert_consistent(parities, solution.tables, N_RECORDS)
 
 
 def test_a_naive_bayes_of_many_features_has_a_junction_tree() -> None:
     parities = Parities((3, *(2, 5) * 20), ((0,), *((0, i) for i in range(1, 41))))
-    found = solve(parities, noisy_tables(parities, 20.0))
-    assert found.how == "junction-tree"
-    assert_consistent(parities, found.tables, N_RECORDS)
+    solution = solve(parities, noisy_tables(parities, 20.0))
+    assert solution.how == "junction-tree"
+    assert_consistent(parities, solution.tables, N_RECORDS)
 
 
 @pytest.mark.parametrize("cell", [-1e12, -1.0, 0.0, 1e15])
-def test_hopeless_tables_have_an_answer(cell: float, how: str) -> None:
+def test_absurd_noisy_tables_have_a_consistent_solution(cell: float, how: str) -> None:
     parities = Parities(*NETWORKS["v-structure"])
     noisy = [np.full(parities.shape(i), cell) for i in range(len(parities.families))]
-    found = solve(parities, noisy, 1.0)
-    assert found.how == how
-    assert_consistent(parities, found.tables, 1.0)
+    solution = solve(parities, noisy, 1.0)
+    assert solution.how == how
+    assert_consistent(parities, solution.tables, 1.0)
 
 
 @pytest.mark.parametrize("total", [0.0, -3.0])
 def test_no_records_give_empty_tables(total: float) -> None:
     parities = Parities(*NETWORKS["chain"])
-    found = solve(parities, noisy_tables(parities, 5.0), total)
-    assert not any(table.any() for table in found.tables)
+    solution = solve(parities, noisy_tables(parities, 5.0), total)
+    assert not any(table.any() for table in solution.tables)
 
 
 def test_the_same_input_gives_the_same_output(how: str) -> None:
@@ -240,12 +240,12 @@ def test_a_solver_that_fails_leaves_independent_variables(network: str, monkeypa
 
     monkeypatch.setattr("scipy.optimize.linprog", failing)
     parities = Parities(*NETWORKS[network])
-    found = solve(parities, noisy_tables(parities, 30.0))
-    assert found.how == "independent"
-    assert_consistent(parities, found.tables, N_RECORDS)
+    solution = solve(parities, noisy_tables(parities, 30.0))
+    assert solution.how == "independent"
+    assert_consistent(parities, solution.tables, N_RECORDS)
 
 
-def test_another_solver_is_asked_before_that(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_solver_is_tried_before_independent_variables(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from scipy.optimize import linprog
 
     def failing(*args: Any, **kwargs: Any) -> Any:
@@ -253,17 +253,17 @@ def test_another_solver_is_asked_before_that(how: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("scipy.optimize.linprog", failing)
     parities = Parities(*NETWORKS["chain"])
-    found = solve(parities, noisy_tables(parities, 30.0))
-    assert found.how == how
-    assert_consistent(parities, found.tables, N_RECORDS)
+    solution = solve(parities, noisy_tables(parities, 30.0))
+    assert solution.how == how
+    assert_consistent(parities, solution.tables, N_RECORDS)
 
 
-def test_a_solution_that_disagrees_is_not_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_solution_that_disagrees_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     parities = Parities(*NETWORKS["chain"])
     noisy = noisy_tables(parities, 30.0)
     for name, value in LIMITS["local"].items():
         monkeypatch.setattr(family_blocks, name, value)
     monkeypatch.setattr(consistent_tables, "_solve", lambda *_: [np.abs(table) + 1.0 for table in noisy])
-    found = solve(parities, noisy)
-    assert found.how == "independent"
-    assert_consistent(parities, found.tables, N_RECORDS)
+    solution = solve(parities, noisy)
+    assert solution.how == "independent"
+    assert_consistent(parities, solution.tables, N_RECORDS)

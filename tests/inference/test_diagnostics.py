@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.diagnostics import converged, ess_bulk, ess_tail, r_hat, rank_counts, ranks
+from dpbayes_cli.inference.diagnostics import ess_bulk, ess_tail, has_converged, r_hat, rank_counts, ranks
 
 ARVIZ = (1.0265639452889823, 235.3195162756432, 438.7742427849663)
 
@@ -36,21 +36,21 @@ def test_correlated_draws_are_worth_less_by_the_known_factor(correlation: float)
 def test_chains_in_different_places_are_caught() -> None:
     draws = np.random.default_rng(2).standard_normal((4, 500))
     draws[0] += 1.0
-    assert not converged(r_hat(draws))
+    assert not has_converged(r_hat(draws))
 
 
 def test_chains_of_different_spread_are_caught_by_folding() -> None:
     draws = np.random.default_rng(3).standard_normal((4, 500))
     draws[0] *= 3.0
-    assert not converged(r_hat(draws))
+    assert not has_converged(r_hat(draws))
 
 
 def test_drift_within_a_chain_is_caught_by_splitting() -> None:
     draws = np.random.default_rng(4).standard_normal((4, 500)) + np.linspace(0, 1.5, 500)
-    assert not converged(r_hat(draws))
+    assert not has_converged(r_hat(draws))
 
 
-def test_the_numbers_are_those_of_arviz() -> None:
+def test_diagnostics_are_those_of_arviz() -> None:
     """Computed once with arviz.rhat, arviz.ess(method="bulk") and arviz.ess(method="tail")."""
     draws = autoregressive(0.7, chains=4, draws=300, seed=9)
     assert (r_hat(draws), ess_bulk(draws), ess_tail(draws)) == pytest.approx(ARVIZ, rel=1e-6)
@@ -62,7 +62,7 @@ def test_a_constant_is_no_reason_to_divide_by_zero() -> None:
 
 
 def test_ranks_of_mixed_chains_are_even_and_those_of_a_stray_one_are_not() -> None:
-    """Counts of 50 a bin lie within 5 standard deviations (about 7 each) of even, false-fail about 1e-4, seed fixed."""
+    """Bins expect 50 draws; counts lie within 5 standard deviations (of about 7). False-fail about 1e-4, seed fixed."""
     draws = np.random.default_rng(5).standard_normal((4, 1000))
     counts = rank_counts(draws, 20)
     assert counts.sum(axis=1).tolist() == [1000] * 4

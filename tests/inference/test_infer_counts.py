@@ -28,7 +28,7 @@ def observation(
 
 
 def assert_exact(counts: np.ndarray, exact: dict[tuple[int, ...], float], base: int) -> None:
-    """Chi-square of joint counts, each vector coded as one integer."""
+    """Chi-square test of joint counts, each vector coded as one integer."""
     powers = base ** np.arange(counts.shape[1])
     codes = {int(np.dot(powers, cell)): probability for cell, probability in exact.items()}
     support = np.array(sorted(codes))
@@ -44,24 +44,26 @@ SMALL_PLANES = [
 
 
 @pytest.mark.parametrize("case", SMALL_PLANES)
-def test_plane_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
+def test_rejection_draws_follow_the_enumerated_posterior(case: NoisyCounts) -> None:
     counts = draw_two_counts(case, DRAWS, np.random.default_rng(11))
     assert counts is not None
     assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)
 
 
 @pytest.mark.parametrize("case", SMALL_PLANES)
-def test_plane_draws_from_coarse_blocks_follow_it_too(case: NoisyCounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_count_rejection, "_UNIT_CELLS", 0)
+def test_draws_from_coarse_blocks_follow_the_enumerated_posterior(
+    case: NoisyCounts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(two_count_rejection, "_MAX_SINGLE_COUNTS", 0)
     counts = draw_two_counts(case, DRAWS, np.random.default_rng(12))
     assert counts is not None
     assert_exact(counts, enumerate_posterior(case, case.total.n or 60), 100)
 
 
 def test_a_bound_that_is_too_low_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bound that is too low on one side of the observation distorts the draws, and comparing means shows it."""
+    """A bound that is too low on one side of the observed count biases the draws, which the means show."""
     case = observation("at-most", 8000, 800.0, (3000, 3200))
-    monkeypatch.setattr(two_count_rejection, "_UNIT_CELLS", 0)
+    monkeypatch.setattr(two_count_rejection, "_MAX_SINGLE_COUNTS", 0)
     honest_bound = two_count_rejection._axis_bound
     monkeypatch.setattr(
         two_count_rejection,
@@ -103,8 +105,8 @@ def test_convolution_draws_follow_the_enumerated_posterior(case: NoisyCounts) ->
         observation("unbounded", 0, 50.0, (900, 0), (0.5, 0.5)),
     ],
 )
-def test_plane_and_convolution_agree_where_enumeration_is_too_large(case: NoisyCounts) -> None:
-    """Two exact samplers that share no code; the means of the counts and of their squares and product."""
+def test_rejection_and_convolution_agree_if_enumeration_is_too_large(case: NoisyCounts) -> None:
+    """Two exact samplers that share no code: means of the counts, their squares and their product."""
 
     def moments(counts: np.ndarray) -> np.ndarray:
         x = counts / 1000.0
@@ -118,7 +120,7 @@ def test_plane_and_convolution_agree_where_enumeration_is_too_large(case: NoisyC
 
 
 def test_a_strong_prior_far_from_the_data_needs_many_tilts_and_gets_them() -> None:
-    """Dirichlet(1000, 1000) against 9000 : 1000 at scale 500: the total's law is far wider than one tilt's."""
+    """Dirichlet(1000, 1000) against counts 9000 and 1000 at scale 500: the totals spread far beyond one tilt."""
     case = observation("at-most", 10**5, 500.0, (9000, 1000), (1e3, 1e3))
     counts = draw_convolution(case, 4000, np.random.default_rng(41))
     assert counts is not None
@@ -138,7 +140,7 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> 
     return infer_counts(observation, "chain", n_draws, rng, Effort())
 
 
-def test_large_problems_are_left_to_the_chain() -> None:
+def test_expensive_observations_are_left_to_the_chain() -> None:
     wide = observation("known", 10**6, 2000.0, (300_000, 200_000, 490_000))
     assert affordable_draws(wide, 4000) < 4000
     posterior = infer(wide, "noise-aware", 1000, np.random.default_rng(1))
@@ -190,13 +192,13 @@ def test_a_chain_with_the_wrong_prior_is_caught() -> None:
 
 
 def test_a_chain_that_cannot_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.chains._MOST_ROUNDS", 1)
+    monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_ROUNDS", 1)
     case = observation("known", 12, 2.0, (4, 5, 2))
     posterior = infer_counts(case, "chain", 1000, np.random.default_rng(1), Effort(ess=9000))
     assert "not reached" in posterior.warnings[0]
 
 
-def test_a_run_goes_on_until_it_holds_the_effective_draws_that_were_asked_for() -> None:
+def test_chains_run_until_they_reach_the_effective_sample_size() -> None:
     case = observation("known", 12, 2.0, (4, 5, 2))
     posterior = infer_counts(case, "chain", 10, np.random.default_rng(1), Effort(ess=3000))
     assert posterior.warnings == ()

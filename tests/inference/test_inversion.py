@@ -115,16 +115,16 @@ def brute_force(observation: NoisySums, family: NumberFamily, column: NumericCol
 
 
 def noisy_sum(
-    family: NumberFamily, column: NumericColumn, centred: bool, kind: Kind, n: int, noise: NoiseLaw, seed: int
+    family: NumberFamily, column: NumericColumn, centered: bool, kind: Kind, n: int, noise: NoiseLaw, seed: int
 ) -> tuple[int, ...]:
-    """Draw a release from the prior predictive law."""
+    """Draw a release from the prior predictive distribution."""
     rng = np.random.default_rng(seed)
     parameter = family.parameter(family.draw_prior(1, rng))
     m = int(rng.integers(0, n, endpoint=True)) if kind == "at-most" else n
     masses = code_masses(family, column, parameter)[0]
     codes = rng.choice(column.steps + 2, size=m, p=[*masses, max(1.0 - masses.sum(), 0.0)])
     codes = codes[codes <= column.steps]
-    exact = [int((2 * codes - column.steps).sum()), len(codes) * column.steps] if centred else [int(codes.sum())]
+    exact = [int((2 * codes - column.steps).sum()), len(codes) * column.steps] if centered else [int(codes.sum())]
     return tuple(int(e + z) for e, z in zip(exact, noise.simulate(rng, len(exact)), strict=True))
 
 
@@ -132,24 +132,24 @@ def total_variation(
     family: NumberFamily, column: NumericColumn, kind: Kind, n: int, noise: NoiseLaw, seed: int
 ) -> float:
     """Return the distance between the posterior by inversion and that by enumeration, for one drawn observation."""
-    centred = kind != "known" or column.outside == "drop"
-    observed = noisy_sum(family, column, centred, kind, n, noise, seed)
-    law = NumberLaw(family, column, centred, kind == "unbounded" and column.outside == "drop")
+    centered = kind != "known" or column.outside == "drop"
+    observed = noisy_sum(family, column, centered, kind, n, noise, seed)
+    law = NumberLaw(family, column, centered, kind == "unbounded" and column.outside == "drop")
     total = RecordCount(kind, 0 if kind == "unbounded" else n)
-    observation = NoisySums(law, observed, noise, total, column.steps if centred else 0)
+    observation = NoisySums(law, observed, noise, total, column.steps if centered else 0)
     low, high = np.quantile(family.draw_prior(4000, np.random.default_rng(0)), [0.0005, 0.9995]).tolist()
     grid = np.linspace(low, high, GRID)
     likelihood = brute_force(observation, family, column, grid)
-    found = all_log_likelihoods(observation, law, np.array([observed], dtype=np.float64), grid[:, None])[:, 0]
+    log_likelihood = all_log_likelihoods(observation, law, np.array([observed], dtype=np.float64), grid[:, None])[:, 0]
     prior = np.exp(family.log_prior(grid) - family.log_prior(grid).max())
-    posteriors = [prior * likelihood, prior * np.exp(found - found.max())]
+    posteriors = [prior * likelihood, prior * np.exp(log_likelihood - log_likelihood.max())]
     left, right = (p / p.sum() for p in posteriors)
     return 0.5 * float(np.abs(left - right).sum())
 
 
-def noises(steps: int, centred: bool) -> list[NoiseLaw]:
+def noises(steps: int, centered: bool) -> list[NoiseLaw]:
     """Return the noise of epsilon .1, 1 and 5, and Gaussian noise of the same scales."""
-    scales = [(2 if centred else 1) * steps / epsilon for epsilon in (0.1, 1.0, 5.0)]
+    scales = [(2 if centered else 1) * steps / epsilon for epsilon in (0.1, 1.0, 5.0)]
     return [law(scale) for law in (DiscreteLaplace, DiscreteGaussian) for scale in scales]
 
 
@@ -184,8 +184,8 @@ QUICK = [
     ("name", "n", "kind"),
     [case if case in QUICK else pytest.param(*case, marks=pytest.mark.slow) for case in DROPPED],
 )
-def test_so_are_they_where_numbers_out_of_bounds_are_dropped(name: str, n: int, kind: Kind) -> None:
-    """Continuous numbers are rounded to 64 steps in the reference: of second order in the step over the noise."""
+def test_posteriors_with_dropped_numbers_are_those_of_enumeration(name: str, n: int, kind: Kind) -> None:
+    """The reference rounds numbers to 64 steps; the error is of second order in the step relative to the noise."""
     lattice = FAMILIES[name].lattice
     lower, upper, steps = (0.0, 3.0, 3) if lattice else (-0.5 if name == "normal-mean" else 0.0, 1.0, 64)
     column = NumericColumn("value", lower, upper, steps, lattice, "drop")
@@ -218,9 +218,9 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
     grid = np.linspace(low, high, GRID)
     posteriors = []
     for every in (128, 1 << 30):
-        monkeypatch.setattr(record_numbers, "_ALL", every)
-        found = all_log_likelihoods(observation, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
-        weights = np.exp(found - found.max(axis=0))
+        monkeypatch.setattr(record_numbers, "_MAX_ENUMERATED", every)
+        log_density = all_log_likelihoods(observation, law, observed, grid[:, None]) + family.log_prior(grid)[:, None]
+        weights = np.exp(log_density - log_density.max(axis=0))
         posteriors.append(weights / weights.sum(axis=0))
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum(axis=0).max() < SMOOTH
 
@@ -232,7 +232,7 @@ UNBOUNDED = [(name, upper, n) for name in ("gamma-poisson", "beta-geometric") fo
     ("name", "upper", "n"),
     [case if case[1:] == (3, 1) else pytest.param(*case, marks=pytest.mark.slow) for case in UNBOUNDED],
 )
-def test_so_are_they_where_any_number_of_records_is_possible(name: str, upper: int, n: int) -> None:
+def test_posteriors_with_an_unknown_record_count_are_those_of_enumeration(name: str, upper: int, n: int) -> None:
     column = NumericColumn("value", 0.0, float(upper), upper, integers=True)
     for epsilon, gaussian in itertools.product((2.0, 5.0), (False, True)):
         scale = 2 * upper / epsilon
@@ -257,7 +257,7 @@ FEW = [
 def test_posteriors_of_few_numbers_are_those_of_numerical_convolution(
     name: str, n: int, epsilon: float, law: type[DiscreteLaplace | DiscreteGaussian]
 ) -> None:
-    """The reference rounds to 2,048 steps, as releases do to a million: of second order in the step over the noise."""
+    """The reference rounds to 2,048 steps, releases to a million; the error is of second order in the step."""
     lower = 0.0 if name == "gamma-exponential" else -1.5
     column = NumericColumn("value", lower, 2.5, 2048)
     noise = law(2048 / epsilon)
@@ -277,8 +277,8 @@ def test_posteriors_of_many_numbers_are_those_of_a_long_fourier_transform(name: 
         assert distance < SMOOTH, f"{noise}: total variation {distance:.2g}"
 
 
-def test_a_sum_that_is_shifted_by_half_a_step_would_be_seen() -> None:
-    """The tolerance is not wide: an observation that is off by one is further away than it by far."""
+def test_a_sum_shifted_by_half_a_step_is_caught() -> None:
+    """The tolerance is tight: an observation that is off by one exceeds it by far."""
     family, column, noise = FAMILIES["gamma-poisson"], NumericColumn("value", 0.0, 3.0, 3, True), DiscreteLaplace(3.0)
     grid = np.linspace(-2.0, 2.0, GRID)
     law = NumberLaw(family, column, False)
@@ -290,9 +290,9 @@ def test_a_sum_that_is_shifted_by_half_a_step_would_be_seen() -> None:
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum() > 100 * CLOSE
 
 
-@pytest.mark.parametrize(("outside", "centred"), [("clamp", False), ("clamp", True), ("drop", True)])
+@pytest.mark.parametrize(("outside", "centered"), [("clamp", False), ("clamp", True), ("drop", True)])
 @pytest.mark.parametrize("name", list(FAMILIES))
-def test_moments_of_a_record_are_those_of_its_law(name: str, outside: Outside, centred: bool) -> None:
+def test_moments_of_a_record_are_those_of_its_law(name: str, outside: Outside, centered: bool) -> None:
     family = FAMILIES[name]
     lower = -1.5 if name == "normal-mean" else 0.0
     steps = 5 if family.lattice else 1 << 15
@@ -300,24 +300,24 @@ def test_moments_of_a_record_are_those_of_its_law(name: str, outside: Outside, c
     points = family.draw_prior(7, np.random.default_rng(1))
     masses = code_masses(family, column, family.parameter(points))
     codes = np.arange(steps + 1.0)
-    parts = np.array([2.0 * codes - steps, np.full(steps + 1, steps)]) if centred else codes[None, :]
+    parts = np.array([2.0 * codes - steps, np.full(steps + 1, steps)]) if centered else codes[None, :]
     mean = masses @ parts.T
     second = np.einsum("nc,ic,jc->nij", masses, parts, parts)
-    found_mean, found_covariance = NumberLaw(family, column, centred).moments(points[:, None])
+    found_mean, found_covariance = NumberLaw(family, column, centered).moments(points[:, None])
     unit = float(steps)
     np.testing.assert_allclose(found_mean / unit, mean / unit, atol=2e-9)
     expected = second - mean[:, :, None] * mean[:, None, :]
     np.testing.assert_allclose(found_covariance / unit**2, expected / unit**2, atol=2e-9)
 
 
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("name", list(FAMILIES))
-def test_the_characteristic_function_has_the_moments_and_the_values_of_the_law(name: str, centred: bool) -> None:
+def test_the_characteristic_function_has_the_moments_and_the_values_of_the_law(name: str, centered: bool) -> None:
     family = FAMILIES[name]
     lower = -1.5 if name == "normal-mean" else 0.0
     steps = 5 if family.lattice else 1 << 15
     column = NumericColumn("value", lower, 5.0 if family.lattice else 2.5, steps, family.lattice)
-    law = NumberLaw(family, column, centred)
+    law = NumberLaw(family, column, centered)
     points = family.draw_prior(7, np.random.default_rng(2))[:, None]
     mean, covariance = law.moments(points)
     h = 1e-4 / steps
@@ -327,7 +327,7 @@ def test_the_characteristic_function_has_the_moments_and_the_values_of_the_law(n
     square = (at[:, 0] - 2.0 * at[:, 1] + at[:, 2]).real / -(h**2) / steps**2
     np.testing.assert_allclose(square, (covariance[:, 0, 0] + mean[:, 0] ** 2) / steps**2, atol=1e-6)
     u = np.array([[0.3, 1.0, 4.0, 40.0]]) / steps
-    contributions = 2.0 * np.arange(steps + 1) - steps if centred else np.arange(steps + 1.0)
+    contributions = 2.0 * np.arange(steps + 1) - steps if centered else np.arange(steps + 1.0)
     masses = code_masses(family, column, family.parameter(points[:, 0]))
     np.testing.assert_allclose(law.characteristic(points, u), masses @ np.exp(1j * u.T * contributions).T, atol=1e-6)
     tilted = law.characteristic(points, -1j * np.array([[1.0, -1.0]]) / steps)
@@ -392,7 +392,7 @@ def test_moments_of_normal_vectors_are_those_of_an_exact_cubature(size: int, cou
 
 
 @pytest.mark.parametrize("name", ["gamma-exponential", "normal-mean", "beta-geometric", "normal"])
-def test_moments_given_that_a_record_counts_are_those_of_all_records_divided_by_how_many_do(name: str) -> None:
+def test_moments_of_counted_records_are_those_of_all_records_divided_by_the_counted_share(name: str) -> None:
     column = NumericColumn("value", 0.0, 3.0, 3, True, "drop")
     laws: list[RecordLaw]
     if name == "normal":
@@ -407,8 +407,8 @@ def test_moments_given_that_a_record_counts_are_those_of_all_records_divided_by_
     second = covariance + mean[:, :, None] * mean[:, None, :]
     expected = second / share[:, None, None]
     np.testing.assert_allclose(inside_mean / unit, mean / share[:, None] / unit, rtol=1e-10, atol=1e-12)
-    found = inside_covariance + inside_mean[:, :, None] * inside_mean[:, None, :]
-    np.testing.assert_allclose(found / unit**2, expected / unit**2, rtol=1e-8, atol=1e-10)
+    second_moments = inside_covariance + inside_mean[:, :, None] * inside_mean[:, None, :]
+    np.testing.assert_allclose(second_moments / unit**2, expected / unit**2, rtol=1e-8, atol=1e-10)
     assert 0.0 < share.min() < 0.99
 
 
@@ -423,16 +423,16 @@ def test_moments_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) 
     with mpmath.workdps(40):
         cuts = sorted({-1.0, 1.0, *(min(max(mean + k * sd, -1.0), 1.0) for k in (-8, -3, 0, 3, 8))})
         density = [float(mpmath.quad(lambda v, k=k: v**k * mpmath.npdf(v, mean, sd), cuts)) for k in range(5)]
-    found = interval_moments(np.array([mean]), np.array([sd]), 4)[:, 0]
-    np.testing.assert_allclose(found, density, rtol=1e-9, atol=1e-14)
+    moments = interval_moments(np.array([mean]), np.array([sd]), 4)[:, 0]
+    np.testing.assert_allclose(moments, density, rtol=1e-9, atol=1e-14)
 
 
 @pytest.mark.parametrize(("mean", "sd"), [(0.3, 0.5), (-1.4, 0.3), (4.0, 1.0), (0.0, 20.0), (0.9, 0.05)])
 def test_transforms_inside_an_interval_are_those_of_mpmath(mean: float, sd: float) -> None:
     frequencies = np.array([[0.0, 0.5, -3.0, 25.0, 2.0 - 1.5j, 30.0 + 2.0j]])
-    found = interval_transform(np.array([[mean]]), sd, frequencies, -1.0, 1.0)[0]
+    transform = interval_transform(np.array([[mean]]), sd, frequencies, -1.0, 1.0)[0]
     with mpmath.workdps(30):
         cuts = sorted({-1.0, -0.5, 0.0, 0.5, 1.0, *(min(max(mean + k * sd, -1.0), 1.0) for k in (-6, -2, 0, 2, 6))})
-        for u, value in zip(frequencies[0], found, strict=True):
+        for u, value in zip(frequencies[0], transform, strict=True):
             exact = mpmath.quad(lambda x, u=u: mpmath.exp(1j * u * x) * mpmath.npdf(x, mean, sd), cuts)
             assert abs(complex(exact) - value) < 1e-12 * max(1.0, abs(complex(exact)))

@@ -39,7 +39,7 @@ def test_the_projection_is_feasible_and_no_swap_comes_nearer(values: list[int], 
         ("known", 10, (9, 5), [8.0, 4.0]),
     ],
 )
-def test_released_counts_are_projected_on_what_is_feasible(
+def test_released_counts_are_projected_on_the_feasible_set(
     kind: str, n: int, observed: tuple[int | None, ...], expected: list[float]
 ) -> None:
     observation = NoisyCounts((1.0, 1.0), observed, DiscreteLaplace(1.0), RecordCount(kind, n))  # type: ignore[arg-type]

@@ -52,21 +52,21 @@ def summed(law: NoiseLaw, observed: Integers, rate: float) -> Floats:
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_the_marginal_law_is_the_sum_over_all_counts(law: NoiseLaw) -> None:
     for rate in RATES:
-        found = log_marginal(law, OBSERVED, np.full(len(OBSERVED), rate))
-        np.testing.assert_allclose(found, summed(law, OBSERVED, rate), atol=1e-3)
+        log_p = log_marginal(law, OBSERVED, np.full(len(OBSERVED), rate))
+        np.testing.assert_allclose(log_p, summed(law, OBSERVED, rate), atol=1e-3)
 
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
-    """Wherever log p is within 50 of its largest value; what is less likely takes no part."""
+    """Wherever log p is within 50 of its maximum; less likely rates do not matter."""
     table = MarginalTable.of(law, OBSERVED)
     best = np.max([summed(law, OBSERVED, rate) for rate in np.geomspace(0.01, 1500.0, 60)], axis=0)
     checked = 0
     for rate in np.geomspace(0.01, 1500.0, 97):
         truth = summed(law, OBSERVED, rate)
         near = truth > best - 50.0
-        found = table.at(np.full((len(OBSERVED), 2), rate))
-        np.testing.assert_allclose(found[near], truth[near, None].repeat(2, 1), atol=0.01)
+        log_p = table.at(np.full((len(OBSERVED), 2), rate))
+        np.testing.assert_allclose(log_p[near], truth[near, None].repeat(2, 1), atol=0.01)
         checked += int(near.sum())
     assert checked > 100
 
@@ -84,13 +84,13 @@ def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
     ids=str,
 )
 def test_little_noise_is_tabulated_as_finely_as_it_says(law: NoiseLaw, off: float) -> None:
-    """Where there is little noise, log p bends the most at small rates."""
+    """With little noise, log p is most curved at small rates."""
     observed = np.arange(12)
     table, rates = MarginalTable.of(law, observed), np.geomspace(1e-5, 40.0, 3000)
-    found = table.at(np.tile(rates, (len(observed), 1)))
+    log_p = table.at(np.tile(rates, (len(observed), 1)))
     truth = log_marginal(law, observed[:, None], rates)
     likely = truth > truth.max(axis=1, keepdims=True) - 12.0
-    worst = np.abs(found - truth)[likely].max()
+    worst = np.abs(log_p - truth)[likely].max()
     assert worst <= off
     assert worst >= off / 200.0, "the claim is not a vain one"
 
@@ -106,7 +106,7 @@ def test_slopes_are_difference_quotients(law: NoiseLaw) -> None:
         np.testing.assert_array_equal(value, table.at(np.full((len(OBSERVED), 1), rate)))
 
 
-def test_beyond_the_table_the_law_goes_on_and_stays_finite() -> None:
+def test_extrapolation_beyond_the_table_is_continuous_and_finite() -> None:
     table = MarginalTable.of(DiscreteLaplace(3.0), OBSERVED)
     far = table.at(np.full((len(OBSERVED), 1), 1e9))[:, 0]
     np.testing.assert_allclose(far, OBSERVED / 3.0 - 1e9 * -np.expm1(-1.0 / 3.0), rtol=1e-9)
@@ -131,8 +131,8 @@ def test_counts_are_drawn_from_their_law(law: NoiseLaw, observed: int, rate: flo
     assert weights[int(mode[0])] == pytest.approx(weights.max(), abs=1e-9)
 
 
-def test_no_cell_needs_many_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hat that is far above the law somewhere would make that cell wait."""
+def test_drawing_counts_needs_few_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hat far above the target anywhere would need many proposals there."""
     tried: list[int] = []
 
     def counted(x: Floats) -> Floats:
@@ -149,7 +149,7 @@ def test_no_cell_needs_many_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_marginal_law_is_noticed() -> None:
-    """Without the counts above what was observed."""
+    """Leave out the counts above the observed one."""
     law = DiscreteLaplace(2.0)
     below, _ = noisy_poisson._laplace_terms(2.0, OBSERVED, np.full(len(OBSERVED), 3.0))
     assert np.abs(below - summed(law, OBSERVED, 3.0)).max() > 1.0

@@ -15,15 +15,15 @@ NAN = float("nan")
 
 
 def test_errors_by_hand() -> None:
-    found = number_scores(np.array([1.0, 2.0, 4.0]), np.array([1.0, 4.0, 1.0]))
-    assert found.rmse == pytest.approx(math.sqrt((0 + 4 + 9) / 3))
-    assert found.mae == pytest.approx(5 / 3)
-    assert found.r_squared == pytest.approx(1 - 13 / 6)
-    assert (found.n_scored, found.n_unlabelled, found.n_unpredicted) == (3, 0, 0)
+    scores = number_scores(np.array([1.0, 2.0, 4.0]), np.array([1.0, 4.0, 1.0]))
+    assert scores.rmse == pytest.approx(math.sqrt((0 + 4 + 9) / 3))
+    assert scores.mae == pytest.approx(5 / 3)
+    assert scores.r_squared == pytest.approx(1 - 13 / 6)
+    assert (scores.n_scored, scores.n_unlabeled, scores.n_unpredicted) == (3, 0, 0)
 
 
-def test_r_squared_of_what_is_known() -> None:
-    """1 for the truth, 0 for the mean of these targets; of a least-squares line the squared correlation."""
+def test_r_squared_of_known_predictions() -> None:
+    """1 for the true values, 0 for their mean, and the squared correlation for a least-squares line."""
     rng = np.random.default_rng(1)
     x = rng.normal(size=200)
     y = 1e6 + 2.0 * x + rng.normal(size=200)
@@ -33,11 +33,11 @@ def test_r_squared_of_what_is_known() -> None:
     assert number_scores(intercept + slope * x, y).r_squared == pytest.approx(np.corrcoef(x, y)[0, 1] ** 2)
 
 
-def test_what_is_missing_is_counted_and_left_out() -> None:
-    found = number_scores(np.array([1.0, NAN, 3.0, NAN]), np.array([2.0, 1.0, NAN, NAN]))
-    assert (found.n_scored, found.n_unlabelled, found.n_unpredicted) == (1, 2, 1)
-    assert (found.rmse, found.mae) == (1.0, 1.0)
-    assert math.isnan(found.r_squared)  # one target does not vary
+def test_missing_targets_and_predictions_are_counted_and_left_out() -> None:
+    scores = number_scores(np.array([1.0, NAN, 3.0, NAN]), np.array([2.0, 1.0, NAN, NAN]))
+    assert (scores.n_scored, scores.n_unlabeled, scores.n_unpredicted) == (1, 2, 1)
+    assert (scores.rmse, scores.mae) == (1.0, 1.0)
+    assert math.isnan(scores.r_squared)  # one target does not vary
     nothing = number_scores(np.array([NAN]), np.array([1.0]))
     assert all(map(math.isnan, (nothing.rmse, nothing.mae, nothing.r_squared)))
     empty = number_scores(np.empty(0), np.empty(0))
@@ -45,13 +45,13 @@ def test_what_is_missing_is_counted_and_left_out() -> None:
 
 
 def test_a_quantile_by_hand() -> None:
-    found = quantile_scores(np.array([2.0, 2.0, 2.0, NAN]), np.array([1.0, 2.0, 5.0, 1.0]), 0.9)
-    assert found.pinball == pytest.approx((0.1 * 1 + 0 + 0.9 * 3) / 3)
-    assert found.at_or_below == pytest.approx(2 / 3)
+    scores = quantile_scores(np.array([2.0, 2.0, 2.0, NAN]), np.array([1.0, 2.0, 5.0, 1.0]), 0.9)
+    assert scores.pinball == pytest.approx((0.1 * 1 + 0 + 0.9 * 3) / 3)
+    assert scores.at_or_below == pytest.approx(2 / 3)
 
 
 def test_the_quantile_has_the_least_pinball_loss_and_its_level_below_it() -> None:
-    """Differences of losses and the share are tested at a false-fail rate of 1e-9 each."""
+    """The differences of losses and the share below are tested at a false-fail rate of 1e-9 each."""
     rng, level = np.random.default_rng(2), 0.8
     y = rng.normal(size=40_000)
     at = float(stats.norm.ppf(level))
@@ -66,9 +66,9 @@ def test_the_quantile_has_the_least_pinball_loss_and_its_level_below_it() -> Non
 
 def test_intervals_by_hand() -> None:
     lower, upper = np.array([0.0, 0.0, 1.0, NAN, 0.0]), np.array([1.0, 2.0, 5.0, NAN, 1.0])
-    found = interval_scores(lower, upper, np.array([1.0, 3.0, 1.0, 2.0, NAN]))
-    assert found.coverage == pytest.approx(2 / 3)
-    assert found.width == pytest.approx((1 + 2 + 4) / 3)
+    scores = interval_scores(lower, upper, np.array([1.0, 3.0, 1.0, 2.0, NAN]))
+    assert scores.coverage == pytest.approx(2 / 3)
+    assert scores.width == pytest.approx((1 + 2 + 4) / 3)
 
 
 def test_intervals_of_the_true_law_cover_as_often_as_they_say() -> None:
@@ -77,18 +77,18 @@ def test_intervals_of_the_true_law_cover_as_often_as_they_say() -> None:
     Of 20,000 records 0.9 are covered, with a standard deviation of 0.0021; of the narrow ones 0.861.
     """
     rng, n = np.random.default_rng(3), 20_000
-    centre = rng.normal(size=n)
-    y = centre + rng.normal(size=n)
+    center = rng.normal(size=n)
+    y = center + rng.normal(size=n)
     z = float(stats.norm.ppf(0.95))
 
     def p_value(width: float) -> float:
-        covered = round(interval_scores(centre - width, centre + width, y).coverage * n)
+        covered = round(interval_scores(center - width, center + width, y).coverage * n)
         return float(stats.binomtest(covered, n, 0.9).pvalue)
 
     assert p_value(z) >= FALSE_FAIL
     assert p_value(0.9 * z) < FALSE_FAIL
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_wrong_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="shape"):
         number_scores(np.zeros(2), np.zeros(3))

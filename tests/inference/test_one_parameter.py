@@ -26,8 +26,8 @@ def distances(cell: Cell) -> Floats:
     """Return the largest difference of cumulative probabilities, for each observation."""
     law = require_type(cell.observation.law, ScalarLaw)
     points, cumulative = dense_posterior(cell)
-    found = grid_density(cell.observation, law, cell.observed)
-    probabilities = np.array([found.cdf(np.full(len(cell.observed), p)) for p in points[:: len(points) // 400]]).T
+    density = grid_density(cell.observation, law, cell.observed)
+    probabilities = np.array([density.cdf(np.full(len(cell.observed), p)) for p in points[:: len(points) // 400]]).T
     return np.asarray(np.abs(probabilities - cumulative[:, :: len(points) // 400]).max(axis=1))
 
 
@@ -35,10 +35,10 @@ def test_an_observation_that_nothing_explains_leaves_the_prior_and_a_warning(mon
     cell = simulate(models()["beta-geometric"], True, 10, "1", 1)
     law = require_type(cell.observation.law, ScalarLaw)
     monkeypatch.setattr(one_parameter, "log_likelihoods", lambda *arguments: np.full(len(arguments[4][0]), np.nan))
-    found = scalar_posterior(cell.observation, law, 2000, np.random.default_rng(1))
-    assert "this is the prior" in found.warnings[0]
+    posterior = scalar_posterior(cell.observation, law, 2000, np.random.default_rng(1))
+    assert "this is the prior" in posterior.warnings[0]
     prior = law.parameters(law.draw_prior(2000, np.random.default_rng(2)))[:, 0]
-    assert stats.ks_2samp(found.draws[:, 0], prior).pvalue > 1e-6
+    assert stats.ks_2samp(posterior.draws[:, 0], prior).pvalue > 1e-6
 
 
 FAST = {(100, "0.1"), (1000, "0.1")}
@@ -60,10 +60,10 @@ def test_posteriors_of_dropped_numbers_are_those_of_a_dense_grid(
 
 def cells() -> list[Any]:
     """Return all cells, those that are slow marked."""
-    found = []
+    parameters = []
     for case in ((name, n, epsilon) for name in NAMES for n in SIZES for epsilon in EPSILONS):
-        found.append(pytest.param(*case, marks=() if case[1:] in FAST else pytest.mark.slow))
-    return found
+        parameters.append(pytest.param(*case, marks=() if case[1:] in FAST else pytest.mark.slow))
+    return parameters
 
 
 @pytest.mark.parametrize(("name", "n", "epsilon"), cells())

@@ -21,34 +21,34 @@ LEVELS = (1e-6, 0.05, 0.5, 0.95, 0.9999)
 
 
 def drawn(n: int, spread: float, seed: int = 0) -> Floats:
-    """Draws whose centres lie apart by ``spread`` typical standard deviations, with variances that differ a lot."""
+    """Return draws whose centers spread by ``spread`` typical standard deviations, with very different variances."""
     rng = np.random.default_rng(seed)
     slopes = rng.standard_t(3, (n, 3)) * spread
     return np.column_stack([slopes, rng.gamma(1.0, 2.0, n) + 1e-3])
 
 
 def predictive_probabilities(draws: Floats, features: Floats, targets: Floats) -> Floats:
-    """The distribution functions of the mixtures at targets: uniform on [0, 1] of a calibrated prediction."""
-    centres = features @ draws[:, 1:-1].T + draws[:, 0]
-    return np.asarray(stats.norm.cdf((targets[:, None] - centres) / np.sqrt(draws[:, -1])).mean(axis=1))
+    """Return the CDFs of the mixtures at the targets, which are uniform on [0, 1] for calibrated predictions."""
+    centers = features @ draws[:, 1:-1].T + draws[:, 0]
+    return np.asarray(stats.norm.cdf((targets[:, None] - centers) / np.sqrt(draws[:, -1])).mean(axis=1))
 
 
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 100.0])
 def test_quantiles_are_those_of_the_mixture(spread: float) -> None:
-    """Against Brent's method on the distribution function, record by record, in predictive sds."""
+    """Compare with Brent's method on the CDF, record by record, in predictive sds."""
     draws = drawn(307, spread)  # no level is a share of them: between two parts far apart a quantile is ill-defined
     features = np.random.default_rng(1).normal(size=(40, 2)) * 3.0
     mean, sd, quantiles = predictive_intervals(draws, features, LEVELS)
     scale = np.sqrt(draws[:, -1])
     for i, x in enumerate(features):
-        centres = draws[:, 0] + draws[:, 1:-1] @ x
-        assert mean[i] == pytest.approx(centres.mean(), abs=1e-9 * sd[i])
-        assert sd[i] == pytest.approx(np.sqrt(centres.var() + draws[:, -1].mean()), rel=1e-9)
+        centers = draws[:, 0] + draws[:, 1:-1] @ x
+        assert mean[i] == pytest.approx(centers.mean(), abs=1e-9 * sd[i])
+        assert sd[i] == pytest.approx(np.sqrt(centers.var() + draws[:, -1].mean()), rel=1e-9)
         for k, level in enumerate(LEVELS):
-            ends = centres + stats.norm.ppf(level) * scale
+            ends = centers + stats.norm.ppf(level) * scale
 
-            def excess(t: float, centres: Floats = centres, level: float = level) -> float:
-                return float(stats.norm.cdf((t - centres) / scale).mean()) - level
+            def excess(t: float, centers: Floats = centers, level: float = level) -> float:
+                return float(stats.norm.cdf((t - centers) / scale).mean()) - level
 
             wanted = brentq(excess, ends.min() - 1e-9, ends.max() + 1e-9, xtol=1e-13 * sd[i], rtol=1e-14)
             assert quantiles[i, k] == pytest.approx(wanted, abs=1e-6 * sd[i])
@@ -67,13 +67,13 @@ def test_probabilities_and_densities_are_those_of_the_mixture() -> None:
     targets = np.linspace(-5.0, 5.0, 30)
     step = 1e-4
     above, below = (predictive_probabilities(draws, features, targets + s) for s in (step, -step))
-    found = np.exp(log_predictive_densities(draws, features, targets))
-    np.testing.assert_allclose(found, (above - below) / (2.0 * step), rtol=1e-3)
+    densities = np.exp(log_predictive_densities(draws, features, targets))
+    np.testing.assert_allclose(densities, (above - below) / (2.0 * step), rtol=1e-3)
 
 
 @pytest.mark.slow
 def test_predictions_of_draws_from_the_prior_are_calibrated() -> None:
-    """Records of the same draws: probabilities of their targets are uniform; 3,000, false-fail 1e-9."""
+    """The CDFs at 3,000 targets simulated from the draws are uniform; false-fail 1e-9."""
     rng, draws = np.random.default_rng(5), drawn(3000, 1.0)
     features = rng.normal(size=(3000, 2))
     chosen = draws[rng.integers(0, 3000, 3000)]
@@ -88,7 +88,7 @@ def test_a_record_without_a_feature_has_no_prediction() -> None:
         assert np.isfinite(answer[1]).all()
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_wrong_shapes_and_levels_are_refused() -> None:
     with pytest.raises(ValueError, match="fit"):
         predictive_intervals(drawn(5, 1.0), np.zeros((3, 3)), (0.5,))
     with pytest.raises(ValueError, match="between 0 and 1"):

@@ -79,14 +79,14 @@ def test_chains_have_the_exact_posterior_of_one_parameter(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon"), [(1000, "0.1"), (1000, "1"), (100, "0.1"), (10, "0.01")])
 @pytest.mark.parametrize("name", ["gamma-exponential", "normal-mean", "gamma-poisson", "beta-geometric"])
-def test_chains_have_it_in_other_cells(name: str, n: int, epsilon: str) -> None:
+def test_chains_have_the_exact_posterior_in_other_cells(name: str, n: int, epsilon: str) -> None:
     """100,000 effective draws exceed 0.01 with probability below 1e-8 (DKW)."""
     assert distance_to_exact(name, n, epsilon, 2500) <= CLOSE
 
 
 @dataclass(frozen=True)
 class BernoulliRecords(RecordLaw):
-    """A record that counts with probability theta ~ Beta(a, b); the coordinate is its logit."""
+    """A record that is one with probability theta ~ Beta(a, b); the coordinate is the logit of theta."""
 
     a: float = 10.0
     b: float = 10.0
@@ -110,7 +110,7 @@ class BernoulliRecords(RecordLaw):
     def parameters(self, points: Floats) -> Floats:
         return expit(points)
 
-    def known_sd(self, points: Floats, n_records: Floats) -> Floats:
+    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         raise NotImplementedError
 
     def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
@@ -118,7 +118,7 @@ class BernoulliRecords(RecordLaw):
 
 
 def binomial_distance(y: int = 340) -> float:
-    """Return the KS distance of the augmented sampler to the exact Beta mixture at n = 1000, epsilon = 0.01."""
+    """Return the KS distance of the sampler from the exact Beta mixture at n = 1000, epsilon = 0.01."""
     noise, total = DiscreteLaplace(100.0), RecordCount("known", 1000)
     mixture = beta_mixture(NoisyCounts((10.0, 10.0), (y, None), noise, total))
     draws = pooled(NoisySums(BernoulliRecords(), (y,), noise, total), np.array([[float(y)]]))
@@ -131,7 +131,7 @@ def test_chains_have_the_exact_posterior_of_a_binomial_count() -> None:
 
 
 def test_variances_that_are_never_redrawn_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Laplace noise taken for Gaussian noise of the same variance: invariant in Geweke's test, and wrong."""
+    """A sampler that treats Laplace noise as Gaussian passes Geweke's test, and is wrong."""
     monkeypatch.setattr(
         ScaleMixtureSampler, "_draw_variances", lambda self, noise: np.full(noise.shape, self._noise_variance)
     )
@@ -139,7 +139,7 @@ def test_variances_that_are_never_redrawn_are_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_a_sum_that_does_not_learn_from_the_release_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Line 10 of the paper's Algorithm 2: variances then follow noise that is drawn as from its prior."""
+    """Line 10 of the paper's Algorithm 2 as printed draws the variances given noise from its prior."""
     monkeypatch.setattr(ScaleMixtureSampler, "_draw_noise", _free_noise)
     assert binomial_distance(80) > 2 * CLOSE
 
@@ -154,7 +154,7 @@ def test_the_lattice_chain_has_the_exact_posterior_of_a_binomial_count() -> None
 
 
 @pytest.mark.slow
-def test_the_lattice_chain_has_it_in_a_long_run() -> None:
+def test_the_lattice_chain_has_the_exact_posterior_in_a_long_run() -> None:
     """False-fail below 1e-8 at 90,000 effective draws (DKW)."""
     observation = NoisyCounts((10.0, 10.0), (340, None), DiscreteLaplace(100.0), RecordCount("known", 1000))
     posterior = infer(observation, "chain", 120_000, np.random.default_rng(2), Effort(ess=100_000))
@@ -180,7 +180,7 @@ THREE = MultivariateNormal(tuple((name, -10.0, 10.0) for name in "abc"), (0.5, -
 
 
 class Joint:
-    """The sampler's own kernel in alternation with new releases, from the joint law on, by many independent chains."""
+    """Many independent chains that start at the joint law, and alternate the sampler's kernel with new releases."""
 
     def __init__(self, case: str, n: int = 20, seed: int = 1, many: bool = False) -> None:
         name, gaussian, complete = GEWEKE[case]
@@ -228,35 +228,37 @@ class Joint:
             self.sampler._sweep()
             if i + 1 < ALTERNATIONS:
                 self.release(self.sampler._state.points, self.sampler._state.variances)
-        state, found = self.sampler._state, {}
+        state, by_name = self.sampler._state, {}
         fresh = self.law.draw_prior(100_000, self.rng)
         for k in range(self.law.dimension):
-            found[f"coordinate {k}"] = float(stats.ks_2samp(state.points[0, :, k], fresh[:, k], method="asymp").pvalue)
+            by_name[f"coordinate {k}"] = float(
+                stats.ks_2samp(state.points[0, :, k], fresh[:, k], method="asymp").pvalue
+            )
         if state.points.shape[-1] > self.law.dimension:
             shares = (state.points[0, :, -1] + 0.5) / (self.observation.total.n + 1.0)
-            found["number of records"] = uniformity_p_value(shares)
+            by_name["number of records"] = uniformity_p_value(shares)
         whitened = self.whitened()
         for k in range(whitened.shape[1]):
-            found[f"release {k}"] = float(stats.kstest(whitened[:, k], "norm").pvalue)
+            by_name[f"release {k}"] = float(stats.kstest(whitened[:, k], "norm").pvalue)
             if self.laplace:
                 scaled = state.variances[0, :, k] / self.observation.noise.variance
-                found[f"variance {k}"] = float(stats.kstest(scaled, "expon").pvalue)
-                found[f"size and variance {k}"] = float(stats.spearmanr(np.abs(whitened[:, k]), scaled).pvalue)
-        return found
+                by_name[f"variance {k}"] = float(stats.kstest(scaled, "expon").pvalue)
+                by_name[f"size and variance {k}"] = float(stats.spearmanr(np.abs(whitened[:, k]), scaled).pvalue)
+        return by_name
 
 
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=pytest.mark.slow) if "trajectories" in case else case for case in GEWEKE]
 )
 def test_the_kernel_keeps_the_joint_law(case: str) -> None:
-    found = Joint(case).p_values()
-    assert min(found.values()) >= FALSE_FAIL / len(found), found
+    p_values = Joint(case).p_values()
+    assert min(p_values.values()) >= FALSE_FAIL / len(p_values), p_values
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["normal, Laplace, at most", "three columns, Laplace, at most: trajectories"])
 def test_the_kernel_moves(case: str) -> None:
-    """A kernel that stays where it is would pass: most chains must have accepted a move of every part."""
+    """A kernel that never moves would pass Geweke's test, so most chains must have moved in every part."""
     joint = Joint(case)
     before, variances = joint.sampler._state.points.copy(), joint.sampler._state.variances.copy()
     for _ in range(ALTERNATIONS):
@@ -302,8 +304,8 @@ def test_a_planted_bug_leaves_the_joint_law(bug: str, monkeypatch: pytest.Monkey
     joint = Joint("normal, Laplace, known")
     method, wrong = BUGS[bug]
     monkeypatch.setattr(ScaleMixtureSampler, method, wrong)
-    found = joint.p_values()
-    assert min(found.values()) < FALSE_FAIL / len(found), found
+    p_values = joint.p_values()
+    assert min(p_values.values()) < FALSE_FAIL / len(p_values), p_values
 
 
 @pytest.mark.slow
@@ -311,12 +313,12 @@ def test_a_trajectory_without_its_kinetic_energy_leaves_the_joint_law(monkeypatc
     joint = Joint(TRAJECTORIES, many=True)
     whole = ScaleMixtureSampler._trajectories
     monkeypatch.setattr(ScaleMixtureSampler, "_trajectories", lambda *a: (whole(*a)[0], 0.0))
-    found = joint.p_values()
-    assert min(found.values()) < FALSE_FAIL / len(found), found
+    p_values = joint.p_values()
+    assert min(p_values.values()) < FALSE_FAIL / len(p_values), p_values
 
 
 class PerChain:
-    """Observed counts of which every chain has its own: what ``LatticeChain`` indexes by category."""
+    """Observed counts that differ by chain, indexed by category as in ``LatticeChain``."""
 
     def __init__(self, values: Integers) -> None:
         self.values = values
@@ -357,7 +359,7 @@ def lattice_joint(case: str, monkeypatch: pytest.MonkeyPatch, seed: int = 1) -> 
 
 
 def lattice_p_values(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail where counts or noise have left their laws: two tests of three columns each, of 1e-6 / 6."""
+    """Fail if counts or noise do not follow their laws: two tests of three columns each, at 1e-6 / 6."""
     counts, noise, observation = lattice_joint(case, monkeypatch)
     n, each = observation.total.n, FALSE_FAIL / 6
     support = np.arange(n + 1)
@@ -411,7 +413,7 @@ FAST = [("normal", False, 100, "0.1")]
 
 
 def assert_calibrated(ranks: Floats) -> None:
-    """Fail where the ranks of a parameter are not uniform; all parameters together 1e-6."""
+    """Fail if the ranks of a parameter are not uniform; false-fail 1e-6 for all parameters together."""
     for column in ranks.reshape(len(ranks), -1).T:
         assert_uniform(column, FALSE_FAIL / (ranks.size // len(ranks)))
 
@@ -443,7 +445,7 @@ def test_exact_posteriors_are_calibrated_in_a_long_run(name: str, complete: bool
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", OF_ONE)
 def test_exact_posteriors_of_dropped_numbers_are_calibrated(name: str, n: int, epsilon: str) -> None:
-    """300 trials of n records, of which some are out of bounds."""
+    """300 trials with n records, some of them out of bounds."""
     assert_calibrated(exact_ranks(simulate(models("drop")[name], True, n, epsilon)))
 
 
@@ -473,18 +475,18 @@ def test_chains_are_calibrated_under_gaussian_noise(name: str, outside: Outside,
 
 
 def thin(cell: Cell, factor: float) -> Cell:
-    """Take the noise for smaller than it was."""
+    """Assume less noise than there was."""
     law = type(require_type(cell.observation.noise, DiscreteLaplace))
     return replace(cell, observation=replace(cell.observation, noise=law(cell.observation.noise.scale * factor)))
 
 
-def test_noise_taken_for_a_third_as_large_is_caught() -> None:
+def test_assuming_a_third_of_the_noise_is_caught() -> None:
     of_one = simulate(models()["gamma-exponential"], True, 1000, "0.03", 400)
     assert_not_uniform(exact_ranks(thin(of_one, 1 / 3)), FALSE_FAIL)
 
 
 @pytest.mark.slow
-def test_noise_taken_for_a_third_as_large_is_caught_by_chains() -> None:
+def test_chains_that_assume_a_third_of_the_noise_are_caught() -> None:
     of_two = simulate(models()["normal"], True, 1000, "0.05", 200)
     assert_not_uniform(chain_ranks(thin(of_two, 1 / 3))[:, 0], FALSE_FAIL)
 
@@ -528,7 +530,7 @@ def shared_noise_ranks(shared: bool) -> Floats:
 
 @pytest.mark.slow
 def test_one_noise_draw_for_all_components_is_caught() -> None:
-    """The authors' code. Each parameter by itself stays calibrated: what a shared draw spoils is their difference."""
+    """A bug of the authors' code. Each parameter stays calibrated; a shared draw spoils their differences."""
     assert_uniform(shared_noise_ranks(False), FALSE_FAIL)
     assert_not_uniform(shared_noise_ranks(True), FALSE_FAIL)
 

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.sequences import sequence_chain
-from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences, matched
+from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences, match_states
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
@@ -33,7 +33,7 @@ INITIAL = np.array([0.4, 0.6])
 SIZES = (2, 3)
 
 
-def problem_of(counts: list[Integers], noise: NoiseLaw | None, *, complete: bool = True) -> NoisySequences:
+def observation_of(counts: list[Integers], noise: NoiseLaw | None, *, complete: bool = True) -> NoisySequences:
     """Two states, two features."""
     return NoisySequences(
         tuple(np.full(size, 1.0) for size in SIZES),
@@ -70,9 +70,9 @@ def test_paths_are_drawn_from_the_sum_over_all_paths() -> None:
     log_likelihood = rng.normal(scale=1.5, size=(4, 2))
     weights = path_weights(log_likelihood, TRANSITION, INITIAL)
     many = np.broadcast_to(log_likelihood, (40_000, 4, 2))
-    found, evidence = draw_paths(many, TRANSITION, INITIAL, rng)
+    paths, evidence = draw_paths(many, TRANSITION, INITIAL, rng)
     assert evidence == pytest.approx(40_000 * np.log(weights.sum()))
-    assert_follows(found @ np.array([8, 4, 2, 1]), np.arange(16), weights / weights.sum())
+    assert_follows(paths @ np.array([8, 4, 2, 1]), np.arange(16), weights / weights.sum())
 
 
 def test_every_batch_of_sequences_has_its_own_law() -> None:
@@ -81,19 +81,19 @@ def test_every_batch_of_sequences_has_its_own_law() -> None:
     log_likelihood = rng.normal(scale=1.5, size=(2, 4, 2))
     laws = np.stack([TRANSITION, TRANSITION[::-1]]), np.stack([INITIAL, INITIAL[::-1]])
     many = np.repeat(log_likelihood[:, None], 40_000, axis=1)
-    found, evidence = draw_paths(many, *laws, rng)
+    paths, evidence = draw_paths(many, *laws, rng)
     weights = [path_weights(*each) for each in zip(log_likelihood, *laws, strict=True)]
     assert evidence == pytest.approx(40_000 * sum(np.log(each.sum()) for each in weights))
-    for drawn, each in zip(found, weights, strict=True):
+    for drawn, each in zip(paths, weights, strict=True):
         assert_follows(drawn @ np.array([8, 4, 2, 1]), np.arange(16), each / each.sum())
 
 
 def test_a_swapped_transition_row_is_noticed() -> None:
     rng = np.random.default_rng(2)
-    found, _ = draw_paths(np.zeros((20_000, 4, 2)), TRANSITION[::-1], INITIAL, rng)
+    paths, _ = draw_paths(np.zeros((20_000, 4, 2)), TRANSITION[::-1], INITIAL, rng)
     law = INITIAL
     for t in range(4):
-        share = (found[:, t] == 1).mean()
+        share = (paths[:, t] == 1).mean()
         if t and abs(share - law[1]) > 6.0 * 0.5 / np.sqrt(20_000):
             return
         law = law @ TRANSITION
@@ -114,7 +114,7 @@ def test_exact_counts_give_the_sum_over_all_paths(sampler: Any) -> None:
     """
     rng = np.random.default_rng(3)
     counts = [rng.poisson(1.2, (2, 4, size)) for size in SIZES]
-    observation = problem_of(counts, None)
+    observation = observation_of(counts, None)
     weights = np.empty(256)
     for states in paths(2, 4):
         value = log_dirichlet(np.bincount(states[:, 0], minlength=2), observation.initial)
@@ -127,18 +127,18 @@ def test_exact_counts_give_the_sum_over_all_paths(sampler: Any) -> None:
     law = np.exp(weights - weights.max())
     chain = SequenceChain(SequenceData.of(observation), rng, sampler)
     chain.start()
-    found = []
+    codes = []
     for i in range(6000):
         chain.sweep()
         if i % 5 == 4:
-            found.append(code(chain.states))
+            codes.append(code(chain.states))
     order = np.argsort(-law)
     place = np.argsort(order)
-    assert_follows(place[np.array(found)], np.arange(256), law[order] / law.sum())
+    assert_follows(place[np.array(codes)], np.arange(256), law[order] / law.sum())
 
 
 def test_single_states_keep_their_law_given_all_others() -> None:
-    """The share of one state by hand: two sequences, one step changed, transitions integrated out."""
+    """The probability of one state by hand: two sequences, one step redrawn, transitions integrated out."""
     transition, initial = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([1.0, 1.5])
     rng = np.random.default_rng(4)
     log_likelihood = rng.normal(size=(1, 2, 2))
@@ -148,12 +148,12 @@ def test_single_states_keep_their_law_given_all_others() -> None:
         value += sum(log_dirichlet(transition_counts(states, 2)[k], transition[k]) for k in range(2))
         weights[code(states)] = np.exp(value + log_likelihood[0, [0, 1], states[0]].sum())
     states = np.zeros((1, 2), dtype=np.int64)
-    found = []
+    codes = []
     for _ in range(6000):
         for _ in range(3):
             states = draw_states_singly(states, log_likelihood, transition, initial, rng)
-        found.append(code(states))
-    assert_follows(found, np.arange(4), weights / weights.sum())
+        codes.append(code(states))
+    assert_follows(codes, np.arange(4), weights / weights.sum())
 
 
 # --- the joint law ---------------------------------------------------------------------------------------------------
@@ -161,14 +161,14 @@ def test_single_states_keep_their_law_given_all_others() -> None:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draw counts in every second sweep, so that few sweeps go through all that there is."""
+    """Draw counts in every second sweep, so that few sweeps include every move."""
     monkeypatch.setattr(sequence_chain, "COUNTS_EVERY", 2)
 
 
 def drawn_jointly(noise: NoiseLaw, rng: np.random.Generator, *, complete: bool) -> SequenceChain:
-    """Draw everything from the joint law, and return a chain that is there."""
+    """Draw everything from the joint law, and return a chain in that state."""
     shape, steps = (2, 4), 8
-    observation = problem_of([np.zeros((*shape, size), dtype=np.int64) for size in SIZES], noise, complete=complete)
+    observation = observation_of([np.zeros((*shape, size), dtype=np.int64) for size in SIZES], noise, complete=complete)
     emission = [rng.dirichlet(each, size=2) for each in observation.emission]
     transition = np.array([rng.dirichlet(row) for row in observation.transition])
     initial = rng.dirichlet(observation.initial)
@@ -183,7 +183,7 @@ def drawn_jointly(noise: NoiseLaw, rng: np.random.Generator, *, complete: bool) 
     flat = states.ravel()
     counts = [rng.poisson(rate[:, None] * valid[f] * emission[f][flat]) for f in range(2)]
     observed = [c.reshape(*shape, -1) + noise.simulate(rng, (*shape, c.shape[1])) for c in counts]
-    chain = SequenceChain(SequenceData.of(problem_of(observed, noise, complete=complete)), rng)
+    chain = SequenceChain(SequenceData.of(observation_of(observed, noise, complete=complete)), rng)
     chain.emission, chain.transition, chain.initial = np.concatenate(emission, axis=1), transition, initial
     chain.states, chain.counts = states, np.concatenate(counts, axis=1).astype(float)
     chain.rate, chain.valid, chain.mean_rate, chain.rate_shape = rate, valid, float(mean), float(a)
@@ -223,7 +223,7 @@ def features_of(chain: SequenceChain) -> list[float]:
 
 
 def joint_p_values(noise: NoiseLaw, size: int, *, complete: bool, sweeps: int = 4, seed: int = 5) -> Floats:
-    """Compare draws from the joint law with others that went through sweeps: each has the law of the other."""
+    """Compare draws from the joint law with draws that went through sweeps: both must have the same law."""
     rng = np.random.default_rng(seed)
     fresh = [features_of(drawn_jointly(noise, rng, complete=complete)) for _ in range(size)]
     moved = []
@@ -253,12 +253,12 @@ def test_sweeps_keep_the_joint_law_in_a_long_run(noise: NoiseLaw, complete: bool
 
 
 def _drop_a_feature(self: SequenceChain) -> Floats:
-    """Tell states apart by the first feature alone."""
+    """Return the likelihood of the first feature alone."""
     whole = self.data.noise
     _, _, table = whole[0]
     rate = np.maximum(self.rate[:, None, None] * self.emission.T, 1e-12)
-    found = table.at(rate.reshape(-1, 2)).reshape(rate.shape)[:, : SIZES[0]].sum(axis=1)
-    return np.asarray(found.reshape(self.data.shape))
+    log_likelihood = table.at(rate.reshape(-1, 2)).reshape(rate.shape)[:, : SIZES[0]].sum(axis=1)
+    return np.asarray(log_likelihood.reshape(self.data.shape))
 
 
 @pytest.mark.slow
@@ -280,7 +280,7 @@ def test_a_swapped_row_leaves_the_joint_law(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def regimes(n_records: int, rng: np.random.Generator) -> tuple[Integers, list[Floats], list[Integers]]:
-    """Six sequences of 24 steps that change from one state to the other for good."""
+    """Return six sequences of 24 steps that change once from one state to the other."""
     states = (np.arange(24) >= rng.integers(8, 16, (6, 1))).astype(np.int64)
     emissions = [np.array([[0.7, 0.3], [0.3, 0.7]]), np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])]
     totals = rng.multinomial(n_records, rng.dirichlet(np.full(states.size, 1.5))).reshape(states.shape)
@@ -289,28 +289,28 @@ def regimes(n_records: int, rng: np.random.Generator) -> tuple[Integers, list[Fl
 
 def seen(counts: list[Integers], scale: float, rng: np.random.Generator) -> NoisySequences:
     law = DiscreteLaplace(scale)
-    return problem_of([each + law.simulate(rng, each.shape) for each in counts], law)
+    return observation_of([each + law.simulate(rng, each.shape) for each in counts], law)
 
 
 def test_regimes_are_found_and_the_posterior_knows_the_noise() -> None:
-    """Under noise of the size of the counts: naive readers are many standard deviations off, this is not."""
+    """With noise as large as the counts plug-in inference is many standard deviations off, noise-aware is not."""
     rng = np.random.default_rng(6)
     states, emissions, counts = regimes(6000, rng)
     observation = seen(counts, 15.0, rng)
     off = {}
     for method in ("noise-aware", "naive"):
-        found = infer_sequences(observation, method, 400, rng, Effort(mcmc_sweeps=100))
-        assert found.states is not None
-        likely = found.states.argmax(axis=2)
+        posterior = infer_sequences(observation, method, 400, rng, Effort(mcmc_sweeps=100))
+        assert posterior.states is not None
+        likely = posterior.states.argmax(axis=2)
         swap = (likely == states).mean() < 0.5
         agreement = max((likely == states).mean(), (likely != states).mean())
         truth = np.concatenate([each[::-1].ravel() if swap else each.ravel() for each in emissions])
-        means = np.array([marginal.mean for marginal in found.marginals[: len(truth)]])
-        sds = np.array([marginal.sd for marginal in found.marginals[: len(truth)]])
+        means = np.array([marginal.mean for marginal in posterior.marginals[: len(truth)]])
+        sds = np.array([marginal.sd for marginal in posterior.marginals[: len(truth)]])
         off[method] = float(np.abs((means - truth) / sds).max())
         if method == "noise-aware":
             assert agreement > 0.9
-            assert found.diagnostics["r_hat"] < 1.2
+            assert posterior.diagnostics["r_hat"] < 1.2
     assert off["noise-aware"] < 3.5, off
     assert off["naive"] > 5.0, off
 
@@ -318,13 +318,13 @@ def test_regimes_are_found_and_the_posterior_knows_the_noise() -> None:
 def test_states_are_numbered_by_how_often_they_occur_in_every_draw() -> None:
     rng = np.random.default_rng(8)
     states, _, counts = regimes(20_000, rng)
-    found = infer_sequences(seen(counts, 1.0, rng), "noise-aware", 400, rng, Effort(mcmc_sweeps=60))
-    assert found.states is not None
-    occupied = found.states.sum(axis=(0, 1))
+    posterior = infer_sequences(seen(counts, 1.0, rng), "noise-aware", 400, rng, Effort(mcmc_sweeps=60))
+    assert posterior.states is not None
+    occupied = posterior.states.sum(axis=(0, 1))
     assert occupied[0] >= occupied[1]
-    assert found.states.sum(axis=2) == pytest.approx(np.ones(states.shape))
-    assert found.draws.shape == (240, len(found.marginals))
-    first = found.draws[:, 0]
+    assert posterior.states.sum(axis=2) == pytest.approx(np.ones(states.shape))
+    assert posterior.draws.shape == (240, len(posterior.marginals))
+    first = posterior.draws[:, 0]
     assert np.ptp(first) < 0.15  # of 0.7 in one state and 0.3 in the other
 
 
@@ -332,8 +332,8 @@ def test_matched_states_undo_any_permutation() -> None:
     rng = np.random.default_rng(9)
     reference = rng.integers(0, 4, (5, 30))
     order = rng.permutation(4)
-    found = matched(order[reference], reference, 4)
-    assert (found == order).all()
+    matching = match_states(order[reference], reference, 4)
+    assert (matching == order).all()
 
 
 def test_equal_generators_give_equal_results() -> None:
@@ -349,14 +349,14 @@ def test_equal_generators_give_equal_results() -> None:
 
 
 def test_one_state_is_naive_bayes() -> None:
-    """Nothing hidden: without noise the posterior is the Dirichlet law of all counts."""
+    """With one state and no noise the posterior is the Dirichlet distribution given all counts."""
     rng = np.random.default_rng(11)
     counts = [rng.poisson(3.0, (3, 5, size)) for size in SIZES]
     observation = NoisySequences(
         tuple(np.full(size, 1.0) for size in SIZES), np.ones((1, 1)), np.ones(1), tuple(counts), (None, None), True
     )
-    found = infer_sequences(observation, "noise-aware", 800, rng, Effort(mcmc_sweeps=200))
+    posterior = infer_sequences(observation, "noise-aware", 800, rng, Effort(mcmc_sweeps=200))
     weight = counts[1].sum(axis=(0, 1)) + 1.0
     law = stats.beta(weight[0], weight[1:].sum())
-    assert stats.kstest(found.draws[:, 2], law.cdf).pvalue > 1e-9
-    assert found.warnings == ()
+    assert stats.kstest(posterior.draws[:, 2], law.cdf).pvalue > 1e-9
+    assert posterior.warnings == ()

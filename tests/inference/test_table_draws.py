@@ -31,11 +31,11 @@ def tall_tables() -> list[NoisyTable]:
     """Return 3x2 tables of at most 5 records: known and bounded totals, with margins and without."""
     observed = np.array([[2.0, -1.0], [1.0, 1.4], [0.0, 3.0]])
     concentration, rows = np.array([[0.5, 2.0], [1.0, 1.0], [3.0, 0.7]]), np.array([1.0, 2.5, 0.6])
-    found = []
+    tables = []
     for total, noise in ((RecordCount("known", 5), LAPLACE), (RecordCount("at-most", 5), GAUSSIAN)):
         for margin in ((None, None), (np.array([1.0, 3.0, 1.0]), np.array([0.8, np.inf, 3.0]))):
-            found.append(NoisyTable(concentration, rows, observed, noise, total, *margin))
-    return found
+            tables.append(NoisyTable(concentration, rows, observed, noise, total, *margin))
+    return tables
 
 
 TINY = [*tiny_tables(), *tall_tables()]
@@ -44,19 +44,19 @@ EXACT = [enumerate_table(table) for table in TINY]
 
 def drawn(tables: list[NoisyTable], n_draws: int = N_DRAWS) -> list[Array]:
     rng = np.random.default_rng(5)
-    found = []
+    drawn_counts = []
     for table in tables:
         draws = draw_table(table, n_draws, rng)
         assert draws is not None
         assert draws.step == 1
-        found.append(draws.counts.reshape(-1, *table.observed.shape))
-    return found
+        drawn_counts.append(draws.counts.reshape(-1, *table.observed.shape))
+    return drawn_counts
 
 
-def largest_z(found: list[Array]) -> float:
+def largest_z(drawn_counts: list[Array]) -> float:
     """Return how many standard errors the worst mean of a count, its square, a row total or its square is off."""
     worst = 0.0
-    for counts, (states, weights) in zip(found, EXACT, strict=True):
+    for counts, (states, weights) in zip(drawn_counts, EXACT, strict=True):
         both = [
             np.concatenate([x.reshape(len(x), -1) ** k for k in (1, 2)] + [x.sum(axis=2) ** k for k in (1, 2)], axis=1)
             for x in (counts, states)
@@ -73,7 +73,7 @@ def test_the_counts_have_the_enumerated_moments() -> None:
 
 
 def test_the_counts_have_the_enumerated_joint_law() -> None:
-    """A chi-square test a table of its 30 most probable states: false-fail 28e-9."""
+    """One chi-square test per table, of its 30 most probable states: false-fail 28e-9."""
     for counts, (states, weights) in zip(drawn(TINY), EXACT, strict=True):
         base = int(states.max()) + 2
         digits = base ** np.arange(states[0].size)
@@ -84,7 +84,7 @@ def test_the_counts_have_the_enumerated_joint_law() -> None:
         assert chi_square_p_value(inside, keys[chosen], weights[chosen]) > 1e-9
 
 
-def test_what_cannot_be_is_never_drawn() -> None:
+def test_impossible_counts_are_never_drawn() -> None:
     for table, counts in zip(TINY, drawn(TINY, 500), strict=True):
         assert np.all(counts >= 0)
         assert np.all(counts == np.floor(counts))
@@ -116,7 +116,7 @@ def margin_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def total_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = table_draws._totals
+    whole = table_draws._draw_totals
 
     def free(lattice, law, tilt, n_draws, rng):  # type: ignore[no-untyped-def]
         held = lattice.table
@@ -126,7 +126,7 @@ def total_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
         finally:
             lattice.table = held
 
-    monkeypatch.setattr(table_draws, "_totals", free)
+    monkeypatch.setattr(table_draws, "_draw_totals", free)
 
 
 def tilt_not_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +168,12 @@ def wide(n_rows: int, n_values: int, n: int, noise: NoiseLaw, kind: str, concent
 def exact_draws(table: NoisyTable, n_draws: int, monkeypatch: pytest.MonkeyPatch) -> TableDraws:
     """Return draws of exact integers, whatever the noise."""
     with monkeypatch.context() as forced:
-        forced.setattr(table_draws, "_FINENESS", 1e12)
-        forced.setattr(table_draws, "_ELEMENTS", 1 << 40)
-        found = draw_table(table, n_draws, np.random.default_rng(7))
-    assert found is not None
-    assert found.step == 1
-    return found
+        forced.setattr(table_draws, "_STEPS_PER_NOISE_SD", 1e12)
+        forced.setattr(table_draws, "_MAX_ELEMENTS", 1 << 40)
+        draws = draw_table(table, n_draws, np.random.default_rng(7))
+    assert draws is not None
+    assert draws.step == 1
+    return draws
 
 
 def distances(coarse: TableDraws, exact: TableDraws, table: NoisyTable) -> tuple[float, float, float]:
@@ -200,7 +200,7 @@ LATTICES = [
 def test_a_lattice_is_as_good_as_exact_integers_where_rows_are_many_steps_long(
     table: NoisyTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within 1 % of an sd and what 40,000 draws of each leave: 0.7 %, six-fold below; quantiles three times that."""
+    """Means within 1 % of an sd plus the error of 40,000 draws of each (0.7 %); quantiles within three times that."""
     coarse = draw_table(table, 40_000, np.random.default_rng(6))
     assert coarse is not None
     assert coarse.step > 1
@@ -215,12 +215,12 @@ def test_a_lattice_is_as_good_as_exact_integers_where_rows_are_many_steps_long(
 def test_a_lattice_is_not_used_where_rows_may_be_nearly_empty(
     rows: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rows of 125 to 250 records under noise of sd 1,400, where zero is not far: sds and quantiles stay right."""
+    """Rows of 125 to 250 records with noise of sd 1,400, so that zero is plausible: sds and quantiles stay right."""
     table = replace(wide(rows, rows, 1000, DiscreteLaplace(1000.0), kind, 1.0, 4), row_concentration=np.ones(rows))
-    found = draw_table(table, 4000, np.random.default_rng(6))
-    if found is None:
+    draws = draw_table(table, 4000, np.random.default_rng(6))
+    if draws is None:
         return
-    mean, spread, quantiles = distances(found, exact_draws(table, 4000, monkeypatch), table)
+    mean, spread, quantiles = distances(draws, exact_draws(table, 4000, monkeypatch), table)
     assert mean < 0.01 + 0.05
     assert spread < 0.01 + 0.05
     assert quantiles < 0.01 + 0.1
@@ -247,9 +247,9 @@ def ranks(regime: str, trials: int, assumed: NoiseLaw | None = None) -> Array:
         truths[trial] = theta[FIRST]
         for k, table in enumerate(observation.tables):
             told = table if assumed is None else replace(table, noise=assumed)
-            found = draw_table(told, 39, rng)
-            assert found is not None
-            draws[trial, :, k] = draw_rows(found.counts, TableLayout([table]), rng)[:, 0]
+            count_draws = draw_table(told, 39, rng)
+            assert count_draws is not None
+            draws[trial, :, k] = draw_rows(count_draws.counts, TableLayout([table]), rng)[:, 0]
     return np.asarray(ranks_among(truths, draws, rng))
 
 
@@ -269,14 +269,14 @@ def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
 
 
 @pytest.mark.slow
-def test_noise_taken_for_four_times_as_wide_is_caught_by_ranks() -> None:
+def test_assuming_four_times_the_noise_is_caught_by_ranks() -> None:
     columns = ranks("a lattice", 200, DiscreteLaplace(320.0)).T
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
 
 
 @pytest.mark.slow
-def test_the_markov_chain_finds_the_same() -> None:
-    """A class and three features: means within 6 standard errors at the chain's 400 draws' worth, false-fail 4e-8."""
+def test_the_markov_chain_has_the_same_posterior() -> None:
+    """A class and three features: means within 6 standard errors at 400 effective draws, false-fail 4e-8."""
     rng = np.random.default_rng(4)
     _, observation = draw_network(
         [(1, 2), (2, 3), (2, 2), (2, 4)], RecordCount("known", 500), DiscreteLaplace(8.0), rng
@@ -332,16 +332,16 @@ def odd_tables() -> dict[str, NoisyTable]:
 
 
 @pytest.mark.parametrize("name", list(odd_tables()))
-def test_whatever_was_observed_draws_are_possible_or_none(name: str) -> None:
+def test_draws_are_possible_or_none_for_any_noisy_counts(name: str) -> None:
     table = odd_tables()[name]
-    found = draw_table(table, 200, np.random.default_rng(1))
-    if found is None:
+    draws = draw_table(table, 200, np.random.default_rng(1))
+    if draws is None:
         return
-    assert found.counts.shape == (200, table.observed.size)
-    assert np.all(np.isfinite(found.counts))
-    assert np.all(found.counts >= 0)
-    totals = found.counts.sum(axis=1)
-    slack = 0.5 * (found.step - 1) * table.observed.size + 0.5 * found.step * (found.step > 1)
+    assert draws.counts.shape == (200, table.observed.size)
+    assert np.all(np.isfinite(draws.counts))
+    assert np.all(draws.counts >= 0)
+    totals = draws.counts.sum(axis=1)
+    slack = 0.5 * (draws.step - 1) * table.observed.size + 0.5 * draws.step * (draws.step > 1)
     if table.total.kind == "known":
         assert np.all(np.abs(totals - table.total.n) <= slack)
     if table.total.kind == "at-most":
@@ -351,13 +351,13 @@ def test_whatever_was_observed_draws_are_possible_or_none(name: str) -> None:
 @pytest.mark.parametrize("name", list(odd_tables()))
 def test_no_input_ends_in_an_exception(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables_module, "_FIRST_SWEEPS", 50)
-    monkeypatch.setattr(tables_module, "_MOST_SWEEPS", 20)
+    monkeypatch.setattr(tables_module, "_MAX_SWEEPS", 20)
     posterior = infer(NoisyTables((odd_tables()[name],)), "noise-aware", 100, np.random.default_rng(1))
     assert all(np.isfinite([m.mean, m.sd]).all() for m in posterior.marginals)
 
 
 def test_chains_are_run_for_those_tables_alone_that_have_no_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Means of all tables within 6 standard errors at 400 draws' worth: false-fail about 1e-7."""
+    """Means of all tables within 6 standard errors at 400 effective draws: false-fail about 1e-7."""
     _, observation = draw_network(NETWORK, RecordCount("known", 300), DiscreteLaplace(5.0), np.random.default_rng(1))
     whole = infer(observation, "noise-aware", 1000, np.random.default_rng(2))
     assert whole.diagnostics == {}
@@ -366,7 +366,7 @@ def test_chains_are_run_for_those_tables_alone_that_have_no_draws(monkeypatch: p
         lambda table, *rest: None if table is observation.tables[1] else draw_table(table, *rest),
     )  # fmt: skip
     mixed = infer(observation, "noise-aware", 1000, np.random.default_rng(3))
-    assert "of 1 tables by 4 Markov chains" in mixed.method
+    assert "1 tables drawn by 4 Markov chains" in mixed.method
     assert not mixed.exact
     assert mixed.diagnostics["ess_bulk"] >= 400
     np.testing.assert_allclose(TableLayout(observation.tables).row_totals(mixed.draws), 1.0)

@@ -56,10 +56,10 @@ def rows_of(counts: Array) -> Array:
     return np.column_stack([counts.sum(axis=2), counts.sum(axis=(1, 2))])
 
 
-def largest_z(found: list[Array]) -> float:
+def largest_z(drawn_counts: list[Array]) -> float:
     """Return how many standard errors the worst mean of a count, its square, a row total or a total is off."""
     worst = 0.0
-    for counts, (states, weights) in zip(found, EXACT, strict=True):
+    for counts, (states, weights) in zip(drawn_counts, EXACT, strict=True):
         for of in (cells_of, squares_of, rows_of):
             values, exact = of(counts), of(states)
             mean = weights @ exact
@@ -69,18 +69,18 @@ def largest_z(found: list[Array]) -> float:
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Array]:
+def drawn_counts() -> list[Array]:
     return final_counts(TINY)
 
 
-def test_the_counts_have_the_enumerated_moments(found: list[Array]) -> None:
+def test_the_counts_have_the_enumerated_moments(drawn_counts: list[Array]) -> None:
     """About 250 means within 6.5 standard errors; squares of counts have heavy tails: false-fail about 1e-6."""
-    assert largest_z(found) < 6.5
+    assert largest_z(drawn_counts) < 6.5
 
 
-def test_the_counts_have_the_enumerated_law(found: list[Array]) -> None:
+def test_the_counts_have_the_enumerated_law(drawn_counts: list[Array]) -> None:
     """A chi-square test a table, 24 of them: false-fail 24e-9 or so."""
-    for counts, (states, weights) in zip(found, EXACT, strict=True):
+    for counts, (states, weights) in zip(drawn_counts, EXACT, strict=True):
         base = int(states.max()) + 2
         digits = base ** np.arange(states[0].size)
         inside = np.minimum(counts, base - 1).reshape(len(counts), -1) @ digits
@@ -154,24 +154,24 @@ def test_a_planted_bug_is_caught(bug: Callable[[pytest.MonkeyPatch], None], monk
 
 
 def after_moves(move: str) -> float:
-    """Return ``largest_z`` after one kind of move alone, made three times from exact draws of the posterior."""
+    """Return ``largest_z`` after three moves of one kind, starting from exact draws of the posterior."""
     rng = np.random.default_rng(12)
     chain = TableChain(TINY, 1500, rng)
     drawn = [cells_of(states)[rng.choice(len(states), 1500, p=weights)] for states, weights in EXACT]
     chain.counts = np.concatenate(drawn, axis=1)
     for _ in range(3):
         order = np.argsort(chain.layout.row + rng.random(len(chain.layout.row)))
-        rows = chain._match_rows()
+        rows = chain._pair_rows()
         if move == "exchange":
-            chain.counts = chain._urns.exchange(chain.counts, *rows)
+            chain.counts = chain._block_moves.exchange(chain.counts, *rows)
         elif move == "scale":
-            chain.counts = chain._urns.scale(chain.counts)
+            chain.counts = chain._block_moves.scale(chain.counts)
         elif move == "single":
-            chain._single_cells()
+            chain._redraw_single_cells()
         elif move == "one":
-            chain._one_across_rows(order, *rows)
+            chain._redraw_one_across_rows(order, *rows)
         else:
-            chain._across_rows(order, *rows)
+            chain._redraw_across_rows(order, *rows)
     assert np.any(chain.counts != np.concatenate(drawn, axis=1))
     ends = np.cumsum([table.observed.size for table in TINY])[:-1]
     parts = np.split(chain.counts, ends, axis=1)
@@ -248,16 +248,16 @@ def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_posterior_that_takes_the_noise_for_a_tenth_is_caught_by_ranks() -> None:
+def test_assuming_a_tenth_of_the_noise_is_caught_by_ranks() -> None:
     columns = ranks(RecordCount("known", 60), DiscreteLaplace(60.0), 200, DiscreteLaplace(6.0)).T
     assert min(map(uniformity_p_value, columns)) < FALSE_FAIL
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make chains short where a test does not ask what they say."""
+    """Make chains short for tests that do not need converged ones."""
     monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._FIRST_SWEEPS", 150)
-    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MOST_SWEEPS", 20)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_SWEEPS", 20)
 
 
 def small_network() -> NoisyTables:
@@ -278,7 +278,7 @@ def test_equal_generators_give_equal_posteriors() -> None:
 
 @pytest.mark.slow
 def test_a_table_does_not_depend_on_its_neighbors() -> None:
-    """Means and sds as those of the table alone: 6 standard errors at the 400 effective draws of each, about 1e-7."""
+    """Means and sds are those of the table alone, within 6 standard errors at 400 effective draws: about 1e-7."""
     network = small_network().tables
     neighbors = draw_network(
         [(3, 5), (10, 2)], RecordCount("at-most", 10**6), DiscreteGaussian(900.0), np.random.default_rng(2)
@@ -291,7 +291,7 @@ def test_a_table_does_not_depend_on_its_neighbors() -> None:
 
 
 @pytest.mark.usefixtures("short")
-def test_every_draw_belongs_to_a_chain_and_more_may_be_asked_for_than_are_kept() -> None:
+def test_every_draw_belongs_to_a_chain_and_draws_are_reused_if_more_are_asked_for() -> None:
     few, many = solve(small_network().tables, 10), solve(small_network().tables, 6000)
     assert few.chains is not None
     for i, draw in enumerate(few.draws):
@@ -303,17 +303,17 @@ def test_every_draw_belongs_to_a_chain_and_more_may_be_asked_for_than_are_kept()
 
 @pytest.mark.usefixtures("short")
 def test_a_network_that_is_too_large_returns_fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._RETURNED", 17 * 3000)
-    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._STORED", 17 * 8000)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_RETURNED_NUMBERS", 17 * 3000)
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_STORED_COUNTS", 17 * 8000)
     posterior = solve(small_network().tables, 6000)
     assert 200 <= len(posterior.draws) <= 4000
-    assert "3000 samples are returned, the most for 17 cells" in posterior.method
+    assert "3000 samples are returned, the limit for 17 cells" in posterior.method
 
 
 def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MOST_SWEEPS", 4)  # twelve for so few cells
+    monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_SWEEPS", 4)  # twelve for so few cells
     posterior = solve(small_network().tables)
-    assert any("parameters looked at" in warning for warning in posterior.warnings)
+    assert any("monitored parameters" in warning for warning in posterior.warnings)
     assert posterior.diagnostics["ess_bulk"] < 400
 
 
@@ -344,7 +344,7 @@ def test_naive_posteriors_are_conjugate() -> None:
 
 
 def test_many_networks_at_once_have_the_posteriors_of_each() -> None:
-    """Means within 6 standard errors of those alone at 100 draws' worth: false-fail about 1e-7."""
+    """Means within 6 standard errors of those of each alone, at 100 effective draws: false-fail about 1e-7."""
     rng = np.random.default_rng(3)
     observations = [draw_network(NETWORK, RecordCount("known", 300), DiscreteLaplace(9.0), rng)[1] for _ in range(2)]
     draws = draw_many(observations, "noise-aware", 400, rng)
@@ -369,8 +369,10 @@ def test_gamma_ratios_are_right_within_the_table_and_beyond() -> None:
     base, shift = np.array([1.0, 1.0, 30.0, 5e4]), np.array([-0.5, 0.0, -29.0, 4e4])
     x = np.array([[0.0, 3.0, 7.0, 2.0], [1e3, 1e4, 5e4, 1e5], [1e8, 1e9, 1e7, 1e6]])
     for some in (np.array([0, 1, 2]), np.arange(4)):
-        found = GammaRatios(base[some], shift[some])(x[:, some], np.arange(len(some)))
-        np.testing.assert_allclose(found, log_gamma_ratio(x[:, some] + base[some], shift[some]), rtol=1e-10, atol=1e-10)
+        log_ratios = GammaRatios(base[some], shift[some])(x[:, some], np.arange(len(some)))
+        np.testing.assert_allclose(
+            log_ratios, log_gamma_ratio(x[:, some] + base[some], shift[some]), rtol=1e-10, atol=1e-10
+        )
 
 
 def test_a_trace_is_evenly_thinned() -> None:

@@ -12,7 +12,7 @@ from dpbayes_cli.experiments.classification.posteriors import posteriors
 from dpbayes_cli.experiments.classification.records import ClassificationRecords, model_of, records_of, target_of
 from dpbayes_cli.experiments.means import standard_error
 from dpbayes_cli.inference.predictive.classify import class_probabilities
-from dpbayes_cli.inference.scores.class_scores import scores_of
+from dpbayes_cli.inference.scores.class_scores import class_scores
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -45,7 +45,7 @@ def _scored(model: DiscreteBayesNet, records: ClassificationRecords, draws: Floa
     """Return the scores of each trial, and how often the commonest class of the records learned from is right."""
     target = target_of(model)
     scores = [
-        scores_of(class_probabilities(model.network, target, drawn, test), labels)
+        class_scores(class_probabilities(model.network, target, drawn, test), labels)
         for drawn, test, labels in zip(draws, records.tests, records.labels, strict=True)
     ]
     found = {name: np.array([getattr(each, name) for each in scores]) for name in SCORES}

@@ -1,1 +1,1 @@
-"""Posteriors of categories whose counts were seen through noise. Knows no model and no mechanism."""
+"""Posteriors of category probabilities given noisy counts. Names no model and no mechanism."""

@@ -1,9 +1,9 @@
-"""The exact posterior where one latent count decides: a finite mixture of Beta laws, for any n.
+"""The exact posterior of one proportion: a finite mixture of Beta distributions, for any n.
 
-With two categories and a known total n, the posterior of theta_0 is sum_s w_s Beta(a + s, b + n - s) with w_s
-proportional to BetaBinomial(s; n, a, b) times the probabilities of the noise. Only s where a weight exceeds 4e-18 of
-the largest are looked at, and where the weights and the components vary slowly (large n, large noise) a panel of many
-s is summed by a rule on 16 of them that is exact for polynomials, so that a few thousand components do for n = 1e8.
+With two categories and a known record count n, the posterior of theta_0 is sum_s w_s Beta(a + s, b + n - s) with w_s
+proportional to BetaBinomial(s; n, a, b) times the probabilities of the noise. Only counts s whose weight exceeds 4e-18
+of the largest are used. If weights and components vary slowly (large n, large noise), a panel of many s is summed by a
+quadrature rule with 16 nodes that is exact for polynomials, so that a few thousand components suffice for n = 1e8.
 
 Source: Bernstein and Sheldon 2018 (the model), solved exactly; mechanisms, noise-aware inference.
 """
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _NODES = 16
-_SHORTEST_PANEL = 64
+_MIN_PANEL = 64
 """Shorter panels are enumerated: their Clenshaw-Curtis points do not fall on distinct integers."""
-_NATS = 40.0
+_NEGLIGIBLE_NATS = 40.0
 """Weights below exp(-40) = 4e-18 of the largest are left out."""
 
 
 @dataclass(frozen=True)
 class BetaMixture:
-    """A finite mixture of Beta(shape_a, shape_b), components ordered by their means.
+    """A finite mixture of Beta(shape_a, shape_b) distributions, ordered by their means.
 
     Attributes:
-        shape_a, shape_b: the components, shape (n_components,), their sum the same for all.
-        weights: positive, sum one.
+        shape_a, shape_b: the parameters of the components, shape (n_components,); all have the same sum.
+        weights: positive, with sum one, shape (n_components,).
     """
 
     shape_a: Floats
@@ -47,12 +47,12 @@ class BetaMixture:
 
     @property
     def mean(self) -> float:
-        """The mean."""
+        """The mean of the mixture."""
         return float(self.weights @ (self.shape_a / (self.shape_a + self.shape_b)))
 
     @property
     def variances(self) -> tuple[float, float]:
-        """The mean variance within components, and the variance of the means between them."""
+        """The mean of the components' variances, and the variance of their means."""
         total = self.shape_a + self.shape_b
         means = self.shape_a / total
         within = self.weights @ (means * (self.shape_b / total) / (total + 1.0))
@@ -61,14 +61,14 @@ class BetaMixture:
 
     @cached_property
     def _log_factors(self) -> Floats:
-        """The log weights over the Beta functions."""
+        """The log of each weight divided by its component's Beta function."""
         import numpy as np
         from scipy.special import betaln
 
         return np.asarray(np.log(self.weights) - betaln(self.shape_a, self.shape_b))
 
     def pdf(self, theta: Floats) -> Floats:
-        """Return the density at points of (0, 1)."""
+        """Return the density at points in (0, 1)."""
         import numpy as np
 
         theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
@@ -82,8 +82,8 @@ class BetaMixture:
     def cdf(self, theta: float) -> float:
         """Return P(parameter <= theta).
 
-        A component whose mean is further than t from theta counts as 0 or 1, with exp(-2 t^2 (total + 1)) < 1e-18
-        (a Beta law is sub-Gaussian with variance proxy 1 / (4 (total + 1)); Marchal and Arbel 2017).
+        The CDF of a component whose mean is further than t from theta is taken as 0 or 1, with exp(-2 t^2 (total + 1))
+        < 1e-18 (a Beta variable is sub-Gaussian with variance proxy 1 / (4 (total + 1)); Marchal and Arbel 2017).
         """
         import numpy as np
         from scipy.special import betainc
@@ -97,7 +97,7 @@ class BetaMixture:
         return float(min(1.0, self.weights[: int(low)].sum() + inside))
 
     def cdf_of(self, theta: Floats) -> Floats:
-        """Return P(parameter <= theta) at many points, by interpolation on a grid of 2,049."""
+        """Return P(parameter <= theta) at many points, interpolated on a grid of 2,049 points."""
         import numpy as np
 
         sd = math.sqrt(sum(self.variances))
@@ -150,13 +150,13 @@ class BetaMixture:
                 Marginal(1.0 - self.mean, sds[0], mirrored, sds[1], sds[2]),
             ),
             np.column_stack([theta, 1.0 - theta]),
-            f"exact mixture of {len(self.weights)} Beta laws",
+            f"exact mixture of {len(self.weights)} Beta distributions",
             exact=True,
         )
 
 
 def beta_mixture(observation: NoisyCounts) -> BetaMixture:
-    """Solve an observation with two categories and a known total.
+    """Return the posterior of the first category's probability, given two categories and a known record count.
 
     Args:
         observation: two categories, at least one of them observed, ``total.kind == "known"``.
@@ -184,10 +184,10 @@ def beta_mixture(observation: NoisyCounts) -> BetaMixture:
 
 
 def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int]) -> tuple[int, int]:
-    """Return the least and the largest s with a weight above the threshold, or a little further out.
+    """Return a range of s that contains all weights above the threshold, and little more.
 
-    The weight is monotone or concave between the kinks and the ends, so a grid that is linear over the range and
-    geometric around them brackets it; a second, finer grid over what the first found narrows the bracket.
+    The weight is monotone or log-concave between kinks and ends, so that a grid which is linear over the range and
+    geometric around these brackets it; a second, finer grid over the first bracket narrows it.
     """
     import numpy as np
 
@@ -198,13 +198,13 @@ def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int])
         points = np.concatenate([np.linspace(low, high, 4097).astype(np.int64), np.asarray(kinks, np.int64), *around])
         grid = np.unique(points[(points >= low) & (points <= high)])
         values = log_weight(grid)
-        (above,) = np.nonzero(values > values.max() - _NATS)
+        (above,) = np.nonzero(values > values.max() - _NEGLIGIBLE_NATS)
         low, high = int(grid[max(0, above[0] - 1)]), int(grid[min(len(grid) - 1, above[-1] + 1)])
     return low, high
 
 
 def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
-    """Return the length, in counts, over which weights and components at s vary by about one standard deviation."""
+    """Return a function of s: the number of counts over which weights and components vary by about one sd."""
     (a, b), n, grain = observation.concentration, observation.total.n, observation.noise.grain
     at_zero, at_n = math.sqrt(1.0 + abs(a - 1.0)), math.sqrt(1.0 + abs(b - 1.0))
 
@@ -216,16 +216,16 @@ def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
 
 
 def _panels(low: int, high: int, kinks: list[int], length: Callable[[int], float]) -> tuple[Integers, Floats]:
-    """Cover low..high by panels that stop at every kink; return the nodes, ascending, and what each stands for."""
+    """Cover low..high by panels that end at every kink; return the nodes, ascending, and their quadrature weights."""
     import numpy as np
 
     nodes, multiplicities = [], []
     start = low
     while start <= high:
-        stop = min([high + 1, *(kink for kink in kinks if kink > start)])  # a kink begins a panel
+        stop = min([high + 1, *(kink for kink in kinks if kink > start)])  # a panel starts at every kink
         size = int(min(length(start), length(stop - 1) if stop - start < 4 * length(start) else math.inf))
-        if size < _SHORTEST_PANEL or stop - start < _SHORTEST_PANEL:
-            size = min(stop - start, _SHORTEST_PANEL)
+        if size < _MIN_PANEL or stop - start < _MIN_PANEL:
+            size = min(stop - start, _MIN_PANEL)
             nodes.append(np.arange(start, start + size))
             multiplicities.append(np.ones(size))
         else:

@@ -1,4 +1,4 @@
-"""The factors of the latent counts' law, and where the counts can be: an interval for each category."""
+"""The factors of the posterior of latent counts, and for each category a window of plausible counts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dpbayes_cli.core.noisy_observation import NoisyCounts
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_NATS = 46.0
-"""A count this many nats of noise away from what was observed has relative probability exp(-46) = 1e-20."""
-_CHAIN_NATS = 200.0
+_WINDOW_NATS = 46.0
+"""At the edge of a window the noise has relative probability exp(-46) = 1e-20."""
+_TOTAL_NATS = 200.0
 
 
 def prior_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
@@ -23,10 +23,10 @@ def prior_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
 
 
 def observation_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
-    """Return the log probability of the noise that turns a count of category k into what was observed."""
+    """Return the log probability of the noisy count of category k given latent counts."""
     observed = observation.observed[k]
     if observed is None:
-        raise ValueError("a category without an observation needs a known total of two categories")
+        raise ValueError("an unobserved count needs two categories and a known record count")
     return observation.noise.log_pmf(observed - counts)
 
 
@@ -36,39 +36,39 @@ def total_term(totals: Integers, observation: NoisyCounts) -> Floats:
 
 
 def largest_total(observation: NoisyCounts) -> int:
-    """Return a total that is never exceeded, up to relative probability exp(-200) where it is unbounded."""
+    """Return an upper bound on the total; an unbounded total exceeds it with relative probability exp(-200)."""
     if observation.total.kind != "unbounded":
         return observation.total.n
-    reach = observation.noise.radius(_CHAIN_NATS)
-    return sum(max(0, observed or 0) + reach for observed in observation.observed)
+    radius = observation.noise.radius(_TOTAL_NATS)
+    return sum(max(0, observed or 0) + radius for observed in observation.observed)
 
 
 def windows(observation: NoisyCounts, widening: int = 1) -> tuple[Integers, Integers]:
-    """Return the lowest and the highest count looked at, one a category, for observed categories.
+    """Return the lowest and the highest plausible count of each category, shape (n_categories,) each.
 
-    The noise alone bounds them where the prior is flat. A prior that pulls far away from what was observed shows as
-    draws at the edges (see ``at_edges``), and the caller widens.
+    Under a flat prior the noise alone sets the window. A prior that pulls far from the observed counts causes draws at
+    the edges (see ``at_edges``); the caller then widens the windows.
 
     Args:
-        observation: every category observed.
-        widening: a factor on the reach.
+        observation: with an observed count for every category.
+        widening: a factor on the half-width.
     """
     n = largest_total(observation)
     low, high = [], []
     for k, observed in enumerate(observation.observed):
         center = min(max(observed or 0, 0), n)
-        nats = _NATS
-        if observation.concentration[k] < 1.0:  # the prior prefers empty categories; let the window reach them
+        nats = _WINDOW_NATS
+        if observation.concentration[k] < 1.0:  # the prior favors empty categories, so the window includes 0
             pull = prior_term(k, np.array([0, center]), observation)
             nats += float(pull[0] - pull[1])
-        reach = widening * observation.noise.radius(nats)
-        low.append(max(0, center - reach))
-        high.append(min(n, center + reach))
+        half_width = widening * observation.noise.radius(nats)
+        low.append(max(0, center - half_width))
+        high.append(min(n, center + half_width))
     return np.array(low), np.array(high)
 
 
 def at_edges(counts: Integers, low: Integers, high: Integers, observation: NoisyCounts) -> bool:
-    """Return whether a draw came near an edge of its window that is not an edge of the possible counts."""
+    """Return whether a draw is near an edge of its window beyond which counts are possible."""
     margin = (high - low) // 20
     near_low = (counts <= low + margin) & (low > 0)
     near_high = (counts >= high - margin) & (high < largest_total(observation))

@@ -1,4 +1,4 @@
-"""The posterior of a latent-count observation, by the method that its structure and its size allow."""
+"""The posterior given noisy counts, by the method that suits their structure and size."""
 
 from __future__ import annotations
 
@@ -15,65 +15,66 @@ from dpbayes_cli.inference.posterior import (
     Method,
     Posterior,
     draw_theta,
-    from_count_draws,
+    summarize_count_draws,
 )
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _SUMMARY_ELEMENTS = 1 << 22
-_ENOUGH_COUNTS = 1000
-"""So many independent draws of the counts are better than chains, whatever the number of samples."""
+_MIN_INDEPENDENT_DRAWS = 1000
+"""With this many independent draws of the counts chains are not used, however many samples are asked for."""
 
 
 def infer_counts(
     observation: NoisyCounts, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
 ) -> Posterior:
-    """Return the posterior of theta given the privatized counts; see ``solve.infer``."""
+    """Return the posterior of theta given noisy counts; see ``solve.infer``."""
     if method == "naive":
-        return _naive(observation, n_draws, rng)
+        return _plug_in(observation, n_draws, rng)
     if method == "chain":
         return _chain(observation, n_draws, rng, effort)
-    two = len(observation.concentration) == 2
-    if two and observation.total.kind == "known":
+    two_categories = len(observation.concentration) == 2
+    if two_categories and observation.total.kind == "known":
         from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 
         return beta_mixture(observation).posterior(n_draws, rng)
-    most = max(n_draws, min(effort.summary_draws, _SUMMARY_ELEMENTS // len(observation.concentration)))
-    if two:
+    wanted = max(n_draws, min(effort.summary_draws, _SUMMARY_ELEMENTS // len(observation.concentration)))
+    if two_categories:
         from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
 
-        counts = draw_two_counts(observation, most, rng)
+        counts = draw_two_counts(observation, wanted, rng)
         if counts is not None:
-            return _independent(counts, "independent exact draws of the counts (rejection)", observation, n_draws, rng)
+            return _posterior_from_counts(counts, "rejection sampling", observation, n_draws, rng)
     from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
 
-    affordable = affordable_draws(observation, most)
-    if affordable >= min(n_draws, _ENOUGH_COUNTS):
+    affordable = affordable_draws(observation, wanted)
+    if affordable >= min(n_draws, _MIN_INDEPENDENT_DRAWS):
         counts = draw_convolution(observation, affordable, rng)
         if counts is not None:
-            return _independent(
-                counts, "independent exact draws of the counts (convolution)", observation, n_draws, rng
-            )
+            return _posterior_from_counts(counts, "convolution", observation, n_draws, rng)
     return _chain(observation, n_draws, rng, effort)
 
 
-def _independent(
+def _posterior_from_counts(
     counts: Integers, method: str, observation: NoisyCounts, n_draws: int, rng: np.random.Generator
 ) -> Posterior:
-    """Summarize independent draws of the counts."""
+    described = f"{len(counts)} independent exact draws of the counts ({method})"
     theta = draw_theta(counts, observation.concentration, rng)
-    marginals, error = from_count_draws(counts, observation.concentration, theta)
+    marginals, error = summarize_count_draws(counts, observation.concentration, theta)
     if len(counts) < n_draws:  # every draw of the counts is used again, with another theta
         again = np.resize(np.arange(len(counts)), n_draws)
-        theta, method = draw_theta(counts[again], observation.concentration, rng), f"{method}, used repeatedly"
-    law = {"at-most": "; prior on the total: uniform on 0..n", "unbounded": "; prior on the total: uniform"}
-    described = f"{len(counts)} {method}{law.get(observation.total.kind, '')}"
+        theta = draw_theta(counts[again], observation.concentration, rng)
+        described += ", used repeatedly"
+    priors = {
+        "at-most": "; uniform prior on the record count, 0..n",
+        "unbounded": "; uniform prior on the record count",
+    }
+    described += priors.get(observation.total.kind, "")
     return Posterior(marginals, theta[:n_draws], described, exact=True, monte_carlo=error)
 
 
 def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
-    """Run chains on the lattice of counts."""
     from dpbayes_cli.inference.chains import run_until_converged
     from dpbayes_cli.inference.counts.lattice_chain import CHAINS, LatticeChain
 
@@ -86,12 +87,12 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
     chain = LatticeChain(observation, rng)
     affordable = _SUMMARY_ELEMENTS // (CHAINS * len(prior))
     length = max(250, -(-n_draws // CHAINS), min(affordable, math.ceil(1.5 * effort.ess / CHAINS)))
-    found = run_until_converged(lambda n, k: chain.run(n, k).astype(np.float64), means, length, effort.ess)
-    counts = found.draws.astype(np.int64)
-    flat = counts.transpose(1, 0, 2).reshape(-1, counts.shape[2])  # by turns, so that every prefix mixes all chains
+    run = run_until_converged(lambda n, k: chain.run(n, k).astype(np.float64), means, length, effort.ess)
+    counts = run.draws.astype(np.int64)
+    flat = counts.transpose(1, 0, 2).reshape(-1, counts.shape[2])  # interleaved: every prefix has all chains
     theta = draw_theta(flat, observation.concentration, rng)
-    marginals, error = from_count_draws(flat, observation.concentration, theta)
-    diagnostics = dict(found.diagnostics)
+    marginals, error = summarize_count_draws(flat, observation.concentration, theta)
+    diagnostics = dict(run.diagnostics)
     if len(prior) == 2 and observation.total.kind == "known":
         from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
         from dpbayes_cli.inference.diagnostics import ks_distance
@@ -101,17 +102,16 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
     return Posterior(
         marginals,
         theta[:n_draws],
-        f"{CHAINS} Markov chains on the integer lattice of counts, {len(flat)} draws",
+        f"{len(flat)} draws from {CHAINS} Markov chains on the counts",
         exact=False,
-        monte_carlo=error * found.error * float(np.sqrt(len(flat))),
+        monte_carlo=error * run.error * float(np.sqrt(len(flat))),
         diagnostics=diagnostics,
-        warnings=found.warnings,
+        warnings=run.warnings,
         chains=theta.reshape(counts.shape[1], CHAINS, -1).transpose(1, 0, 2),
     )
 
 
-def _naive(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Posterior:
-    """Return the conjugate posterior of the projected counts."""
+def _plug_in(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Posterior:
     from scipy.special import betaincinv
 
     from dpbayes_cli.inference.naive import naive_shape
@@ -134,7 +134,7 @@ def _naive(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> 
     return Posterior(
         marginals,
         theta,
-        "the conjugate posterior of the projected counts",
+        "conjugate posterior from the projected counts, as if they were exact",
         exact=False,
-        warnings=("the naive posterior ignores the noise and is too narrow",),
+        warnings=("the naive (plug-in) posterior ignores the noise and is too narrow",),
     )

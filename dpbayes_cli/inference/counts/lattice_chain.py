@@ -1,9 +1,9 @@
-"""A Markov chain on the integer lattice of latent counts, for observations too wide for exact draws.
+"""A Markov chain on latent counts, for observations for which exact draws are too expensive.
 
-Theta is integrated out. A sweep pairs the categories at random and, in every pair at once and in all chains at once,
-redraws how the pair's sum is split, by slice sampling on the integers; where the total is not known, what is missing
-to the largest total is one more category without an observation. Every update leaves the exact posterior of the counts
-invariant; whether the chains have reached it is judged by R-hat and effective sample sizes.
+Theta is integrated out. A sweep pairs the categories at random and redraws, in all pairs and all chains at once, how
+the pair's sum is split, by slice sampling on the integers. If the total is not known, the slack (largest total minus
+total) is one more category, without an observation. Every update leaves the exact posterior of the counts invariant;
+convergence is judged by R-hat and effective sample sizes.
 
 Source: mechanisms, noise-aware inference (exact integer updates of counts); Neal 2003 (slice sampling).
 """
@@ -23,34 +23,31 @@ if TYPE_CHECKING:
 
 CHAINS = 4
 WARM_UP = 200
-_LARGEST_TABLE = 1 << 22
+_MAX_TABLE_ENTRIES = 1 << 22
 
 
 class LatticeChain:
-    """Several chains as one array of counts, shape (chains, categories).
-
-    Where the total is not known the last column is the slack, what is missing to the largest total.
-    """
+    """Several chains as one array of counts, shape (chains, n_categories), plus the slack if the total is not known."""
 
     def __init__(self, observation: NoisyCounts, rng: np.random.Generator) -> None:
-        self._problem = observation
+        self._observation = observation
         self._rng = rng
         self._largest = largest_total(observation)
-        self._slack = observation.total.kind != "known"
+        self._has_slack = observation.total.kind != "known"
         self._observed = np.array([y or 0 for y in observation.observed])
-        self._seen = np.array([y is not None for y in observation.observed])
+        self._is_observed = np.array([y is not None for y in observation.observed])
         self._concentration = np.asarray(observation.concentration)
         kinds, self._kind = np.unique(self._concentration, return_inverse=True)
         self._table: Floats | None = None
-        if len(kinds) * self._largest <= _LARGEST_TABLE:
+        if len(kinds) * self._largest <= _MAX_TABLE_ENTRIES:
             self._table = log_gamma_ratio(np.arange(self._largest + 1) + 1.0, kinds[:, None] - 1.0)
         self._state = self._start()
         for _ in range(WARM_UP):
             self._sweep()
 
     def run(self, n_draws: int, thinning: int) -> Integers:
-        """Return the next draws, shape (chains, n_draws, categories)."""
-        categories = len(self._problem.concentration)
+        """Return the next draws, shape (chains, n_draws, n_categories)."""
+        categories = len(self._observation.concentration)
         draws = np.empty((CHAINS, n_draws, categories), dtype=np.int64)
         for i in range(n_draws):
             for _ in range(thinning):
@@ -59,11 +56,11 @@ class LatticeChain:
         return draws
 
     def _start(self) -> Integers:
-        """Spread the chains: counts as the noise alone would have them, brought to an allowed total."""
-        noise = self._problem.noise.simulate(self._rng, (CHAINS, len(self._observed)))
+        """Return starting counts: observed counts minus random noise, adjusted to a possible total."""
+        noise = self._observation.noise.simulate(self._rng, (CHAINS, len(self._observed)))
         counts = np.clip(self._observed - noise, 0, self._largest)
         totals = counts.sum(axis=1, keepdims=True)
-        if self._slack:
+        if self._has_slack:
             scale = np.minimum(1.0, self._largest / np.maximum(totals, 1))
             counts = np.floor(counts * scale).astype(np.int64)
             return np.column_stack([counts, self._largest - counts.sum(axis=1)])
@@ -72,7 +69,6 @@ class LatticeChain:
         return np.asarray(counts)
 
     def _sweep(self) -> None:
-        """Redraw every category once, in random pairs."""
         order = self._rng.permutation(self._state.shape[1])
         half = len(order) // 2
         left, right = order[:half], order[half : 2 * half]
@@ -81,7 +77,7 @@ class LatticeChain:
         self._state[:, left], self._state[:, right] = split, sums - split
 
     def _slice(self, current: Integers, sums: Integers, left: Integers, right: Integers) -> Integers:
-        """Slice-sample the left counts given the sums of the pairs: shrink from 0..sum until the level is met."""
+        """Slice-sample the left counts given the sums of the pairs, shrinking from 0..sum until the level is met."""
         level = self._log_density(current, sums, left, right) - self._rng.standard_exponential(current.shape)
         low, high = np.zeros_like(current), sums.copy()
         result = current.copy()
@@ -96,21 +92,19 @@ class LatticeChain:
         return result
 
     def _log_density(self, counts: Integers, sums: Integers, left: Integers, right: Integers) -> Floats:
-        """Return the log density of the splits, shape (chains, pairs)."""
         return self._factors(counts, left) + self._factors(sums - counts, right)
 
     def _factors(self, counts: Integers, columns: Integers) -> Floats:
-        """Return each column's own factor at counts, shape (chains, pairs)."""
+        """Return the log factors of columns at counts, shape (chains, pairs)."""
         slack = columns == len(self._observed)
         k = np.where(slack, 0, columns)
-        noise = self._problem.noise.log_pmf(self._observed[k] - counts)
-        terms = self._prior(k, counts) + np.where(self._seen[k], noise, 0.0)
+        noise = self._observation.noise.log_pmf(self._observed[k] - counts)
+        terms = self._prior(k, counts) + np.where(self._is_observed[k], noise, 0.0)
         if slack.any():
-            terms[:, slack] = total_term(self._largest - counts[:, slack], self._problem)
+            terms[:, slack] = total_term(self._largest - counts[:, slack], self._observation)
         return np.asarray(terms)
 
     def _prior(self, k: Integers, counts: Integers) -> Floats:
-        """Return the prior's factors, from a table where one is small enough."""
         if self._table is not None:
             return np.asarray(self._table[self._kind[k], counts])
         return log_gamma_ratio(counts + 1.0, self._concentration[k] - 1.0)

@@ -1,8 +1,8 @@
-"""Exact independent draws of two latent counts whose total is not known: rejection from blocks of the plane.
+"""Exact independent draws of two latent counts whose total is not known, by rejection sampling from blocks.
 
-The plane of (c_0, c_1) is cut into rectangles, one cell each while that is cheap. A rectangle is drawn in proportion
-to its size times an upper bound of the weight on it, a cell uniformly inside, and the cell is kept with probability
-weight / bound: the kept cells follow the posterior of the counts exactly. The prior on the total is uniform.
+The plane of (c_0, c_1) is cut into rectangles, single cells if that is affordable. A rectangle is drawn in proportion
+to its size times an upper bound on its weights, then a cell uniformly inside, which is accepted with probability
+weight / bound: the accepted cells follow the posterior of the counts exactly. The record count has a uniform prior.
 
 Source: mechanisms, noise-aware inference (unknown total); von Neumann's rejection.
 """
@@ -27,24 +27,24 @@ from dpbayes_cli.inference.counts.count_windows import (
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_UNIT_CELLS = 256
-"""An axis of up to this many counts is cut into single counts; then nothing is ever rejected."""
-_BLOCKS = 256
-"""A longer axis is cut into about this many blocks: 0.4 noise scales each, so that most proposals are accepted."""
-_MOST_BLOCKS = 1 << 22
-_LEAST_ACCEPTANCE = 0.01
+_MAX_SINGLE_COUNTS = 256
+"""An axis of up to this many counts is cut into single counts. If both axes are, nothing is rejected."""
+_BLOCKS_PER_AXIS = 256
+"""A longer axis is cut into about this many blocks, of 0.4 noise scales each, so that most proposals are accepted."""
+_MAX_BLOCKS = 1 << 22
+_MIN_ACCEPTANCE = 0.01
 
 
 def draw_two_counts(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
     """Draw two latent counts independently from their exact posterior.
 
     Args:
-        observation: two observed categories, total at most n or unbounded.
-        n_draws: how many.
+        observation: two observed categories, with a total of at most n or unbounded.
+        n_draws: how many draws.
         rng: the generator.
 
     Returns:
-        Counts, shape (n_draws, 2); None where the prior is so narrow that too many cells or proposals are needed.
+        Counts, shape (n_draws, 2); None if the prior is so narrow that too many blocks or proposals are needed.
     """
     for widening in (1, 4, 16, 64):
         low, high = windows(observation, widening)
@@ -59,10 +59,10 @@ def draw_two_counts(observation: NoisyCounts, n_draws: int, rng: np.random.Gener
 def _draw_within(
     observation: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
 ) -> Integers | None:
-    """Draw inside a window; None where that is too expensive."""
+    """Draw within a window; return None if that is too expensive."""
     axes = [_cut(k, int(low[k]), int(high[k]), observation) for k in (0, 1)]
     (start_0, stop_0), (start_1, stop_1) = axes
-    if len(start_0) * len(start_1) > _MOST_BLOCKS:
+    if len(start_0) * len(start_1) > _MAX_BLOCKS:
         return None
     n = largest_total(observation)
     least = np.add.outer(start_0, start_1)
@@ -73,30 +73,30 @@ def _draw_within(
     log_size = np.add.outer(np.log(stop_0 - start_0 + 1), np.log(stop_1 - start_1 + 1))
     log_mass = np.where(least <= n, log_bound + log_size, -np.inf)
     cumulative = np.cumsum(normalized(log_mass.ravel()))
-    unit = log_bound.shape == (int(high[0] - low[0]) + 1, int(high[1] - low[1]) + 1)  # bound and weight are the same
-    accepted: list[Integers] = []
-    wanted, proposed, got = n_draws, 0, 0
-    while got < n_draws:
-        size = n_draws if unit else min(1 << 18, max(4096, wanted))
+    exact = log_bound.shape == (int(high[0] - low[0]) + 1, int(high[1] - low[1]) + 1)  # the bound is the weight
+    batches: list[Integers] = []
+    wanted, proposed, n_accepted = n_draws, 0, 0
+    while n_accepted < n_draws:
+        size = n_draws if exact else min(1 << 18, max(4096, wanted))
         block = np.minimum(np.searchsorted(cumulative, rng.random(size) * cumulative[-1]), cumulative.size - 1)
         i, j = np.divmod(block, len(start_1))
         cells = np.column_stack(
             [rng.integers(start_0[i], stop_0[i], endpoint=True), rng.integers(start_1[j], stop_1[j], endpoint=True)]
         )
-        if unit:
+        if exact:
             return cells
         log_accept = _log_weight(cells, observation) - log_bound[i, j]
-        kept = cells[(cells.sum(axis=1) <= n) & (np.log(rng.random(size)) <= log_accept)]
-        accepted.append(kept)
-        proposed, got = proposed + size, got + len(kept)
-        if got < _LEAST_ACCEPTANCE * proposed:
+        accepted = cells[(cells.sum(axis=1) <= n) & (np.log(rng.random(size)) <= log_accept)]
+        batches.append(accepted)
+        proposed, n_accepted = proposed + size, n_accepted + len(accepted)
+        if n_accepted < _MIN_ACCEPTANCE * proposed:
             return None
-        wanted = int((n_draws - got) * proposed / max(got, 1)) + 1
-    return np.concatenate(accepted)[:n_draws]
+        wanted = int((n_draws - n_accepted) * proposed / max(n_accepted, 1)) + 1
+    return np.concatenate(batches)[:n_draws]
 
 
 def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
-    """Return the unnormalized log posterior of cells, shape (n, 2)."""
+    """Return the unnormalized log posterior of cells (c_0, c_1), shape (n,)."""
     terms = total_term(cells.sum(axis=1), observation)
     for k in (0, 1):
         terms = terms + prior_term(k, cells[:, k], observation) + observation_term(k, cells[:, k], observation)
@@ -104,15 +104,15 @@ def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
 
 
 def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integers, Integers]:
-    """Cut low..high into blocks over which the weight changes by a fraction of a nat; return first and last counts."""
-    if high - low < _UNIT_CELLS:
+    """Cut low..high into blocks over which the weight varies by a fraction of a nat; return first and last counts."""
+    if high - low < _MAX_SINGLE_COUNTS:
         cells = np.arange(low, high + 1)
         return cells, cells
-    longest = max(1, (high - low) // _BLOCKS)
+    longest = max(1, (high - low) // _BLOCKS_PER_AXIS)
     slope = 8.0 * max(1.0, abs(observation.concentration[k] - 1.0))
     starts: list[int] = []
     start = low
-    while start <= high and len(starts) < _MOST_BLOCKS:
+    while start <= high and len(starts) < _MAX_BLOCKS:
         starts.append(start)
         start += max(1, min(longest, int((start + 1) / slope)))
     first = np.array(starts)
@@ -120,6 +120,7 @@ def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integer
 
 
 def _axis_bound(k: int, first: Integers, last: Integers, observation: NoisyCounts) -> Floats:
-    """Bound one axis' factor on each block: the prior's is monotone, the noise's largest next to the observation."""
+    """Bound one axis' factor on each block: the prior is monotone, and the noise is largest at the observed count."""
+
     prior = np.maximum(prior_term(k, first, observation), prior_term(k, last, observation))
     return prior + observation_term(k, np.clip(observation.observed[k] or 0, first, last), observation)

@@ -1,7 +1,7 @@
 """Class probabilities of new records from posterior draws of a network's tables.
 
-Exact, by variable elimination over the missing cells that count (see ``unknown_cells``): with probabilities where no
-product of them can underflow, else with their logarithms, since theta may be as small as the smallest double.
+Exact, by variable elimination over the relevant missing cells (see ``unknown_cells``). Factors hold probabilities if no
+product of them can underflow, else logarithms, because theta may be as small as the smallest double.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.inference.predictive.unknown_cells import Group, groups_of
+from dpbayes_cli.inference.predictive.unknown_cells import RecordGroup, group_records
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -19,55 +19,56 @@ if TYPE_CHECKING:
 
 _Scope = tuple[int, ...]
 
-LARGEST = 1 << 16
-"""No table of more cells a draw is built: the records that would need one get no probabilities."""
-_TABLES = 1 << 24
-"""How many table cells are held at a time, 128 MB; twice that where logarithms are needed."""
-_WORK = 1 << 18
-"""How many cells an intermediate table has at a time where it can be cut, so that it stays near the processor."""
-_SAFE = -600.0
-"""The logarithm of a product that is still a normal double, and accurate."""
+MAX_TABLE_CELLS = 1 << 16
+"""The largest table that is built for a draw; records that would need a larger one get no probabilities."""
+_HELD_CELLS = 1 << 24
+"""Table cells held at a time, 128 MB; twice as much if logarithms are needed."""
+_BATCH_CELLS = 1 << 18
+"""Cells of an intermediate table that are computed at a time, so that they stay in the processor's cache."""
+_SMALLEST_SAFE_LOG = -600.0
+"""A product with a larger logarithm is a normal double, and therefore accurate."""
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How to treat a group.
+    """How to sum out the hidden variables of a group of records.
 
     Attributes:
-        group: its records and tables.
-        rows: the rows of it that occur, shape (n_rows, n_tables).
-        of_record: which of them each record has, shape (n,).
-        offsets: for each table how far from the first cell the values of its hidden variables are, an axis for each.
-        unused: for each table the cell that stands for all where it does not count.
-        order: how to eliminate all hidden variables but the target.
-        largest: the cells of the largest table on the way.
+        group: the records and tables.
+        rows: the distinct rows of ``group.rows``, shape (n_rows, n_tables).
+        row_of_record: which of them each record has, shape (n_records,).
+        offsets: for each table the distance of each combination of hidden values from the first cell, an axis for each
+            hidden variable.
+        unused: for each table the index of a cell that is one, for records for which the table is irrelevant.
+        order: the elimination order of all hidden variables but the target.
+        largest: the number of cells of the largest table that elimination builds.
     """
 
-    group: Group
+    group: RecordGroup
     rows: Integers
-    of_record: Integers
+    row_of_record: Integers
     offsets: tuple[Integers, ...]
     unused: tuple[int, ...]
     order: tuple[int, ...]
     largest: int
 
 
-def _plan(network: Network, target: int, group: Group, known: dict[tuple[int, tuple[int, ...]], Integers]) -> _Plan:
-    """Return how to treat a group; the offsets found are kept in ``known``, as groups have most of them in common."""
+def _plan(network: Network, target: int, group: RecordGroup, cache: dict[tuple[int, _Scope], Integers]) -> _Plan:
+    """Return the plan of a group; ``cache`` holds the offsets, most of which groups share."""
     import numpy as np
 
     order, largest = elimination_order(group.scopes, network.sizes, target)
-    rows, of_record = np.unique(group.rows, axis=0, return_inverse=True)
+    rows, row_of_record = np.unique(group.rows, axis=0, return_inverse=True)
     for i, scope in zip(group.tables, group.scopes, strict=True):
-        if (i, scope) not in known:
-            known[i, scope] = _offsets(network, i, scope)
-    offsets = tuple(known[each] for each in zip(group.tables, group.scopes, strict=True))
+        if (i, scope) not in cache:
+            cache[i, scope] = _offsets(network, i, scope)
+    offsets = tuple(cache[key] for key in zip(group.tables, group.scopes, strict=True))
     unused = tuple(network.n_cells[i] for i in group.tables)
-    return _Plan(group, rows, of_record.reshape(-1), offsets, unused, order, largest)
+    return _Plan(group, rows, row_of_record.reshape(-1), offsets, unused, order, largest)
 
 
 def _offsets(network: Network, i: int, scope: _Scope) -> Integers:
-    """Return how far from the first cell of a table the values of some variables are, an axis for each of them."""
+    """Return the distance of each combination of values from the first cell of a table, an axis for each variable."""
     import numpy as np
 
     distances: Integers = np.zeros([1] * len(scope), dtype=np.int64)
@@ -81,17 +82,17 @@ def _offsets(network: Network, i: int, scope: _Scope) -> Integers:
 def class_probabilities(network: Network, target: int, draws: Floats, records: Integers) -> Floats:
     """Return p(target | the other cells of a record), exact for each draw and averaged over the draws.
 
-    A probability of zero, as a draw with tiny concentrations may underflow to, counts as the smallest positive double;
-    values that are all zero are therefore equally probable.
+    A probability that underflowed to zero counts as the smallest positive double; if all values of a variable have
+    probability zero, they are therefore equally probable.
 
     Args:
         network: the variables and their parents.
-        target: the variable whose values are asked for.
+        target: the variable to predict.
         draws: the cells of all tables, one table after the other, each in C order, shape (n_draws, sum of n_cells).
-        records: codes of values, -1 where a cell is missing, shape (n_records, n_variables); the target is not read.
+        records: codes of values, -1 for missing ones, shape (n_records, n_variables); the target is not read.
 
     Returns:
-        Shape (n_records, n_target_values); NaN where missing cells would need tables of more than ``LARGEST`` cells.
+        Shape (n_records, n_target_values); NaN if missing cells would need a table of more than ``MAX_TABLE_CELLS``.
 
     Raises:
         ValueError: the shapes do not fit, there is no draw, or a code is out of range.
@@ -101,32 +102,32 @@ def class_probabilities(network: Network, target: int, draws: Floats, records: I
     _check(network, draws, records, target)
     result = np.zeros((len(records), network.sizes[target]))
     plans: list[_Plan] = []
-    known: dict[tuple[int, tuple[int, ...]], Integers] = {}
-    for group in groups_of(network, target, np.ascontiguousarray(records.T)):
-        plan = _plan(network, target, group, known)
-        if plan.largest <= LARGEST:
+    cache: dict[tuple[int, _Scope], Integers] = {}
+    for group in group_records(network, target, np.ascontiguousarray(records.T)):
+        plan = _plan(network, target, group, cache)
+        if plan.largest <= MAX_TABLE_CELLS:
             plans.append(plan)
         else:
             result[group.records] = np.nan
     starts = np.concatenate([[0], np.cumsum(network.n_cells)])
     used = sorted({i for plan in plans for i in plan.group.tables})
-    step = max(1, _TABLES // max(1, sum(network.n_cells[i] for i in used)))
+    step = max(1, _HELD_CELLS // max(1, sum(network.n_cells[i] for i in used)))
     for start in range(0, len(draws), step):
-        tables = {i: _by_cell(draws[start : start + step, starts[i] : starts[i + 1]]) for i in used}
+        tables = {i: _cells_first(draws[start : start + step, starts[i] : starts[i + 1]]) for i in used}
         least = {i: math.log(table.min()) for i, table in tables.items()}
         logs: dict[int, Floats] = {}
         for plan in plans:
-            safe = sum(least[i] for i in plan.group.tables) > _SAFE
+            safe = sum(least[i] for i in plan.group.tables) > _SMALLEST_SAFE_LOG
             if not safe:
                 logs.update({i: np.log(tables[i]) for i in plan.group.tables if i not in logs})
             result[plan.group.records] += _summed_over_draws(plan, tables if safe else logs, logarithms=not safe)[
-                plan.of_record
+                plan.row_of_record
             ]
     return np.asarray(result / len(draws))
 
 
-def _by_cell(cells: Floats) -> Floats:
-    """Return a table with its zeros floored, a row a cell and a last one of ones, shape (n_cells + 1, n_draws)."""
+def _cells_first(cells: Floats) -> Floats:
+    """Return a table with positive cells, one row per cell and a last row of ones, shape (n_cells + 1, n_draws)."""
     import numpy as np
 
     return np.concatenate([np.maximum(cells.T, np.nextafter(0.0, 1.0)), np.ones((1, len(cells)))])
@@ -135,9 +136,9 @@ def _by_cell(cells: Floats) -> Floats:
 def elimination_order(
     scopes: Sequence[Sequence[int]], sizes: Sequence[int], target: int
 ) -> tuple[tuple[int, ...], int]:
-    """Return an order in which to sum out all variables but the target, and the cells of the largest table built.
+    """Return a greedy order for summing out all variables but the target, and the cells of the largest table built.
 
-    The next variable is the one whose table is smallest, the first of those.
+    The next variable is always the one whose elimination builds the smallest table; ties go to the first.
 
     Args:
         scopes: the variables of each table.
@@ -163,15 +164,15 @@ def _summed_over_draws(plan: _Plan, tables: Mapping[int, Floats], *, logarithms:
     """Return the sum over the draws of the target's probabilities, shape (n_rows, n_target_values).
 
     Args:
-        plan: what to add up and to eliminate.
-        tables: for each table its cells, and a last row that changes nothing, shape (n_cells + 1, n_draws).
+        plan: the rows and the elimination order.
+        tables: the cells of each table, and a last row of neutral elements, shape (n_cells + 1, n_draws).
         logarithms: whether the tables hold logarithms.
     """
     import numpy as np
 
     n_draws = next(iter(tables.values())).shape[1]
-    draw_step = max(1, min(n_draws, _WORK // plan.largest))
-    row_step = max(1, _WORK // (plan.largest * draw_step))
+    draw_step = max(1, min(n_draws, _BATCH_CELLS // plan.largest))
+    row_step = max(1, _BATCH_CELLS // (plan.largest * draw_step))
     parts = []
     for first in range(0, len(plan.rows), row_step):
         cells = _cells(plan, plan.rows[first : first + row_step])
@@ -196,33 +197,33 @@ def _summed_over_draws(plan: _Plan, tables: Mapping[int, Floats], *, logarithms:
 
 
 def _cells(plan: _Plan, rows: Integers) -> list[Integers]:
-    """Return for each table the places of the cells that rows select, shape (n_rows or 1, sizes of hidden variables).
+    """Return for each table the indices of the cells that rows select, shape (n_rows or 1, sizes of hidden variables).
 
-    Where all rows select the same, one stands for them.
+    If all rows select the same cells, the first axis has length 1.
     """
     import numpy as np
 
-    found = []
+    cells = []
     for column, offsets, unused in zip(rows.T, plan.offsets, plan.unused, strict=True):
         first = column[:1] if (column == column[0]).all() else column
         first = first.reshape(-1, *[1] * offsets.ndim)
-        found.append(np.where(first < 0, unused, first + offsets))
-    return found
+        cells.append(np.where(first < 0, unused, first + offsets))
+    return cells
 
 
 def _multiply(factors: dict[_Scope, Floats], scope: _Scope, factor: Floats, *, logarithms: bool) -> None:
-    """Multiply a factor into those at hand, of which no two have the same variables."""
+    """Multiply a factor into ``factors``, in place; no two factors there have the same variables."""
     held = factors.get(scope)
     both = [(scope, factor)] if held is None else [(scope, held), (scope, factor)]
     factors[scope] = _product(both, logarithms=logarithms)[1]
 
 
 def _product(factors: Sequence[tuple[_Scope, Floats]], *, logarithms: bool) -> tuple[_Scope, Floats]:
-    """Return the product and its variables; it may take the place of a factor.
+    """Return the variables of a product of factors, and the product, which may overwrite a factor.
 
     Args:
-        factors: tables of axes (record, its variables, draw); the first axis may be of length one.
-        logarithms: whether they hold logarithms.
+        factors: arrays with the axes (row, variables of the scope, draw); the first axis may have length one.
+        logarithms: whether the factors hold logarithms.
     """
     import numpy as np
 
@@ -244,7 +245,7 @@ def _product(factors: Sequence[tuple[_Scope, Floats]], *, logarithms: bool) -> t
 
 
 def _log_sum(log: Floats, axis: int) -> Floats:
-    """Return the logarithm of the sum of exponentials along an axis; all logarithms are finite, and overwritten."""
+    """Return the log of the sum of exponentials along an axis, for finite logarithms, which are overwritten."""
     import numpy as np
 
     top = log.max(axis=axis, keepdims=True)
@@ -256,11 +257,11 @@ def _check(network: Network, draws: Floats, records: Integers, target: int) -> N
     import numpy as np
 
     if not 0 <= target < len(network):
-        raise ValueError(f"the target is variable {target}, but there are {len(network)}")
+        raise ValueError(f"target is {target}, expected 0 to {len(network) - 1}")
     if draws.ndim != 2 or draws.shape[1] != sum(network.n_cells) or not len(draws):
-        raise ValueError(f"draws of shape {draws.shape}; the tables have {sum(network.n_cells)} cells a draw")
+        raise ValueError(f"draws have shape {draws.shape}, expected at least one draw of {sum(network.n_cells)} cells")
     if records.ndim != 2 or records.shape[1] != len(network):
-        raise ValueError(f"records of shape {records.shape}; there are {len(network)} variables")
+        raise ValueError(f"records have shape {records.shape}, expected (n_records, {len(network)})")
     wrong = (records < -1) | (records >= np.asarray(network.sizes))
     wrong[:, target] = False
     if wrong.any():

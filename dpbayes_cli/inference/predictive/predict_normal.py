@@ -1,8 +1,8 @@
-"""What a posterior of a linear regression says about new targets: a mixture over draws of normal laws.
+"""Posterior predictive distributions of a linear regression: mixtures of normal distributions, one for each draw.
 
-Of a record with features x a draw (intercept, slopes, variance) makes N(intercept + slopes' x, variance); its law given
-the posterior is their mixture in equal parts. Its distribution function is a mean of normal ones, and its quantiles are
-found by Newton's method between the smallest and the largest quantile of the parts, for all records at once.
+For a record with features x, a draw (intercept, slopes, variance) predicts N(intercept + slopes' x, variance); the
+predictive distribution is their mixture with equal weights. Its quantiles are computed by Newton's method between the
+smallest and the largest quantile of the components, for all records at once.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from scipy.special import logsumexp, ndtr, ndtri
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_BLOCK = 1 << 21
-"""Pairs of a record and a draw that are held at once."""
-_TOLERANCE = 1e-9
-"""Steps of quantiles below this, in predictive standard deviations, end the search."""
-_PATIENCE, _MOST_STEPS = 8, 200
+_BLOCK_PAIRS = 1 << 21
+"""Pairs of a record and a draw that are held in memory at once."""
+_QUANTILE_TOLERANCE = 1e-9
+"""The search for a quantile ends when its step is smaller than this, in predictive standard deviations."""
+_NEWTON_ONLY_STEPS, _MAX_STEPS = 8, 200
 
 
 def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
-    """Return mean, standard deviation and quantiles of the target of new records.
+    """Return the predictive means, standard deviations and quantiles of the target for new records.
 
     Args:
         draws: intercept, slopes in the order of the features, and the variance of the target given the features, shape
             (n_draws, n_features + 2); see ``LinearRegression.complete_draws``.
-        features: in the units of the file, shape (n_records, n_features). A record with a NaN has NaN in all answers.
-        levels: probabilities of (0, 1): 0.05 and 0.95 are the ends of the central 90 % interval.
+        features: in the units of the file, shape (n_records, n_features). All results for a record with a NaN are NaN.
+        levels: probabilities in (0, 1): 0.05 and 0.95 give the central 90 % interval.
 
     Returns:
-        Means and standard deviations, shape (n_records,), and quantiles, shape (n_records, n_levels), exact to 1e-6
+        Means and standard deviations, shape (n_records,), and quantiles, shape (n_records, n_levels), accurate to 1e-6
         standard deviations for the given draws.
 
     Raises:
@@ -42,30 +42,32 @@ def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float
     """
     _check(draws, features)
     if not all(0.0 < level < 1.0 for level in levels):
-        raise ValueError("levels are probabilities between 0 and 1")
+        raise ValueError("levels must be probabilities between 0 and 1")
     variance = draws[:, -1].mean()
     mean = features @ draws[:, 1:-1].mean(axis=0) + draws[:, 0].mean()
     sd = np.empty(len(features))
     quantiles = np.empty((len(features), len(levels)))
-    for rows, centres in _blocks(draws, features):
-        sd[rows] = np.sqrt(centres.var(axis=1) + variance)
+    for rows, centers in _blocks(draws, features):
+        sd[rows] = np.sqrt(centers.var(axis=1) + variance)
         for k, level in enumerate(levels):
-            quantiles[rows, k] = _quantile(centres, np.sqrt(draws[:, -1]), mean[rows], sd[rows], level)
+            quantiles[rows, k] = _quantile(centers, np.sqrt(draws[:, -1]), mean[rows], sd[rows], level)
     return mean, sd, quantiles
 
 
 def log_predictive_densities(draws: Floats, features: Floats, targets: Floats) -> Floats:
-    """Return the log predictive densities of observed targets, in the units of the file, shape (n_records,).
+    """Return the log predictive densities of observed targets, shape (n_records,).
 
-    The arguments are those of ``predictive_intervals``, and the observed targets, shape (n_records,).
+    Args:
+        draws, features: see ``predictive_intervals``.
+        targets: in the units of the file, shape (n_records,).
     """
     _check(draws, features)
-    found, scale = np.empty(len(features)), np.sqrt(draws[:, -1])
+    log_densities, scale = np.empty(len(features)), np.sqrt(draws[:, -1])
     constant = np.log(scale) + 0.5 * math.log(2.0 * math.pi) + math.log(len(draws))
-    for rows, centres in _blocks(draws, features):
-        away = (targets[rows, None] - centres) / scale
-        found[rows] = logsumexp(-0.5 * away * away - constant, axis=1)
-    return found
+    for rows, centers in _blocks(draws, features):
+        z = (targets[rows, None] - centers) / scale
+        log_densities[rows] = logsumexp(-0.5 * z * z - constant, axis=1)
+    return log_densities
 
 
 def _check(draws: Floats, features: Floats) -> None:
@@ -74,43 +76,43 @@ def _check(draws: Floats, features: Floats) -> None:
 
 
 def _blocks(draws: Floats, features: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Return some records at a time, with the means of their targets, shape (n_some, n_draws)."""
-    size = max(1, _BLOCK // len(draws))
+    """Yield slices of the records, with the means of their targets given each draw, shape (n_rows, n_draws)."""
+    size = max(1, _BLOCK_PAIRS // len(draws))
     for start in range(0, len(features), size):
         rows = slice(start, start + size)
         yield rows, features[rows] @ draws[:, 1:-1].T + draws[:, 0]
 
 
-def _quantile(centres: Floats, scale: Floats, mean: Floats, sd: Floats, level: float) -> Floats:
-    """Return a quantile of mixtures of normal laws, shape (n_records,).
+def _quantile(centers: Floats, scale: Floats, mean: Floats, sd: Floats, level: float) -> Floats:
+    """Return a quantile of mixtures of normal distributions, shape (n_records,).
 
-    A part's quantile of the same level is z scales from its centre, so that the mixture's lies between the smallest and
-    the largest of these. Newton's steps that leave the bracket are replaced by its middle, and every
-    third of many, for far out in a tail they are short.
+    The mixture's quantile lies between the smallest and the largest quantile of its components. A Newton step that
+    leaves this bracket is replaced by bisection; after some steps every third one is, too, because Newton steps are
+    short far out in a tail.
 
     Args:
-        centres: shape (n_records, n_draws).
+        centers: shape (n_records, n_draws).
         scale: shape (n_draws,).
         mean, sd: of the mixtures, shape (n_records,).
         level: a probability.
     """
-    parts = centres + float(ndtri(level)) * scale
-    low, high = parts.min(axis=1), parts.max(axis=1)
-    found = np.clip(mean + float(ndtri(level)) * sd, low, high)
-    open_ = np.flatnonzero(np.isfinite(found))
-    for i in range(_MOST_STEPS):
-        away = (found[open_, None] - centres[open_]) / scale
-        excess = ndtr(away).mean(axis=1) - level
-        density = (np.exp(-0.5 * away * away) / scale).mean(axis=1) / math.sqrt(2.0 * math.pi)
-        high[open_] = np.where(excess >= 0.0, found[open_], high[open_])
-        low[open_] = np.where(excess <= 0.0, found[open_], low[open_])
+    components = centers + float(ndtri(level)) * scale
+    low, high = components.min(axis=1), components.max(axis=1)
+    quantile = np.clip(mean + float(ndtri(level)) * sd, low, high)
+    open_ = np.flatnonzero(np.isfinite(quantile))
+    for i in range(_MAX_STEPS):
+        z = (quantile[open_, None] - centers[open_]) / scale
+        excess = ndtr(z).mean(axis=1) - level
+        density = (np.exp(-0.5 * z * z) / scale).mean(axis=1) / math.sqrt(2.0 * math.pi)
+        high[open_] = np.where(excess >= 0.0, quantile[open_], high[open_])
+        low[open_] = np.where(excess <= 0.0, quantile[open_], low[open_])
         with np.errstate(all="ignore"):
-            following = found[open_] - excess / density
-        inside = (following > low[open_]) & (following < high[open_]) & (i < _PATIENCE or i % 3 > 0)
-        following = np.where(inside, following, 0.5 * (low[open_] + high[open_]))
-        moved = np.abs(following - found[open_]) > _TOLERANCE * sd[open_]
-        found[open_] = following
+            proposal = quantile[open_] - excess / density
+        inside = (proposal > low[open_]) & (proposal < high[open_]) & (i < _NEWTON_ONLY_STEPS or i % 3 > 0)
+        proposal = np.where(inside, proposal, 0.5 * (low[open_] + high[open_]))
+        moved = np.abs(proposal - quantile[open_]) > _QUANTILE_TOLERANCE * sd[open_]
+        quantile[open_] = proposal
         open_ = open_[moved]
         if not len(open_):
             break
-    return np.asarray(found)
+    return np.asarray(quantile)

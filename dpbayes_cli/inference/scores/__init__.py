@@ -1,1 +1,1 @@
-"""How good predictions are, given the truth: of classes, of numbers, of rankings."""
+"""Scores of predictions against the true values: of classes, of numbers, of rankings."""

@@ -1,4 +1,4 @@
-"""How good class probabilities are, given the true classes: accuracy, log and Brier scores, calibration."""
+"""Scores of class probabilities against the true classes: accuracy, log and Brier scores, calibration."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     Booleans = NDArray[np.bool_]
 
 N_BINS = 10
-FLOOR = 1e-15
-"""The log score takes no probability below this, lest one record that was thought impossible decide it alone."""
+LOG_SCORE_FLOOR = 1e-15
+"""The log score raises smaller probabilities to this, so that one record with probability zero does not dominate."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class CalibrationBin:
     """The records whose predicted probability lies within a bin.
 
     Attributes:
-        low, high: the ends of the bin; it holds its lower end, and the last one its upper end too.
+        low, high: the ends of the bin, which includes its lower end; the last bin includes its upper end, too.
         count: how many records.
-        mean_predicted: the mean of their predicted probabilities; NaN where there are none.
-        observed: how often what was predicted was true; NaN where there are none.
+        mean_predicted: the mean of their predicted probabilities; NaN if there are none.
+        observed: the share of records for which the predicted event happened; NaN if there are none.
     """
 
     low: float
@@ -37,25 +37,25 @@ class CalibrationBin:
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Scores over the records that have a label and a prediction; the means are NaN where there is no such record.
+class ProbabilityScores:
+    """Scores over the records that have a label and a prediction; the means are NaN if there is no such record.
 
     Attributes:
         n_scored: how many records are scored.
-        n_unlabelled: how many are left out because they have no label.
-        n_unpredicted: how many have a label, but no prediction.
-        n_floored: for how many the log score counts a probability below ``FLOOR`` as ``FLOOR``.
-        accuracy: how often the most probable class, the first of several, is the true one.
-        log_score: the mean log probability, natural, of the true class; 0 is best.
-        brier: the mean squared distance of the probabilities from the truth; of two classes that of the second alone,
-            0 to 1, of more the sum over all, 0 to 2. 0 is best.
-        calibration: of two classes by the probability of the second, of more by that of the predicted class.
-        calibration_error: the expected calibration error: the mean over the records of the distance between the mean
-            prediction and the observed frequency in their bin.
+        n_unlabeled: how many are left out because they have no label.
+        n_unpredicted: how many are left out because they have a label, but no prediction.
+        n_floored: for how many the true class has a probability below ``LOG_SCORE_FLOOR``.
+        accuracy: how often the most probable class (the first one of a tie) is the true one.
+        log_score: the mean natural log probability of the true class; 0 is best.
+        brier: the mean squared error of the probabilities; 0 is best. With two classes it is that of the second class
+            alone, 0 to 1; with more the sum over all classes, 0 to 2.
+        calibration: by the probability of the second class if there are two, else by that of the predicted class.
+        calibration_error: the expected calibration error: the mean over the records of the absolute difference between
+            the mean prediction and the observed frequency in their bin.
     """
 
     n_scored: int
-    n_unlabelled: int
+    n_unlabeled: int
     n_unpredicted: int
     n_floored: int
     accuracy: float
@@ -65,12 +65,12 @@ class Scores:
     calibration_error: float
 
 
-def scores_of(probabilities: Floats, labels: Integers) -> Scores:
+def class_scores(probabilities: Floats, labels: Integers) -> ProbabilityScores:
     """Return the scores of predicted class probabilities.
 
     Args:
         probabilities: shape (n_records, n_classes), at least two classes, rows that sum to one or are NaN.
-        labels: codes of the true classes, -1 where one is missing, shape (n_records,).
+        labels: codes of the true classes, -1 if missing, shape (n_records,).
 
     Raises:
         ValueError: the shapes do not fit, or a label is out of range.
@@ -82,27 +82,27 @@ def scores_of(probabilities: Floats, labels: Integers) -> Scores:
     n_classes = probabilities.shape[1]
     if ((labels < -1) | (labels >= n_classes)).any():
         raise ValueError(f"labels must be -1 or from 0 to {n_classes - 1}")
-    labelled, predicted = labels >= 0, ~np.isnan(probabilities).any(axis=1)
-    scored = labelled & predicted
+    labeled, predicted = labels >= 0, ~np.isnan(probabilities).any(axis=1)
+    scored = labeled & predicted
     p, truth = probabilities[scored], labels[scored]
     n_scored = len(truth)
     true = p[np.arange(n_scored), truth]
     choice = p.argmax(axis=1)
-    distance = ((p - np.eye(n_classes)[truth]) ** 2).sum(axis=1)
+    squared_error = ((p - np.eye(n_classes)[truth]) ** 2).sum(axis=1)
     if n_classes == 2:
         bins = calibration_bins(p[:, 1], truth == 1)
-        distance /= 2.0
+        squared_error /= 2.0
     else:
         bins = calibration_bins(p.max(axis=1), choice == truth)
-    gaps = [each.count * abs(each.observed - each.mean_predicted) for each in bins if each.count]
-    return Scores(
+    gaps = [b.count * abs(b.observed - b.mean_predicted) for b in bins if b.count]
+    return ProbabilityScores(
         n_scored,
-        int((~labelled).sum()),
-        int((labelled & ~predicted).sum()),
-        int((true < FLOOR).sum()),
+        int((~labeled).sum()),
+        int((labeled & ~predicted).sum()),
+        int((true < LOG_SCORE_FLOOR).sum()),
         _mean(choice == truth),
-        _mean(np.log(np.maximum(true, FLOOR))),
-        _mean(distance),
+        _mean(np.log(np.maximum(true, LOG_SCORE_FLOOR))),
+        _mean(squared_error),
         bins,
         sum(gaps) / n_scored if n_scored else float("nan"),
     )
@@ -112,15 +112,15 @@ def calibration_bins(predicted: Floats, happened: Booleans) -> tuple[Calibration
     """Return the calibration curve over ``N_BINS`` bins of equal width.
 
     Args:
-        predicted: probabilities, shape (n,).
-        happened: whether what was predicted was true, shape (n,).
+        predicted: probabilities, shape (n_records,).
+        happened: whether the predicted event happened, shape (n_records,).
     """
     import numpy as np
 
-    place = np.searchsorted(np.arange(1, N_BINS) / N_BINS, predicted, side="right")
+    bin_index = np.searchsorted(np.arange(1, N_BINS) / N_BINS, predicted, side="right")
     bins = []
     for k in range(N_BINS):
-        within = place == k
+        within = bin_index == k
         observed = _mean(happened[within])
         bins.append(CalibrationBin(k / N_BINS, (k + 1) / N_BINS, int(within.sum()), _mean(predicted[within]), observed))
     return tuple(bins)

@@ -1,4 +1,4 @@
-"""How good predicted numbers are, given the true ones: errors, quantile scores, coverage of intervals."""
+"""Scores of predicted numbers against the true ones: errors, quantile scores, coverage of intervals."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NumberScores:
-    """Scores over the records that have a target and a prediction; NaN where there is no such record.
+    """Scores over the records that have a target and a prediction; NaN if there is no such record.
 
     Attributes:
         n_scored: how many records are scored.
-        n_unlabelled: how many are left out because they have no target.
-        n_unpredicted: how many have a target, but no prediction.
-        rmse: the root of the mean squared error.
+        n_unlabeled: how many are left out because they have no target.
+        n_unpredicted: how many are left out because they have a target, but no prediction.
+        rmse: the root mean squared error.
         mae: the mean absolute error.
-        r_squared: one less the ratio of the squared errors to those of the mean of these targets: 1 is best, 0 is as
-            good as that constant; NaN where all targets are equal.
+        r_squared: one minus the ratio of the squared errors to those of the mean of these targets: 1 is best, 0 is as
+            good as that mean; NaN if all targets are equal.
     """
 
     n_scored: int
-    n_unlabelled: int
+    n_unlabeled: int
     n_unpredicted: int
     rmse: float
     mae: float
@@ -43,7 +43,7 @@ class QuantileScores:
     Attributes:
         level: of the quantile.
         pinball: the mean pinball loss at the level, in units of the target; 0 is best.
-        at_or_below: the share of targets at or below the prediction; near the level where it is the quantile.
+        at_or_below: the share of targets at or below the prediction; near the level for the true quantile.
     """
 
     level: float
@@ -56,7 +56,7 @@ class IntervalScores:
     """Scores of predictive intervals.
 
     Attributes:
-        coverage: the share of targets between the ends of their intervals, or at one of them.
+        coverage: the share of targets within their intervals, the ends included.
         width: the mean width.
     """
 
@@ -68,8 +68,8 @@ def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
     """Return the errors of predicted numbers.
 
     Args:
-        predicted: NaN where there is none, shape (n_records,).
-        targets: NaN where one is missing, shape (n_records,).
+        predicted: NaN if there is no prediction, shape (n_records,).
+        targets: NaN if the target is missing, shape (n_records,).
 
     Raises:
         ValueError: the shapes do not fit.
@@ -92,7 +92,7 @@ def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
 
 
 def quantile_scores(predicted: Floats, targets: Floats, level: float) -> QuantileScores:
-    """Return the scores of a predicted quantile; see ``number_scores``.
+    """Return the scores of a predicted quantile.
 
     Args:
         predicted, targets: see ``number_scores``.
@@ -108,10 +108,10 @@ def quantile_scores(predicted: Floats, targets: Floats, level: float) -> Quantil
 
 
 def interval_scores(lower: Floats, upper: Floats, targets: Floats) -> IntervalScores:
-    """Return how often intervals hold the targets, and how wide they are; see ``number_scores``.
+    """Return how often intervals contain the targets, and how wide they are.
 
     Args:
-        lower, upper: the ends, NaN where there are none, shape (n_records,).
+        lower, upper: the ends, NaN if there is no prediction, shape (n_records,).
         targets: see ``number_scores``.
     """
     scored = _scored(lower, targets) & _scored(upper, targets)
@@ -123,7 +123,7 @@ def _scored(predicted: Floats, targets: Floats) -> Booleans:
     import numpy as np
 
     if predicted.ndim != 1 or predicted.shape != targets.shape:
-        raise ValueError(f"predictions of shape {predicted.shape} and targets of shape {targets.shape}")
+        raise ValueError(f"predictions have shape {predicted.shape}, but targets have shape {targets.shape}")
     return ~(np.isnan(predicted) | np.isnan(targets))
 
 

@@ -1,1 +1,1 @@
-"""Posteriors of hidden Markov models whose counts were seen through noise. Knows no model and no mechanism."""
+"""Posteriors of hidden Markov models given noisy counts of their records. Names no model and no mechanism."""

@@ -1,8 +1,8 @@
-"""The posterior of a hidden Markov model whose records were counted and seen through noise.
+"""The posterior of a hidden Markov model given noisy counts of its records.
 
-Chains of hidden Markov models have many places to settle at. Several are started, the best go on, and those that then
-stay at a worse place than the best one begin again from where that is. States have no names: every draw's states are
-matched to those of the first chain's last draw, by the steps that they share, and numbered by how often they occur.
+The posterior of a hidden Markov model has many modes. Several chains are started and the best ones continue; chains
+that stay at a much less likely mode than the best one restart from it. States have no fixed labels: the states of every
+draw are matched to those of the first chain's last draw, by the steps that they share, and numbered by frequency.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySequences
-from dpbayes_cli.inference.diagnostics import converged, diagnose
-from dpbayes_cli.inference.posterior import Effort, Method, Posterior, marginals_of
+from dpbayes_cli.inference.diagnostics import diagnose, has_converged
+from dpbayes_cli.inference.posterior import Effort, Method, Posterior, summarize_draws
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
 from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 
@@ -25,87 +25,82 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 CHAINS = 4
-_STARTS, _SHORT = 8, 12
+_STARTS, _START_SWEEPS = 8, 12
 _WARM_UP = 60
-_RESCALED = 15
-_APART = 10.0
-"""So much worse than the best chain's log likelihood, beside what both vary by, is another place."""
-_MONITORED = 128
+_RESCALE_EVERY = 15
+_MODE_GAP_NATS = 10.0
+"""A mean log likelihood this far below that of the best chain, plus three standard deviations, is another mode."""
+_MAX_MONITORED = 128
 
 
 def infer_sequences(
     observation: NoisySequences, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
 ) -> Posterior:
-    """Return the posterior of emissions, transitions and the first state; see ``solve.infer``.
+    """Return the posterior of emissions, transitions and initial probabilities; see ``solve.infer``.
 
-    The parameters are the emissions of each feature, state by state; the transitions, row by row; the first state's.
-    At most as many samples are returned as there are sweeps of all chains.
-
-    Raises:
-        TypeError: noise that is neither Laplace nor Gaussian.
+    The parameters are the emissions of each feature, state by state; the transitions, row by row; the initial
+    probabilities. At most one sample is returned per sweep and chain.
     """
     naive = method == "naive"
     noisy = any(law is not None for law in observation.noises)
     data = SequenceData.of(observation, naive=naive)
-    begun = [SequenceChain(data, seed, effort.state_sampler) for seed in rng.spawn(_STARTS)]
-    for chain in begun:
+    started = [SequenceChain(data, seed, effort.state_sampler) for seed in rng.spawn(_STARTS)]
+    for chain in started:
         chain.start()
-    _each(begun, _SHORT)
-    begun.sort(key=lambda chain: chain.log_likelihood, reverse=True)
-    chains = begun[:CHAINS]
-    again = _warmed(chains)
-    kept = _kept(chains, effort.mcmc_sweeps)
-    return _summary(observation, kept, n_draws, effort, again=again, naive=naive and noisy)
+    _sweep_all(started, _START_SWEEPS)
+    started.sort(key=lambda chain: chain.log_likelihood, reverse=True)
+    chains = started[:CHAINS]
+    n_restarted = _warm_up(chains)
+    records = _record_sweeps(chains, effort.mcmc_sweeps)
+    return _summary(observation, records, n_draws, effort, n_restarted=n_restarted, naive=naive and noisy)
 
 
-def _each(chains: list[SequenceChain], sweeps: int) -> None:
-    """Sweep several chains, side by side on the processors; equal generators give equal results."""
+def _sweep_all(chains: list[SequenceChain], sweeps: int) -> None:
+    """Sweep several chains in parallel; equal generators give equal results."""
 
     def run(chain: SequenceChain) -> None:
         for i in range(sweeps):
-            if i % _RESCALED == 0:
+            if i % _RESCALE_EVERY == 0:
                 chain.scale_moves()
             chain.sweep()
 
-    _side_by_side(run, chains)
+    _run_in_parallel(run, chains)
 
 
-def _side_by_side(run: Callable[[SequenceChain], None], chains: Sequence[SequenceChain]) -> None:
+def _run_in_parallel(run: Callable[[SequenceChain], None], chains: Sequence[SequenceChain]) -> None:
     with ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1)) as pool:
         for _ in pool.map(run, chains):
             pass
 
 
-def _warmed(chains: list[SequenceChain]) -> int:
-    """Warm chains up, and let those at a worse place begin again at the best one's.
-
-    Returns:
-        How many began again.
-    """
-    seen: dict[int, list[float]] = {id(chain): [] for chain in chains}
+def _warm_up(chains: list[SequenceChain]) -> int:
+    """Warm the chains up, restart those at a much less likely mode from the best chain, and return their number."""
+    likelihoods: dict[int, list[float]] = {id(chain): [] for chain in chains}
 
     def run(chain: SequenceChain) -> None:
         for i in range(_WARM_UP):
-            if i % _RESCALED == 0:
+            if i % _RESCALE_EVERY == 0:
                 chain.scale_moves()
             chain.sweep()
             if i >= _WARM_UP // 2:
-                seen[id(chain)].append(chain.log_likelihood)
+                likelihoods[id(chain)].append(chain.log_likelihood)
 
-    _side_by_side(run, chains)
-    means = np.array([np.mean(seen[id(chain)]) for chain in chains])
-    spread = float(np.mean([np.std(seen[id(chain)]) for chain in chains]))
+    _run_in_parallel(run, chains)
+    means = np.array([np.mean(likelihoods[id(chain)]) for chain in chains])
+    spread = float(np.mean([np.std(likelihoods[id(chain)]) for chain in chains]))
     best = int(means.argmax())
-    worse = [chain for chain, mean in zip(chains, means, strict=True) if mean < means[best] - _APART - 3.0 * spread]
+    worse = [
+        chain for chain, mean in zip(chains, means, strict=True) if mean < means[best] - _MODE_GAP_NATS - 3.0 * spread
+    ]
     for chain in worse:
-        chain.take_place(chains[best])
+        chain.restart_from(chains[best])
     if worse:
-        _each(worse, _WARM_UP // 2)
+        _sweep_all(worse, _WARM_UP // 2)
     return len(worse)
 
 
-class _Kept:
-    """What the sweeps of a chain left behind: parameters, states, and how far emissions vary given latent counts."""
+class _ChainRecord:
+    """The parameters and states of every sweep of a chain, and the variances of emissions given latent counts."""
 
     def __init__(self, sweeps: int, chain: SequenceChain) -> None:
         self.emission = np.empty((sweeps, *chain.emission.shape))
@@ -114,17 +109,17 @@ class _Kept:
         self.states = np.empty((sweeps, *chain.states.shape), dtype=np.int8)
         self.variance: list[tuple[int, Floats]] = []
 
-    def note(self, i: int, chain: SequenceChain) -> None:
-        """Note a sweep."""
+    def record(self, i: int, chain: SequenceChain) -> None:
+        """Record the state of the chain after sweep ``i``."""
         self.emission[i], self.transition[i], self.initial[i] = chain.emission, chain.transition, chain.initial
         self.states[i] = chain.states
         if chain.has_counts:
             self.variance.append((i, chain.conditional_variance()))
 
     def relabel(self, reference: Integers) -> None:
-        """Match the states of every sweep to those of a reference."""
+        """Renumber the states of every sweep to match a reference, shape (n_sequences, n_steps)."""
         n_states = self.initial.shape[1]
-        orders = [matched(states, reference, n_states) for states in self.states]
+        orders = [match_states(states, reference, n_states) for states in self.states]
         for i, order in enumerate(orders):
             self.emission[i], self.initial[i] = self.emission[i][order], self.initial[i][order]
             self.transition[i] = self.transition[i][np.ix_(order, order)]
@@ -132,7 +127,7 @@ class _Kept:
         self.variance = [(i, variance[orders[i]]) for i, variance in self.variance]
 
     def draws(self, sizes: Sequence[int]) -> Floats:
-        """Return the draws in the order of the parameters, shape (n_sweeps, n_parameters)."""
+        """Return the draws, in the order of the parameters, shape (n_sweeps, n_parameters)."""
         n = len(self.emission)
         parts = np.split(self.emission, np.cumsum(sizes)[:-1], axis=2)
         return np.concatenate(
@@ -140,8 +135,8 @@ class _Kept:
         )
 
 
-def matched(states: Integers, reference: Integers, n_states: int) -> Integers:
-    """Return, for each state of a reference, the state that is it: those that share the most steps are paired."""
+def match_states(states: Integers, reference: Integers, n_states: int) -> Integers:
+    """Return for each state of a reference the matching state: the assignment with the most shared steps."""
     from scipy.optimize import linear_sum_assignment
 
     shared = np.bincount((reference.ravel() * n_states + states.ravel()).astype(np.int64), minlength=n_states**2)
@@ -149,64 +144,63 @@ def matched(states: Integers, reference: Integers, n_states: int) -> Integers:
     return np.asarray(order)
 
 
-def _kept(chains: list[SequenceChain], sweeps: int) -> list[_Kept]:
-    """Sweep on, and keep what is needed, states matched over all chains and numbered by how often they occur."""
-    kept = {id(chain): _Kept(sweeps, chain) for chain in chains}
+def _record_sweeps(chains: list[SequenceChain], sweeps: int) -> list[_ChainRecord]:
+    """Sweep the chains and record them, with states matched over all chains and numbered by frequency."""
+    by_chain = {id(chain): _ChainRecord(sweeps, chain) for chain in chains}
 
     def run(chain: SequenceChain) -> None:
         chain.scale_moves()
         for i in range(sweeps):
             chain.sweep()
-            kept[id(chain)].note(i, chain)
+            by_chain[id(chain)].record(i, chain)
 
-    _side_by_side(run, chains)
-    found = list(kept.values())
+    _run_in_parallel(run, chains)
+    records = list(by_chain.values())
     n_states = len(chains[0].initial)
-    reference = found[0].states[-1].astype(np.int64)
-    often = np.argsort(-np.bincount(reference.ravel(), minlength=n_states), kind="stable")
-    reference = np.argsort(often)[reference]
-    for each in found:
-        each.relabel(reference)
-    return found
+    reference = records[0].states[-1].astype(np.int64)
+    by_frequency = np.argsort(-np.bincount(reference.ravel(), minlength=n_states), kind="stable")
+    reference = np.argsort(by_frequency)[reference]
+    for record in records:
+        record.relabel(reference)
+    return records
 
 
 def _summary(
     observation: NoisySequences,
-    kept: list[_Kept],
+    records: list[_ChainRecord],
     n_draws: int,
     effort: Effort,
     *,
-    again: int,
+    n_restarted: int,
     naive: bool,
 ) -> Posterior:
-    """Summarize what the chains left behind."""
-    sizes = [len(each) for each in observation.emission]
+    sizes = [len(concentrations) for concentrations in observation.emission]
     n_states = len(observation.initial)
-    chains = np.stack([each.draws(sizes) for each in kept])
-    columns = np.unique(np.linspace(0, chains.shape[2] - 1, _MONITORED).astype(int))
+    chains = np.stack([record.draws(sizes) for record in records])
+    columns = np.unique(np.linspace(0, chains.shape[2] - 1, _MAX_MONITORED).astype(int))
     r_hats, bulk, tail = diagnose(chains[:, :, columns])
     worst, fewest = float(r_hats.max()), float(min(bulk.min(), tail.min()))
-    draws = chains.transpose(1, 0, 2).reshape(-1, chains.shape[2])  # by turns, so that every prefix mixes all chains
-    given = np.mean([variance for each in kept for _, variance in each.variance], axis=0)
-    parts = np.split(given, np.cumsum(sizes)[:-1], axis=1)
-    of_data = np.concatenate([*(part.ravel() for part in parts), draws[:, sum(sizes) * n_states :].var(axis=0)])
-    states = np.concatenate([each.states for each in kept])
+    draws = chains.transpose(1, 0, 2).reshape(-1, chains.shape[2])  # interleaved: every prefix has all chains
+    conditional = np.mean([variance for record in records for _, variance in record.variance], axis=0)
+    parts = np.split(conditional, np.cumsum(sizes)[:-1], axis=1)
+    data_variance = np.concatenate([*(part.ravel() for part in parts), draws[:, sum(sizes) * n_states :].var(axis=0)])
+    states = np.concatenate([record.states for record in records])
     described = (
-        f"{len(kept)} Markov chains of {len(kept[0].states)} sweeps after {_WARM_UP}, the best of {_STARTS} that "
-        f"were started; states are drawn {'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
+        f"{len(records)} Markov chains of {len(records[0].states)} sweeps after {_WARM_UP} of warm-up, the best of "
+        f"{_STARTS}; states are drawn {'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
     )
-    if again:
-        described += f"; {again} chains that stayed at a less likely place began again"
+    if n_restarted:
+        described += f"; {n_restarted} chains at a less likely mode restarted from the best one"
     warnings = []
     if naive:
-        warnings.append("the naive posterior ignores the noise and is too narrow")
-    if not converged(worst) or fewest < effort.ess:
+        warnings.append("the naive (plug-in) posterior ignores the noise and is too narrow")
+    if not has_converged(worst) or fewest < effort.ess:
         warnings.append(
-            f"of {len(columns)} parameters looked at the largest R-hat is {worst:.3f} and the fewest effective draws "
-            f"are {fewest:.0f}, where {effort.ess:.0f} were asked for: more sweeps (inference.mcmc_sweeps) help"
+            f"of {len(columns)} monitored parameters, the largest R-hat is {worst:.3f} and the smallest effective "
+            f"sample size is {fewest:.0f}, where {effort.ess:.0f} was asked for: increase inference.mcmc_sweeps"
         )
     return Posterior(
-        marginals_of(draws, of_data),
+        summarize_draws(draws, data_variance),
         draws[:n_draws],
         described,
         exact=False,

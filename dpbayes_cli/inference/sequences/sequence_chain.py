@@ -1,23 +1,23 @@
-"""A Markov chain on a hidden Markov model whose records were counted and seen through noise.
+"""A Markov chain on the parameters and states of a hidden Markov model, given noisy counts of its records.
 
 A sweep draws
 
 1. the states of all sequences, with the counts summed out of the likelihood (``noisy_poisson``);
 2. emissions and rates, with the counts summed out (``sequence_moves``);
-3. the counts given states, rates and what was observed: exactly and independently;
-4. emissions, transitions and the first state's law: Dirichlet given counts and states;
+3. the counts given states, rates and noisy counts: exactly and independently;
+4. emissions, transitions and initial probabilities: Dirichlet given counts and states;
 5. the rates: records of sequence s at step t occur at rate r_st ~ Gamma(shape a, mean m), of which the share v_f is
-   valid for feature f; then a and m. They say how many records there are, and nothing about the state.
+   valid for feature f; then a and m. Rates determine the number of records, and say nothing about the state.
 
-Steps 3 to 5 alone are a chain, too, but where noise is larger than counts it moves by what the counts leave open and
-must cross what the noise does: 800 sweeps are worth 5 draws. With step 2 steps 3 to 5 are only made now and then.
+Without step 2 this is a valid chain, too. But if the noise is larger than the counts, its steps are as wide as the
+posterior given the counts, and it must cross a posterior as wide as the noise: 800 sweeps yield 5 effective draws.
+With step 2, steps 3 to 5 are needed only now and then.
 
-Rates are there to say what counts are likely before they are seen: with a flat law of each total instead, a few records
-under much noise would look like many. Where counts were seen exactly, or noise is to be ignored, steps 2, 3 and 5 fall
-out.
+Rates give the totals an informative prior: under a flat one, few records with much noise would look like many. If the
+counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
 
 Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, then any chain is free); van Dyk and Park 2008
-(a step with others summed out is followed by theirs); mechanisms, HMM with naive Bayes emissions.
+(after a step that sums variables out, these are redrawn); mechanisms, HMM with naive Bayes emissions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 from dpbayes_cli.inference.sequences.noisy_poisson import draw_counts
 from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
-from dpbayes_cli.inference.sequences.sequence_state import LEAST_RATE, VALID_SHAPE, SequenceState
+from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceState
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
 
 if TYPE_CHECKING:
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
     Sampler = Literal["blocked", "collapsed"]
 
 TYPICAL_TOTAL = 100.0
-"""The mean m of the rates is inverse gamma a priori, shape 1 and this scale: half below 144, a tenth above 950."""
-_RECENT = 20.0
+"""The prior of the mean m of the rates is inverse gamma with shape 1 and this scale: median 144, 90 % quantile 950."""
+_AVERAGED_SWEEPS = 20.0
 COUNTS_EVERY = 8
-"""Sweeps between draws of the counts: these are what takes the longest."""
+"""Sweeps between draws of the counts, which take the most time."""
 
 
 class SequenceChain(SequenceState):
-    """One chain, and the state that it is in.
+    """A chain and its current state.
 
     Args:
-        data: what was observed.
+        data: the noisy counts.
         rng: the generator.
-        sampler: whether states are drawn together, or one after the other without the transitions.
+        sampler: whether states are drawn together, or one after the other with the transitions integrated out.
     """
 
     def __init__(self, data: SequenceData, rng: np.random.Generator, sampler: Sampler = "blocked") -> None:
@@ -64,16 +64,19 @@ class SequenceChain(SequenceState):
         self._moves: tuple[EmissionMove, RateMove]
 
     def start(self) -> None:
-        """Begin where each state is like some stretch of some sequence, as clusters begin at points.
+        """Set the emissions of each state to those of a random stretch of a sequence, and draw the rest.
 
-        Sequences of many records are the likelier to be taken; of what was seen of a stretch much of the noise cancels.
+        Sequences with many records are more likely to be chosen; over a stretch much of the noise cancels.
         """
         n_sequences, n_steps, n_states = self.data.shape
         length = max(1, n_steps // 8)
         cells = self.data.observed.reshape(n_sequences, n_steps, -1)
-        often = np.maximum(cells.sum(axis=(1, 2)), 1.0)
+        n_records = np.maximum(cells.sum(axis=(1, 2)), 1.0)
         for k in range(n_states):
-            s, t = self._rng.choice(n_sequences, p=often / often.sum()), self._rng.integers(n_steps - length + 1)
+            s, t = (
+                self._rng.choice(n_sequences, p=n_records / n_records.sum()),
+                self._rng.integers(n_steps - length + 1),
+            )
             weight = np.maximum(cells[s, t : t + length].sum(axis=0), 0.0) + self.data.emission
             self.emission[k] = weight / np.add.reduceat(weight, self.data.first)[self.data.feature]
         self.transition[:] = (np.eye(n_states) * 4.0 + 1.0) / (n_states + 4.0)
@@ -81,8 +84,8 @@ class SequenceChain(SequenceState):
         self.draw_states()
         self.draw_parameters()
 
-    def take_place(self, other: SequenceChain) -> None:
-        """Go to where another chain is."""
+    def restart_from(self, other: SequenceChain) -> None:
+        """Copy the current state of another chain."""
         self.emission, self.transition, self.initial = other.emission, other.transition, other.initial
         self.states = other.states
         if other.data is self.data:
@@ -93,13 +96,13 @@ class SequenceChain(SequenceState):
         self.scale_moves()
 
     def scale_moves(self) -> None:
-        """Fit the steps of moves to where the chain is; while draws are kept they stay as they are."""
+        """Scale the moves to the current state; they must stay fixed while draws are recorded."""
         if self.data.noise:
             rate = self.rates()
             self._moves = EmissionMove.at(self, rate), RateMove.at(self, rate)
 
     def sweep(self) -> None:
-        """Redraw everything once, counts now and then."""
+        """Redraw everything once, the counts only every ``COUNTS_EVERY`` sweeps."""
         self.draw_states()
         if not self.data.noise:
             self.draw_parameters()
@@ -114,19 +117,19 @@ class SequenceChain(SequenceState):
         else:
             self.draw_transitions()
         self.draw_law_of_rates()
-        self.typical = self.typical + (self.emission - self.typical) / _RECENT
+        self.typical = self.typical + (self.emission - self.typical) / _AVERAGED_SWEEPS
 
     def likelihood(self) -> Floats:
-        """Return the log likelihood of what was observed by state, counts summed out, shape (S, T, n_states)."""
+        """Return the log likelihood by state, with counts summed out, shape (n_sequences, n_steps, n_states)."""
         data = self.data
         if not data.noise:
             return np.asarray((self.counts @ np.log(self.emission).T).reshape(data.shape))
-        found = np.zeros((len(data.observed), data.shape[2]))
+        log_likelihood = np.zeros((len(data.observed), data.shape[2]))
         for _, columns, table in data.noise:
             rate = self.rate[:, None] * self.valid[data.feature[columns]]
-            rates = np.maximum(rate[:, :, None] * self.emission[:, columns].T, LEAST_RATE)
-            found += table.at(rates.reshape(-1, data.shape[2])).reshape(rates.shape).sum(axis=1)
-        return np.asarray(found.reshape(data.shape))
+            rates = np.maximum(rate[:, :, None] * self.emission[:, columns].T, MIN_RATE)
+            log_likelihood += table.at(rates.reshape(-1, data.shape[2])).reshape(rates.shape).sum(axis=1)
+        return np.asarray(log_likelihood.reshape(data.shape))
 
     def draw_states(self) -> None:
         """Redraw the states of all sequences."""
@@ -144,13 +147,13 @@ class SequenceChain(SequenceState):
         """Redraw the counts, given all else."""
         data, rates = self.data, self.rates()
         for law, columns, _ in data.noise:
-            some = rates[:, columns]
-            drawn = draw_counts(law, data.observed[:, columns].ravel(), some.ravel(), self._rng)
-            self.counts[:, columns] = drawn.reshape(some.shape)
+            law_rates = rates[:, columns]
+            drawn = draw_counts(law, data.observed[:, columns].ravel(), law_rates.ravel(), self._rng)
+            self.counts[:, columns] = drawn.reshape(law_rates.shape)
 
     @property
     def has_counts(self) -> bool:
-        """Whether the counts are those of the states, as they are after they have been drawn."""
+        """Whether the counts belong to the current state: they are exact, or were drawn in this sweep."""
         return not self.data.noise or self._sweeps % COUNTS_EVERY == 0
 
     def conditional_variance(self) -> Floats:
@@ -161,13 +164,13 @@ class SequenceChain(SequenceState):
         return np.asarray(share * (1.0 - share) / (total + 1.0))
 
     def draw_parameters(self) -> None:
-        """Redraw emissions, transitions and the first state's law, given counts and states."""
+        """Redraw emissions, transitions and initial probabilities, given counts and states."""
         counts = self.members() @ self.counts + self.data.emission
         self.emission = _shares(_log_gammas(counts, self._rng), self.data.first, self.data.feature)
         self.draw_transitions()
 
     def draw_transitions(self) -> None:
-        """Redraw transitions and the first state's law, given the states."""
+        """Redraw transitions and initial probabilities, given the states."""
         observation, n_states = self.data.observation, self.data.shape[2]
         first = np.bincount(self.states[:, 0], minlength=n_states) + observation.initial
         follows = transition_counts(self.states, n_states) + observation.transition
@@ -176,22 +179,22 @@ class SequenceChain(SequenceState):
         self.initial = _shares(_log_gammas(first[None], self._rng), start, one)[0]
 
     def draw_rates(self) -> None:
-        """Redraw rates and shares of valid records, given the counts."""
+        """Redraw rates and the shares of valid records, given the counts."""
         data, rng, a = self.data, self._rng, self.rate_shape
         shape = a + self.counts.sum(axis=1)
-        self.rate = np.maximum(rng.standard_gamma(shape) / (a / self.mean_rate + self.valid.sum()), LEAST_RATE)
+        self.rate = np.maximum(rng.standard_gamma(shape) / (a / self.mean_rate + self.valid.sum()), MIN_RATE)
         if not data.observation.complete:
-            seen = np.add.reduceat(self.counts.sum(axis=0), data.first)
-            self.valid = rng.standard_gamma(VALID_SHAPE + seen) / (VALID_SHAPE + float(self.rate.sum()))
+            n_valid = np.add.reduceat(self.counts.sum(axis=0), data.first)
+            self.valid = rng.standard_gamma(VALID_SHAPE + n_valid) / (VALID_SHAPE + float(self.rate.sum()))
 
     def draw_law_of_rates(self) -> None:
-        """Redraw shape and mean of the law of the rates."""
+        """Redraw shape and mean of the gamma distribution of the rates."""
         n, a, total = len(self.rate), self.rate_shape, float(self.rate.sum())
         self.mean_rate = (TYPICAL_TOTAL + a * total) / float(self._rng.standard_gamma(1.0 + n * a))
         logs = float(np.log(self.rate).sum())
 
         def log_density(log_shape: float) -> float:
-            """Return that of log a: a ~ Exponential(1) a priori."""
+            """Return the log density of log a; the prior of a is Exponential(1)."""
             b = math.exp(log_shape)
             rates = n * (b * math.log(b / self.mean_rate) - math.lgamma(b)) + b * (logs - total / self.mean_rate)
             return rates - b + log_shape
@@ -200,14 +203,13 @@ class SequenceChain(SequenceState):
 
 
 def _shares(log_weight: Floats, first: Integers, group: Integers) -> Floats:
-    """Return weights as shares of their groups of columns."""
     weight = np.exp(log_weight - np.maximum.reduceat(log_weight, first, axis=1)[:, group])
     shares = weight / np.add.reduceat(weight, first, axis=1)[:, group]
     return np.asarray(np.maximum(shares, 1e-300))
 
 
 def _log_gammas(shape: Floats, rng: np.random.Generator) -> Floats:
-    """Draw logarithms of gamma variables; those of a shape below one do not underflow."""
+    """Draw logarithms of gamma variables; those with a shape below one do not underflow."""
     small = shape < 1.0
     logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
     if small.any():

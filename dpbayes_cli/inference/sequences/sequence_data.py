@@ -1,4 +1,4 @@
-"""What was observed of sequences, laid out as chains read it."""
+"""Noisy counts of sequences, as arrays for the chains."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SequenceData:
-    """What was observed, as chains read it: one row a sequence and step, one column a feature and value.
+    """Noisy counts, with one row for each sequence and step, and one column for each feature and value.
 
     Attributes:
         observation: the observation.
         shape: the numbers of sequences, steps and states.
-        observed: shape (n_sequences n_steps, n_columns).
-        feature: of each column, shape (n_columns,).
+        observed: noisy counts, shape (n_sequences * n_steps, n_columns).
+        feature: the feature of each column, shape (n_columns,).
         first: the first column of each feature.
-        emission: the concentration of each column.
-        noise: each law of noise with its columns and what it makes of them; none where counts are taken as they are.
-        spread: of each column, what its noise adds to a count's variance, for the scale of steps.
+        emission: the prior concentration of each column.
+        noise: each law of noise, its columns and their likelihood; empty if the counts are used as exact.
+        spread: the variance of the noise of each column, which scales the steps of chains.
     """
 
     observation: NoisySequences
@@ -42,10 +42,10 @@ class SequenceData:
 
     @classmethod
     def of(cls, observation: NoisySequences, *, naive: bool = False) -> SequenceData:
-        """Lay an observation out; naive: noisy counts are taken for the truth, negative ones for none."""
+        """Return the arrays of an observation; ``naive`` uses noisy counts as if exact, negative ones as zero."""
         n_sequences, n_steps, _ = observation.observed[0].shape
-        observed = np.concatenate([each.reshape(n_sequences * n_steps, -1) for each in observation.observed], axis=1)
-        sizes = [len(each) for each in observation.emission]
+        observed = np.concatenate([table.reshape(n_sequences * n_steps, -1) for table in observation.observed], axis=1)
+        sizes = [len(concentrations) for concentrations in observation.emission]
         feature = np.repeat(np.arange(len(sizes)), sizes)
         laws = list(dict.fromkeys(observation.noises))
         groups = []
@@ -65,18 +65,18 @@ class SequenceData:
         )
 
     def log_marginals(self, rate: Floats) -> Floats:
-        """Return log p(observed | rate) of every cell, for positive rates, shape (n_sequences n_steps, n_columns)."""
+        """Return log p(observed | rate) of every cell for positive rates, shape (n_sequences * n_steps, n_columns)."""
         value = np.empty(rate.shape)
         for _, columns, table in self.noise:
-            some = rate[:, columns]
-            value[:, columns] = table.at(some.reshape(-1, 1)).reshape(some.shape)
+            rates = rate[:, columns]
+            value[:, columns] = table.at(rates.reshape(-1, 1)).reshape(rates.shape)
         return value
 
     def with_slopes(self, rate: Floats) -> tuple[Floats, Floats]:
         """Return log p(observed | rate) of every cell and its derivative by the rate; see ``log_marginals``."""
         value, slope = np.empty(rate.shape), np.empty(rate.shape)
         for _, columns, table in self.noise:
-            some = rate[:, columns]
-            found, by_rate = table.with_slope(some.reshape(-1, 1))
-            value[:, columns], slope[:, columns] = found.reshape(some.shape), by_rate.reshape(some.shape)
+            rates = rate[:, columns]
+            log_p, by_rate = table.with_slope(rates.reshape(-1, 1))
+            value[:, columns], slope[:, columns] = log_p.reshape(rates.shape), by_rate.reshape(rates.shape)
         return value, slope

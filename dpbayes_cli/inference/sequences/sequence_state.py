@@ -1,4 +1,4 @@
-"""Where a chain on a hidden Markov model is: states, emissions, transitions, rates and latent counts."""
+"""The state of a chain on a hidden Markov model: states, emissions, transitions, rates and latent counts."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-LEAST_RATE = 1e-12
+MIN_RATE = 1e-12
 VALID_SHAPE = 4.0
-"""The shares of valid records are Gamma(4, 4) a priori; 1 where records are complete."""
+"""The prior of the shares of valid records is Gamma(4, 4); if records are complete, the shares are 1."""
 
 
 class SequenceState:
     """Everything that a sweep redraws.
 
     Args:
-        data: what was observed.
+        data: the noisy counts.
 
     Attributes:
         emission: shape (n_states, n_columns).
-        typical: the emissions of recent sweeps, on average.
-        transition, initial: the law of the states.
-        counts: the latent counts, shape (n_sequences n_steps, n_columns).
-        rate: of records, shape (n_sequences n_steps,).
-        valid: the share that is valid for each feature.
-        mean_rate, rate_shape: the law of the rates.
+        typical: the mean of the emissions of recent sweeps.
+        transition, initial: transition probabilities and those of the first state.
+        counts: the latent counts, shape (n_sequences * n_steps, n_columns).
+        rate: of records, shape (n_sequences * n_steps,).
+        valid: the share of valid records for each feature.
+        mean_rate, rate_shape: the mean and shape of the gamma distribution of the rates.
         states: shape (n_sequences, n_steps).
-        log_likelihood: of what was observed, given all but states and counts.
+        log_likelihood: of the noisy counts, given all but states and counts.
     """
 
     def __init__(self, data: SequenceData) -> None:
@@ -51,10 +51,10 @@ class SequenceState:
         self.log_likelihood = -math.inf
 
     def rates(self) -> Floats:
-        """Return the rate of each cell in its state, shape (n_sequences n_steps, n_columns)."""
-        found = self.rate[:, None] * self.valid[self.data.feature] * self.emission[self.states.ravel()]
-        return np.asarray(np.maximum(found, LEAST_RATE))
+        """Return the rate of each cell in its state, shape (n_sequences * n_steps, n_columns)."""
+        rates = self.rate[:, None] * self.valid[self.data.feature] * self.emission[self.states.ravel()]
+        return np.asarray(np.maximum(rates, MIN_RATE))
 
     def members(self) -> Floats:
-        """Return 1 where a sequence at a step is in a state, else 0, shape (n_states, n_sequences n_steps)."""
+        """Return 1 if a sequence at a step is in a state, else 0, shape (n_states, n_sequences * n_steps)."""
         return np.asarray(np.eye(self.data.shape[2])[:, self.states.ravel()])

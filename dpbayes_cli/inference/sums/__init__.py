@@ -1,1 +1,1 @@
-"""Posteriors of parameters whose sums of records were seen through noise. Knows no model and no mechanism."""
+"""Posteriors given noisy sums over records. Names no model and no mechanism."""

@@ -1,4 +1,4 @@
-"""The posterior of a latent-sum observation: exactly where there is one parameter and one number a record."""
+"""The posterior given noisy sums: exact if there is one parameter and one number per record, else by chains."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
-from dpbayes_cli.inference.posterior import Effort, Marginal, Method, Posterior, marginals_of
+from dpbayes_cli.inference.posterior import Effort, Marginal, Method, Posterior, summarize_draws
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 CHAINS = 16
-_AFFORDABLE = 1 << 20
+_MAX_STORED_DRAWS = 1 << 20
 
 
 def infer_sums(
     observation: NoisySums, method: Method, n_draws: int, rng: np.random.Generator, effort: Effort
 ) -> Posterior:
-    """Return the posterior of a latent-sum observation; see ``solve.infer``."""
+    """Return the posterior given noisy sums; see ``solve.infer``."""
     if method == "naive":
-        return _naive(observation, n_draws, rng)
+        return _plug_in(observation, n_draws, rng)
     law = observation.law
     if method == "noise-aware" and isinstance(law, ScalarLaw):
         from dpbayes_cli.inference.sums.one_parameter import scalar_posterior
@@ -37,35 +37,34 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
 
     law = observation.law
     sampler = ScaleMixtureSampler(observation, np.array([observation.observed], dtype=np.float64), CHAINS, rng)
-    found = run_until_converged(
+    run = run_until_converged(
         lambda length, thinning: sampler.run(length, thinning)[0],
         lambda draws: law.parameters(draws[..., :-1]),
-        max(250, -(-n_draws // CHAINS), min(_AFFORDABLE // CHAINS, math.ceil(1.5 * effort.ess / CHAINS))),
+        max(250, -(-n_draws // CHAINS), min(_MAX_STORED_DRAWS // CHAINS, math.ceil(1.5 * effort.ess / CHAINS))),
         effort.ess,
     )
-    chains = law.parameters(found.draws[..., :-1])
-    flat = found.draws.transpose(1, 0, 2).reshape(-1, found.draws.shape[2])  # every prefix mixes all chains
+    chains = law.parameters(run.draws[..., :-1])
+    flat = run.draws.transpose(1, 0, 2).reshape(-1, run.draws.shape[2])  # every prefix mixes all chains
     values = law.parameters(flat[:, :-1])
-    data = np.mean(law.known_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
-    diagnostics = dict(found.diagnostics)
+    data_variance = np.mean(law.complete_data_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
+    diagnostics = dict(run.diagnostics)
     if isinstance(law, ScalarLaw):
-        diagnostics["ks_exact"] = _distance(observation, law, flat[:, :-1])
+        diagnostics["ks_exact"] = _distance_from_exact(observation, law, flat[:, :-1])
     warning = law.warning(flat[:, :-1])
     return Posterior(
-        marginals_of(values, data),
+        summarize_draws(values, data_variance),
         values[:n_draws],
-        f"{CHAINS} Markov chains (augmented sampler; the sum of the records is normal given the parameters), "
-        f"{len(flat)} draws",
+        f"{len(flat)} draws from {CHAINS} Markov chains (scale-mixture Gibbs sampler; the sum over the records is "
+        "approximated as normal given the parameters)",
         exact=False,
-        monte_carlo=found.error,
+        monte_carlo=run.error,
         diagnostics=diagnostics,
-        warnings=(*found.warnings, *((warning,) if warning else ())),
+        warnings=(*run.warnings, *((warning,) if warning else ())),
         chains=chains,
     )
 
 
-def _distance(observation: NoisySums, law: ScalarLaw, points: Floats) -> float:
-    """Return the Kolmogorov-Smirnov distance of draws of the coordinate from the exact posterior."""
+def _distance_from_exact(observation: NoisySums, law: ScalarLaw, points: Floats) -> float:
     from dpbayes_cli.inference.diagnostics import ks_distance
     from dpbayes_cli.inference.sums.one_parameter import grid_density
 
@@ -73,18 +72,17 @@ def _distance(observation: NoisySums, law: ScalarLaw, points: Floats) -> float:
     return ks_distance(exact.cdf_of_first(np.sort(points[:, 0])))
 
 
-def _naive(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Posterior:
-    """Return the conjugate posterior of the nearest possible statistic."""
+def _plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Posterior:
     size = max(n_draws, 1 << 15)
     n_records = float(observation.total.n)
     if observation.total.kind == "unbounded":
         n_records = max(observation.observed[-1] / observation.valid, 0.0)
     values = observation.law.naive(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
-    marginals = marginals_of(values, values.var(axis=0))
+    marginals = summarize_draws(values, values.var(axis=0))
     return Posterior(
         tuple(Marginal(m.mean, m.sd, m.quantiles, m.sd, 0.0) for m in marginals),
         values[:n_draws],
-        "the conjugate posterior of the nearest possible statistic",
+        "conjugate posterior from the nearest possible statistic, as if it were exact",
         exact=False,
-        warnings=("the naive posterior ignores the noise and is too narrow",),
+        warnings=("the naive (plug-in) posterior ignores the noise and is too narrow",),
     )

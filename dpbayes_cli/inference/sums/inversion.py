@@ -1,6 +1,7 @@
-"""The exact probability of what was released, given the parameter, for one sum and what is known about its records.
+"""The exact likelihood of a released sum as a function of the parameter.
 
-The number of records is known, or it is summed over, with the weights that its own noisy count and its own law give it.
+The number of records is known, or it is summed out with weights: its probability given the parameter, times that of its
+own noisy count.
 
 Source: mechanisms, noise-aware inference (p(statistic | theta) by the characteristic function).
 """
@@ -14,14 +15,14 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 from dpbayes_cli.inference.sums.record_numbers import numbers_of_records
-from dpbayes_cli.inference.sums.sum_table import SumTable, frequencies_for, moments_of_one, used
+from dpbayes_cli.inference.sums.sum_table import SumTable, frequencies_for, moments_of_one, reindex
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_PAIRS = 1 << 9
-"""So many pairs of a point and an observation at a time stay in the processor's cache."""
+_BATCH_PAIRS = 1 << 9
+"""Pairs of a point and an observation that are computed at a time, so that they stay in the processor's cache."""
 
 
 def log_likelihoods(
@@ -32,49 +33,50 @@ def log_likelihoods(
     pairs: tuple[Integers, Integers],
     effort: float = 1.0,
 ) -> Floats:
-    """Return log p(observed | theta), up to one constant, for chosen pairs.
+    """Return log p(observed | theta) of pairs of a point and an observation, up to a constant, shape (n_pairs,).
 
     Args:
-        observation: the law, the noise and the total; its own observation is not looked at.
-        law: a scalar law.
-        observed: privatized statistics, shape (n_observed, n_components).
+        observation: the noise and the record count; its own observed values are not reindex.
+        law: the law of a record.
+        observed: noisy statistics, shape (n_observed, n_components).
         points: parameters, shape (n_points, 1).
-        pairs: indices of a point and of an observation, each of shape (n_pairs,).
+        pairs: the index of the point and the index of the observation, each of shape (n_pairs,).
         effort: a factor on the number of frequencies.
-
-    Returns:
-        Shape (n_pairs,).
     """
-    which, release = pairs
+    point, release = pairs
     if observation.total.kind == "known" and law.counts_all:
         n_records = np.full(len(points), float(observation.total.n))
         cases = _Cases(observation.noise, law, points, np.arange(len(points)), n_records, effort)
-        return cases.log_likelihoods(which, observed[release, 0])
-    result, order = np.empty(len(which)), np.argsort(which, kind="stable")
+        return cases.log_likelihoods(point, observed[release, 0])
+    result, order = np.empty(len(point)), np.argsort(point, kind="stable")
     typical = moments_of_one(law, points, observation.noise)
-    for start in range(0, len(which), _PAIRS):
-        some = order[start : start + _PAIRS]
+    for start in range(0, len(point), _BATCH_PAIRS):
+        batch = order[start : start + _BATCH_PAIRS]
         numbers = numbers_of_records(
-            observation, law, points[which[some]], typical[which[some]], observed[release[some]]
+            observation, law, points[point[batch]], typical[point[batch]], observed[release[batch]]
         )
-        result[some] = _summed_over(observation, law, points, which[some], observed[release[some], 0], numbers, effort)
+        y = observed[release[batch], 0]
+        result[batch] = _sum_over_numbers(observation, law, points, point[batch], y, numbers, effort)
     return result
 
 
-def _summed_over(
+def _sum_over_numbers(
     observation: NoisySums,
     law: ScalarLaw,
     points: Floats,
-    which: Integers,
+    point: Integers,
     y: Floats,
     numbers: tuple[Floats, Floats],
     effort: float,
 ) -> Floats:
-    """Sum the likelihoods of pairs over numbers of records with their log weights; equal cases are computed once."""
+    """Return the log likelihoods of pairs, summed over numbers of records with log weights.
+
+    Pairs with the same point and number of records are one case, which is computed once.
+    """
     n_records, log_terms = numbers
     (pair, _) = kept = np.nonzero(log_terms > -np.inf)
-    order = np.lexsort((n_records[kept], which[pair]))
-    of_point, of_number = which[pair][order], n_records[kept][order]
+    order = np.lexsort((n_records[kept], point[pair]))
+    of_point, of_number = point[pair][order], n_records[kept][order]
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = (np.diff(of_point) != 0) | (np.diff(of_number) != 0)
     case = np.empty(len(order), dtype=np.int64)
@@ -87,14 +89,12 @@ def _summed_over(
 
 @dataclass(frozen=True)
 class _Cases:
-    """Many cases, each a point and a number of records, in tables of like numbers.
+    """Cases, each a point and a number of records; cases with similar numbers share a table.
 
     Attributes:
-        noise: the law of the noise.
-        law: the law of a record.
-        points: shape (n_points, 1).
-        of_point: the point of each case, shape (n_cases,).
-        n_records: of each case, shape (n_cases,).
+        points: parameters, shape (n_points, 1).
+        of_point: the index of the point of each case, shape (n_cases,).
+        n_records: the number of records of each case, shape (n_cases,).
         effort: a factor on the number of frequencies.
     """
 
@@ -109,14 +109,15 @@ class _Cases:
         """Return the log likelihood of each observed sum in its case, shape (n_pairs,)."""
         result = np.empty(len(case))
         octave = np.floor(np.log2(np.maximum(self.n_records, 1.0)))
-        for like in np.unique(octave):
-            rows = octave == like
-            chosen = rows[case]
-            if not chosen.any():
+        for value in np.unique(octave):
+            cases = octave == value
+            pairs = cases[case]
+            if not pairs.any():
                 continue
-            index = (np.cumsum(rows) - 1)[case[chosen]]
-            count = round(frequencies_for(float(self.n_records[rows].min())) * self.effort)
-            occurring, of_point = used(self.of_point[rows], len(self.points))
-            table = SumTable(self.noise, self.law, self.points[occurring], of_point, self.n_records[rows], count)
-            result[chosen] = table.log_likelihoods(index, y[chosen])
+            index = (np.cumsum(cases) - 1)[case[pairs]]
+            n_frequencies = round(frequencies_for(float(self.n_records[cases].min())) * self.effort)
+            occurs, of_point = reindex(self.of_point[cases], len(self.points))
+            points, n_records = self.points[occurs], self.n_records[cases]
+            table = SumTable(self.noise, self.law, points, of_point, n_records, n_frequencies)
+            result[pairs] = table.log_likelihoods(index, y[pairs])
         return result

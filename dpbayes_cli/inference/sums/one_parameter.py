@@ -1,7 +1,7 @@
-"""The exact posterior of one parameter from one noisy sum: on a grid that follows the posterior.
+"""The exact posterior of one parameter given one noisy sum, on a grid that is refined around the posterior.
 
-The likelihood is that of ``inversion``. The grid starts from the whole prior and closes in on where the posterior is;
-between grid points the log density is made of monotone cubic pieces.
+The likelihood is that of ``inversion``. The first grid covers the range of the prior, the following ones only the part
+with posterior mass; between grid points the log density is interpolated by monotone cubics.
 
 Source: mechanisms, noise-aware inference (p(statistic | theta) on a grid of theta); Bernstein and Sheldon 2018.
 """
@@ -25,33 +25,34 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.bool_]
 
-_COARSE = 5
-"""The first grid divides the range of the prior into 2^5 parts, finer ones into more."""
-_FINEST = 48
-_ENOUGH = 20
-"""So many coarse points where the posterior is suffice to tell where that is."""
-_GRID = 256
-"""Parts of the last grid, at least half of them where the posterior is; a power of two, or it could leave the prior."""
-_FINE = 2049
-_HASTE = 0.5
-"""Frequencies, in parts of the usual number, where the likelihood only tells where to look."""
-_NATS = 16.0
+_FIRST_LEVEL, _LAST_LEVEL = 5, 48
+"""The grid of level k divides the range of the prior into 2^k intervals."""
+_MIN_RELEVANT_INTERVALS = 20
+"""A grid is refined until the relevant part of the posterior covers this many intervals."""
+_GRID_INTERVALS = 256
+"""Intervals of the final grid, at least half of them relevant; a power of two keeps the grid in the prior's range."""
+_INTERPOLATED_POINTS = 2049
+_SEARCH_EFFORT = 0.5
+"""The share of the usual number of frequencies that suffices to locate the posterior."""
+_RELEVANT_NATS = 16.0
 """Points whose density is below exp(-16) = 1e-7 of the largest are left out."""
 _IMPOSSIBLE = -1e300
-"""The log density of a parameter so extreme that floats hold no likelihood of it."""
-_UNEXPLAINED = "no parameter explains what was released: this is the prior; are the bounds and the prior right?"
+"""The log density of a parameter so extreme that its likelihood is no finite float."""
+_UNEXPLAINED = (
+    "no parameter value explains the released statistic, so this is the prior: check the bounds and the prior"
+)
 
 
 @dataclass(frozen=True)
 class GridDensity:
-    """Posterior densities of one coordinate on fine grids, one row an observation.
+    """Posterior densities of one coordinate on fine grids, one row per observation.
 
     Attributes:
-        law: the record law.
-        grid: ascending coordinates, shape (n_problems, n_points).
-        weights: the probability of the cell around each, rows adding up to one.
-        explained: whether any parameter explains what was released, as far as floats can tell; where none does, the
-            densities are those of the prior.
+        law: the law of a record.
+        grid: ascending coordinates, shape (n_observations, n_points).
+        weights: the probability of the cell around each grid point; each row sums to one.
+        explained: whether any parameter has a positive likelihood, within the range of floats; if not, the densities
+            are those of the prior.
     """
 
     law: ScalarLaw
@@ -60,7 +61,7 @@ class GridDensity:
     explained: Rows
 
     def cdf(self, coordinates: Floats) -> Floats:
-        """Return for each observation the probability below a coordinate, shape (n_problems,)."""
+        """Return the probability below one coordinate for each observation, shape (n_observations,)."""
         edges, cumulative = self._edges()
         return np.array([np.interp(c, e, p) for c, e, p in zip(coordinates, edges, cumulative, strict=True)])
 
@@ -70,21 +71,20 @@ class GridDensity:
         return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
 
     def quantiles(self, probabilities: Floats) -> Floats:
-        """Return parameters, shape (n_problems, n_probabilities)."""
+        """Return quantiles of the parameter, shape (n_observations, n_probabilities)."""
         edges, cumulative = self._edges()
         points = np.array([np.interp(probabilities, p, e) for e, p in zip(edges, cumulative, strict=True)])
-        found = self.law.parameters(points[..., None])[..., 0]
-        return np.sort(found, axis=1) if np.all(np.diff(probabilities) >= 0) else found
+        quantiles = self.law.parameters(points[..., None])[..., 0]
+        return np.sort(quantiles, axis=1) if np.all(np.diff(probabilities) >= 0) else quantiles
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw parameters, shape (n_problems, size)."""
+        """Draw parameters, shape (n_observations, size)."""
         edges, cumulative = self._edges()
         uniforms = rng.random((len(edges), size))
         points = np.array([np.interp(u, p, e) for u, e, p in zip(uniforms, edges, cumulative, strict=True)])
         return self.law.parameters(points[..., None])[..., 0]
 
     def _edges(self) -> tuple[Floats, Floats]:
-        """Return the edges of the cells and the probability below each."""
         middles = (self.grid[:, 1:] + self.grid[:, :-1]) / 2.0
         edges = np.hstack([self.grid[:, :1], middles, self.grid[:, -1:]])
         cumulative = np.hstack([np.zeros((len(edges), 1)), np.cumsum(self.weights, axis=1)])
@@ -92,84 +92,84 @@ class GridDensity:
 
 
 def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
-    """Solve observations that differ in their observations alone.
+    """Return the posterior densities given observations that differ only in their observed values.
 
-    All grids are parts of one, the range of the prior halved again and again: points that several observations need
-    are computed once.
+    All grids are parts of one, the range of the prior halved again and again, so that points that several observations
+    need are computed once.
 
     Args:
-        observation: law, noise and total.
-        law: its law, a scalar one.
-        observed: shape (n_problems, n_components).
+        observation: the noise and the record count.
+        law: the law of a record.
+        observed: noisy statistics, shape (n_observations, n_components).
     """
-    shared = _Shared(observation, law, observed)
-    level = np.full(len(observed), _COARSE)
-    first, last = np.zeros_like(level), np.full_like(level, 1 << _COARSE)
-    open_ones = np.arange(len(observed))
-    while len(open_ones):
-        rows = shared.log_densities(open_ones, first[open_ones], last[open_ones], level[open_ones], _HASTE)
-        for i, row in zip(open_ones, rows, strict=True):
-            begin, end = _relevant(row)
+    shared = _SharedGrid(observation, law, observed)
+    level = np.full(len(observed), _FIRST_LEVEL)
+    first, last = np.zeros_like(level), np.full_like(level, 1 << _FIRST_LEVEL)
+    unfinished = np.arange(len(observed))
+    while len(unfinished):
+        rows = shared.log_densities(unfinished, first[unfinished], last[unfinished], level[unfinished], _SEARCH_EFFORT)
+        for i, row in zip(unfinished, rows, strict=True):
+            begin, end = _relevant_range(row)
             first[i], last[i] = first[i] + begin, first[i] + end
-        few = (last - first)[open_ones] < _ENOUGH
-        open_ones = open_ones[few & (level[open_ones] < _FINEST)]
-        finer = _halvings((last - first)[open_ones], 2 << _COARSE)
-        level[open_ones] += finer
-        first[open_ones] <<= finer
-        last[open_ones] <<= finer
-    finer = _halvings(last - first, _GRID)
+        too_coarse = (last - first)[unfinished] < _MIN_RELEVANT_INTERVALS
+        unfinished = unfinished[too_coarse & (level[unfinished] < _LAST_LEVEL)]
+        finer = _halvings((last - first)[unfinished], 2 << _FIRST_LEVEL)
+        level[unfinished] += finer
+        first[unfinished] <<= finer
+        last[unfinished] <<= finer
+    finer = _halvings(last - first, _GRID_INTERVALS)
     level, first = level + finer, first << finer
-    first = np.minimum(first, (1 << level) - _GRID)
-    last = first + _GRID
+    first = np.minimum(first, (1 << level) - _GRID_INTERVALS)
+    last = first + _GRID_INTERVALS
     densities = np.array(shared.log_densities(np.arange(len(observed)), first, last, level, 1.0))
-    return _refined(law, np.stack([shared.coordinate(end, level) for end in (first, last)], axis=1), densities)
+    return _interpolate(law, np.stack([shared.coordinate(end, level) for end in (first, last)], axis=1), densities)
 
 
-def _halvings(parts: Integers, most: int) -> Integers:
-    """Return how often parts can be halved without becoming more than that."""
-    return np.asarray(np.floor(np.log2(most / parts)), dtype=np.int64)
+def _halvings(intervals: Integers, most: int) -> Integers:
+    """Return how often intervals can be halved without becoming more than ``most``."""
+    return np.asarray(np.floor(np.log2(most / intervals)), dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class _Shared:
-    """Log posterior densities of observations on parts of one grid."""
+class _SharedGrid:
+    """Log posterior densities of several observations on parts of one grid."""
 
     observation: NoisySums
     law: ScalarLaw
     observed: Floats
 
     def coordinate(self, index: Integers, level: Integers) -> Floats:
-        """Return the coordinates of points of the grid of a level, elementwise."""
+        """Return the coordinates of grid points, given their indices and levels, elementwise."""
         low, high = self.law.prior_range
         return np.asarray(low + (high - low) * np.ldexp(index.astype(np.float64), -level))
 
     def log_densities(
         self, chosen: Integers, first: Integers, last: Integers, level: Integers, effort: float
     ) -> list[Floats]:
-        """Return unnormalized log densities of chosen observations, each from a first to a last point of its level."""
-        parts = last - first + 1
-        release = np.repeat(chosen, parts)
-        starts = np.repeat(np.cumsum(parts) - parts, parts)
-        index = np.arange(len(release)) - starts + np.repeat(first, parts)
+        """Return unnormalized log densities of chosen observations, each from its first to its last grid point."""
+        n_points = last - first + 1
+        release = np.repeat(chosen, n_points)
+        starts = np.repeat(np.cumsum(n_points) - n_points, n_points)
+        index = np.arange(len(release)) - starts + np.repeat(first, n_points)
         finest = int(level.max())
-        coordinates, which = np.unique(index << np.repeat(finest - level, parts), return_inverse=True)
+        coordinates, point = np.unique(index << np.repeat(finest - level, n_points), return_inverse=True)
         points = self.coordinate(coordinates, np.full_like(coordinates, finest))[:, None]
         with np.errstate(all="ignore"):
-            found = log_likelihoods(self.observation, self.law, self.observed, points, (which, release), effort)
-            found = found + self.law.log_prior(points)[which]
-        found = np.nan_to_num(found, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
-        return np.split(found, np.cumsum(parts)[:-1])
+            values = log_likelihoods(self.observation, self.law, self.observed, points, (point, release), effort)
+            values = values + self.law.log_prior(points)[point]
+        values = np.nan_to_num(values, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
+        return np.split(values, np.cumsum(n_points)[:-1])
 
 
-def _relevant(log_density: Floats) -> tuple[int, int]:
-    """Return the first and the last grid point that matter, and one more on each side."""
-    (above,) = np.nonzero(log_density >= log_density.max() - _NATS)
+def _relevant_range(log_density: Floats) -> tuple[int, int]:
+    """Return the first and the last relevant grid point, and one more on each side."""
+    (above,) = np.nonzero(log_density >= log_density.max() - _RELEVANT_NATS)
     return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 
 
-def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity:
-    """Interpolate log densities to fine grids by monotone cubics, which do not overshoot at kinks."""
-    fine = np.linspace(0.0, 1.0, _FINE)
+def _interpolate(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity:
+    """Return densities on finer grids, interpolated by monotone cubics, which do not overshoot at kinks."""
+    fine = np.linspace(0.0, 1.0, _INTERPOLATED_POINTS)
     coarse = np.linspace(0.0, 1.0, log_densities.shape[1])
     explained = log_densities.max(axis=1) > _IMPOSSIBLE
     if not explained.all():
@@ -184,9 +184,9 @@ def _refined(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity
 
 
 def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: np.random.Generator) -> Posterior:
-    """Return the posterior of the one parameter of an observation."""
-    found = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
-    weights, points = found.weights[0], found.grid[0][:, None]
+    """Return the posterior of the one parameter given a noisy sum."""
+    density = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
+    weights, points = density.weights[0], density.grid[0][:, None]
     values = law.parameters(points)[:, 0]
     mean = float(weights @ values)
     variance = float(weights @ (values - mean) ** 2)
@@ -194,8 +194,8 @@ def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: 
     if observation.valid:
         n = max(observation.observed[-1] / observation.valid, 0.0)
         n = n if observation.total.kind == "unbounded" else min(n, float(observation.total.n))
-    data = min(float(weights @ law.known_sd(points, np.full(len(points), n))[:, 0] ** 2), variance)
-    quantiles = found.quantiles(np.array(list(QUANTILES.values())))[0]
+    data = min(float(weights @ law.complete_data_sd(points, np.full(len(points), n))[:, 0] ** 2), variance)
+    quantiles = density.quantiles(np.array(list(QUANTILES.values())))[0]
     marginal = Marginal(
         mean,
         variance**0.5,
@@ -203,12 +203,12 @@ def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: 
         data**0.5,
         (variance - data) ** 0.5,
     )
-    how = {"known": "", "at-most": "; prior on the number of valid records: uniform on 0..n"}
-    law_of_total = how.get(observation.total.kind, "; prior on the number of records: uniform")
+    priors = {"known": "", "at-most": "; uniform prior on the number of valid records, 0..n"}
+    prior_on_count = priors.get(observation.total.kind, "; uniform prior on the record count")
     return Posterior(
         (marginal,),
-        found.draw(n_draws, rng)[0][:, None],
-        f"exact likelihood by inversion of characteristic functions, on a grid of the parameter{law_of_total}",
+        density.draw(n_draws, rng)[0][:, None],
+        f"exact likelihood by inverting characteristic functions, on a grid over the parameter{prior_on_count}",
         exact=True,
-        warnings=() if found.explained[0] else (_UNEXPLAINED,),
+        warnings=() if density.explained[0] else (_UNEXPLAINED,),
     )

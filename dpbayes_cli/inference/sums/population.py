@@ -1,4 +1,4 @@
-"""A population that is led from the prior to the posterior: by which powers, and how it is drawn again."""
+"""Steps of a population of points from the prior to the posterior: likelihood powers and resampling."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ if TYPE_CHECKING:
 
 
 def next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return the largest power up to one at which half of a population stays effective, shape (observations, 1)."""
+    """Return the largest likelihood powers up to one that leave half of each population effective, like ``power``."""
     low, high = power.copy(), np.ones_like(power)
     relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
 
-    def effective(step: Floats) -> Floats:
-        weights = np.exp((step - power) * relative)
+    def effective_size(candidate: Floats) -> Floats:
+        weights = np.exp((candidate - power) * relative)
         return np.asarray(weights.sum(axis=1, keepdims=True) ** 2 / (weights**2).sum(axis=1, keepdims=True))
 
     target = 0.5 * log_likelihood.shape[1]
-    done = effective(high) >= target
+    done = effective_size(high) >= target
     for _ in range(30):
         middle = (low + high) / 2.0
-        enough = effective(middle) >= target
+        enough = effective_size(middle) >= target
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return np.where(done, 1.0, np.maximum(low, power))
 
 
-def distinct(points: Floats) -> float:
-    """Return the smallest share of distinct points in a population, over the observations."""
+def distinct_share(points: Floats) -> float:
+    """Return the smallest share of distinct points over the populations, shape (n_observations, size, d)."""
     first = np.sort(points[..., 0], axis=1)
     return float(((first[:, 1:] != first[:, :-1]).sum(axis=1) + 1).min() / first.shape[1])
 
 
-def resampled(weights: Floats, rng: np.random.Generator) -> Integers:
-    """Return systematic resampling indices, in random order, shape (observations, size)."""
+def resample(weights: Floats, rng: np.random.Generator) -> Integers:
+    """Return indices drawn by systematic resampling, in random order, shape (n_observations, size)."""
     size = weights.shape[1]
     cumulative = np.cumsum(weights, axis=1)
     cumulative /= cumulative[:, -1:]

@@ -1,22 +1,22 @@
-"""The augmented sampler for sums of many records: any statistic whose moments are known, Laplace or Gaussian noise.
+"""Gibbs sampler for noisy sums over many records, for any statistic whose moments are known.
 
-Given the parameters the sum of m records is nearly normal, N(m mu(theta), m Sigma(theta)), and Laplace noise is a
-normal law with an exponentially distributed variance. A sweep draws
+Given the parameters the sum of m records is nearly normal, N(m mu(theta), m Sigma(theta)), and Laplace noise is a scale
+mixture: normal with an exponentially distributed variance. A sweep draws
 
-1. (theta, m) given the noise variances, the sum being integrated out: y ~ N(m mu, m Sigma + diag(variances));
-2. the sum, or what is the same the noise, given all of these: a product of two normal laws;
+1. (theta, m) given the noise variances, with the sum integrated out: y ~ N(m mu, m Sigma + diag(variances));
+2. the sum, or equivalently the noise, given all of these: a product of two normal densities;
 3. the noise variances given the noise: their inverses are inverse-Gaussian.
 
-Gaussian noise has one variance, and no steps 2 and 3. Noise of no such shape is taken for Laplace noise of its scale,
-and the noise is drawn with every proposal, which is accepted by the ratio of the two laws, too.
+Gaussian noise has a fixed variance, so that steps 2 and 3 are skipped. Noise of no known shape is proposed as Laplace
+noise of its scale; the noise is then drawn with every proposal, and the acceptance ratio includes that of the two laws.
 
-Bernstein and Sheldon draw theta given the sum in place of step 1, from its conjugate law. Where noise is larger than
-the spread of the data such a chain moves by the latter and must cross the former: at n = 1,000 and epsilon 0.01 it
-needs thousands of sweeps for one independent draw. Here the sum is not conditioned on. What the records contribute,
-records out of bounds included, is in mu and Sigma: no latent regions, and no covariances between them, are needed.
+Bernstein and Sheldon draw theta given the sum instead of step 1, from its conjugate posterior. If the noise is larger
+than the spread of the data, the steps of such a chain are as short as the latter, but it must cross the former: at
+n = 1,000 and epsilon 0.01 it needs thousands of sweeps for one independent draw. Here theta is not conditioned on the
+sum. Records out of bounds are part of mu and Sigma: no latent regions, nor covariances between them, are needed.
 
-Many observations and many chains are one array. Steps are scaled by the posterior covariance, learned during warm-up
-from a population that is led from the prior to the posterior; then the kernel is frozen, and the chains are
+Many observations and many chains are one array. Proposals are scaled by the posterior covariance, estimated during
+warm-up from a population that moves from the prior to the posterior; then the kernel is frozen, and the chains are
 independent.
 
 Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySums, RecordLaw
-from dpbayes_cli.inference.sums.population import distinct, next_power, resampled
+from dpbayes_cli.inference.sums.population import distinct_share, next_power, resample
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
 
 if TYPE_CHECKING:
@@ -42,37 +42,36 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.bool_]
 
-_STAGES = 60
-_MOVES = 3
-_MOST_MOVES = 8
-"""Of a population of many dimensions half of the points must be distinct, or it spans too little space: until they are
-it is moved on, by ever shorter steps."""
-_WINDOWS = (50, 75, 250)
-_FEW_DIMENSIONS = 4
-"""Up to here a population of 64 is enough; of 8 dimensions one in 50 of that size was lost on its way."""
-_MANY_DIMENSIONS = 9
-"""From here on Hamiltonian trajectories; below, steps and leaps cost less for the same."""
-_STEP = 0.5
+_MAX_STAGES = 60
+_MIN_MOVES, _MAX_MOVES = 3, 8
+"""Moves of a population after resampling. In many dimensions half of its points must be distinct_share, or it spans too
+little space: until they are, it is moved again, by ever shorter steps."""
+_WARM_UP_WINDOWS = (50, 75, 250)
+_SMALL_POPULATION_DIMENSIONS = 4
+"""Up to this dimension a population of 64 is enough; in 8 dimensions one in 50 of that size was lost."""
+_HAMILTONIAN_DIMENSIONS = 9
+"""From this dimension on, proposals are Hamiltonian trajectories; below, steps and leaps are cheaper."""
+_LEAPFROG_STEP = 0.5
 _DIFFERENCE = 1e-4
-_STRONGEST = 1e6
-_FARTHEST = 1e15
-_OF_POINTS = ("points", "residual", "spread", "log_prior", "log_likelihood")
+_MAX_FORCE = 1e6
+_MAX_COORDINATE = 1e15
+_POINT_FIELDS = ("points", "residual", "spread", "log_prior", "log_likelihood")
 _TAIL_DF = 5.0
-"""Degrees of freedom of the independent proposals: heavier tails than the posterior has."""
+"""Degrees of freedom of the independent proposals: their tails are heavier than those of the posterior."""
 
 
 @dataclass
 class GibbsState:
-    """Where the chains are.
+    """The states of the chains.
 
     Attributes:
-        points: the coordinates, and where the number of records is not known, that number: (observations, chains, d).
-        variances: of the noise, shape (observations, chains, components).
+        points: the coordinates, and the number of records unless it is known, shape (n_observations, chains, d).
+        variances: of the noise, shape (n_observations, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
-        noise: in these units, of the shape of the variances, where the law of noise is no mixture; else zeros.
-        log_prior: of the points, shape (observations, chains).
+        noise: in the same units, shape as ``variances``; zeros if the law of the noise is normal or a mixture of these.
+        log_prior: of the points, shape (n_observations, chains).
         log_likelihood: of the points given the variances.
-        log_ratio: of the law of the noise to the mixture of normal laws, at the noise; zero where they are one.
+        log_ratio: of the law of the noise to the normal mixture, at the noise; zero if they are the same.
     """
 
     points: Floats
@@ -84,19 +83,19 @@ class GibbsState:
     log_ratio: Floats
     noise: Floats
 
-    def taken(self, chosen: Integers) -> GibbsState:
-        """Return the state of some chains, chosen by their indices, shape (observations, n_chosen)."""
+    def select(self, chosen: Integers) -> GibbsState:
+        """Return the states of chosen chains, given their indices, shape (n_observations, n_chosen)."""
         observation = np.arange(len(chosen))[:, None]
-        return GibbsState(*(getattr(self, item.name)[observation, chosen] for item in fields(self)))
+        return GibbsState(*(getattr(self, field.name)[observation, chosen] for field in fields(self)))
 
 
 class ScaleMixtureSampler:
-    """Chains for one or many observations that differ in their observations alone.
+    """Chains for one or many observations that differ only in their observed values.
 
     Args:
-        observation: the law, the noise and the total.
-        observed: privatized statistics, shape (n_problems, n_components).
-        chains: chains an observation.
+        observation: the law of a record, the noise and the record count.
+        observed: noisy statistics, shape (n_observations, n_components).
+        chains: chains per observation.
         rng: the generator.
     """
 
@@ -107,17 +106,17 @@ class ScaleMixtureSampler:
         self._noise, decay = observation.noise, observation.noise.decay
         self._laplace, self._corrected = decay is None or decay.exponential, False
         self._noise_variance = 2.0 * observation.noise.scale**2 if decay is None else observation.noise.variance
-        self._known = float(observation.total.n) if observation.total.kind == "known" else None
-        self._highest = self._highest_total(observation, observed)
+        self._known_count = float(observation.total.n) if observation.total.kind == "known" else None
+        self._count_bounds = self._count_bound(observation, observed)
         self._factor: Floats
         self._whitening: Floats
-        self._centre: Floats
+        self._center: Floats
         self._state = self._start(chains)
 
     def run(self, n_draws: int, thinning: int = 1) -> Floats:
-        """Return the next draws: coordinates and number of records, shape (observations, chains, n_draws, p + 1)."""
-        observations, chains, _ = self._state.points.shape
-        draws = np.empty((observations, chains, n_draws, self._law.dimension + 1))
+        """Return the next draws: coordinates and number of records, shape (n_observations, chains, n_draws, p + 1)."""
+        n_observations, chains, _ = self._state.points.shape
+        draws = np.empty((n_observations, chains, n_draws, self._law.dimension + 1))
         for i in range(n_draws):
             for _ in range(thinning):
                 self._sweep()
@@ -125,31 +124,29 @@ class ScaleMixtureSampler:
             draws[:, :, i, :-1], draws[:, :, i, -1] = coordinates, totals
         return draws
 
-    def _highest_total(self, observation: NoisySums, observed: Floats) -> Floats:
-        """Return an upper end of the number of records, shape (n_problems, 1)."""
+    def _count_bound(self, observation: NoisySums, observed: Floats) -> Floats:
         if observation.total.kind == "unbounded":
             reach = observation.noise.radius(40.0) / observation.valid
             return np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
         return np.full((len(observed), 1), observation.total.n + 0.5)
 
     def _parts(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the coordinates and the number of records."""
-        if self._known is not None:
-            return points, np.full(points.shape[:-1], self._known)
+        if self._known_count is not None:
+            return points, np.full(points.shape[:-1], self._known_count)
         return points[..., :-1], points[..., -1]
 
     def _log_prior(self, points: Floats) -> Floats:
         coordinates, totals = self._parts(points)
         with np.errstate(all="ignore"):
             log_prior = self._law.log_prior(coordinates)
-        log_prior = np.where((np.abs(points) < _FARTHEST).all(axis=-1), log_prior, -np.inf)
-        if self._known is None:
-            log_prior = np.where((totals > -0.5) & (totals < self._highest), log_prior, -np.inf)
+        log_prior = np.where((np.abs(points) < _MAX_COORDINATE).all(axis=-1), log_prior, -np.inf)
+        if self._known_count is None:
+            log_prior = np.where((totals > -0.5) & (totals < self._count_bounds), log_prior, -np.inf)
         return np.where(np.isnan(log_prior), -np.inf, log_prior)
 
     def _residual(self, points: Floats) -> tuple[Floats, Floats]:
         """Return y - m mu and m Sigma, in units of the noise's standard deviation."""
-        coordinates, totals = self._parts(np.where(np.abs(points) < _FARTHEST, points, 0.0))
+        coordinates, totals = self._parts(np.where(np.abs(points) < _MAX_COORDINATE, points, 0.0))
         with np.errstate(all="ignore"):
             mean, covariance = self._law.moments(coordinates)
             totals = np.maximum(totals, 0.0)
@@ -157,7 +154,7 @@ class ScaleMixtureSampler:
             return residual, covariance * (totals[..., None, None] / self._noise_variance)
 
     def _log_normal(self, residual: Floats, spread: Floats, variances: Floats) -> Floats:
-        """Return log N(y; m mu, m Sigma + diag(variances)), -inf where the moments are not finite."""
+        """Return log N(y; m mu, m Sigma + diag(variances)), -inf if the moments are not finite."""
         with np.errstate(all="ignore"):
             square, log_determinant = square_and_determinant(
                 plus_diagonal(spread, variances / self._noise_variance), residual
@@ -166,30 +163,32 @@ class ScaleMixtureSampler:
         return np.where(np.isfinite(result), result, -np.inf)
 
     def _start(self, chains: int) -> GibbsState:
-        """Lead a population from the prior to the posterior, and warm the chains up from it."""
-        n_problems = len(self._observed)
-        size = max(4 * chains, 256 if n_problems == 1 or self._law.dimension > _FEW_DIMENSIONS else 64)
-        points = self._draw_prior(n_problems, size)
-        state = self._state_at(points, np.full((n_problems, size, self._observed.shape[-1]), self._noise_variance))
-        power = np.zeros((n_problems, 1))
-        for _ in range(_STAGES):
-            step = next_power(power, state.log_likelihood)
+        """Move a population from the prior to the posterior, and warm the chains up from it."""
+        n_observations = len(self._observed)
+        size = max(4 * chains, 256 if n_observations == 1 or self._law.dimension > _SMALL_POPULATION_DIMENSIONS else 64)
+        points = self._draw_prior(n_observations, size)
+        state = self._state_at(points, np.full((n_observations, size, self._observed.shape[-1]), self._noise_variance))
+        power = np.zeros((n_observations, 1))
+        for _ in range(_MAX_STAGES):
+            increased = next_power(power, state.log_likelihood)
             relative = state.log_likelihood - state.log_likelihood.max(axis=1, keepdims=True)
-            state = state.taken(resampled(np.exp((step - power) * relative), self._rng))
-            power = step
-            self._adapt(state.points, shrinking=True)
-            for i in range(_MOST_MOVES):
-                self._move(state, power, 0.5 ** max(0, i + 1 - _MOVES))
-                if i + 1 >= _MOVES and (points.shape[-1] < _MANY_DIMENSIONS or distinct(state.points) >= 0.5):
+            state = state.select(resample(np.exp((increased - power) * relative), self._rng))
+            power = increased
+            self._adapt(state.points, shrink=True)
+            for i in range(_MAX_MOVES):
+                self._move(state, power, 0.5 ** max(0, i + 1 - _MIN_MOVES))
+                if i + 1 >= _MIN_MOVES and (
+                    points.shape[-1] < _HAMILTONIAN_DIMENSIONS or distinct_share(state.points) >= 0.5
+                ):
                     break
             if (power >= 1.0).all():
                 break
-        self._adapt(state.points, shrinking=True)
-        self._state = state.taken(np.tile(np.arange(chains), (n_problems, 1)))
+        self._adapt(state.points, shrink=True)
+        self._state = state.select(np.tile(np.arange(chains), (n_observations, 1)))
         if self._noise.decay is None:
             self._corrected = True
             self._propose_noise(self._state)
-        for length in _WINDOWS if points.shape[-1] >= _MANY_DIMENSIONS else _WINDOWS[:2]:
+        for length in _WARM_UP_WINDOWS if points.shape[-1] >= _HAMILTONIAN_DIMENSIONS else _WARM_UP_WINDOWS[:2]:
             kept = []
             for i in range(length):
                 self._sweep()
@@ -201,66 +200,64 @@ class ScaleMixtureSampler:
     def _state_at(self, points: Floats, variances: Floats) -> GibbsState:
         residual, spread = self._residual(points)
         log_likelihood = self._log_normal(residual, spread, variances)
-        none = np.zeros(points.shape[:-1])
+        log_ratio = np.zeros(points.shape[:-1])
         log_prior, noise = self._log_prior(points), np.zeros(residual.shape)
-        return GibbsState(points, variances, residual, spread, log_prior, log_likelihood, none, noise)
+        return GibbsState(points, variances, residual, spread, log_prior, log_likelihood, log_ratio, noise)
 
-    def _draw_prior(self, n_problems: int, size: int) -> Floats:
-        drawn = self._law.draw_prior(n_problems * size, self._rng).reshape(n_problems, size, -1)
-        if self._known is not None:
+    def _draw_prior(self, n_observations: int, size: int) -> Floats:
+        drawn = self._law.draw_prior(n_observations * size, self._rng).reshape(n_observations, size, -1)
+        if self._known_count is not None:
             return drawn
-        totals = self._rng.random((n_problems, size)) * self._highest
+        totals = self._rng.random((n_observations, size)) * self._count_bounds
         return np.concatenate([drawn, totals[..., None]], axis=-1)
 
-    def _adapt(self, points: Floats, *, shrinking: bool = False) -> None:
-        """Learn location and spread of the posterior, by observation; from few points with correlations cut in half."""
-        self._centre = points.mean(axis=1, keepdims=True)
-        away = points - self._centre
-        covariance = np.einsum("pci,pcj->pij", away, away) / points.shape[1]
+    def _adapt(self, points: Floats, *, shrink: bool = False) -> None:
+        """Estimate the mean and covariance of each posterior; with few points, correlations are halved."""
+        self._center = points.mean(axis=1, keepdims=True)
+        offset = points - self._center
+        covariance = np.einsum("pci,pcj->pij", offset, offset) / points.shape[1]
         index = np.arange(covariance.shape[-1])
         diagonal = covariance[:, index, index]
-        if shrinking and points.shape[1] < 20 * points.shape[2]:
+        if shrink and points.shape[1] < 20 * points.shape[2]:
             covariance = covariance / 2.0
-        covariance[:, index, index] = diagonal * (1.0 + 1e-6) + 1e-14 + 1e-12 * self._centre[:, 0, :] ** 2
+        covariance[:, index, index] = diagonal * (1.0 + 1e-6) + 1e-14 + 1e-12 * self._center[:, 0, :] ** 2
         self._factor = np.asarray(np.linalg.cholesky(covariance))
         self._whitening = np.asarray(np.linalg.inv(self._factor))
 
     def _steps(self, points: Floats) -> Floats:
-        """Propose steps that are scaled by the posterior's covariance."""
+        """Propose random-walk steps, scaled by the posterior covariance."""
         d = points.shape[-1]
         scale = 2.38 / math.sqrt(d) * np.exp(self._rng.normal(0.0, 0.5, (*points.shape[:-1], 1)))
         return points + scale * (self._rng.normal(size=points.shape) @ np.swapaxes(self._factor, -1, -2))
 
     def _leaps(self, points: Floats) -> tuple[Floats, Floats]:
-        """Propose points anywhere, from a t law; return the log ratio of its densities as well."""
+        """Propose independent points from a t distribution; return also the log ratio of its densities."""
         d = points.shape[-1]
         normal = self._rng.normal(size=points.shape)
         chi = np.sqrt(self._rng.chisquare(_TAIL_DF, (*points.shape[:-1], 1)) / _TAIL_DF)
         standard = normal / chi
-        proposal = self._centre + standard @ np.swapaxes(self._factor, -1, -2)
-        now = (points - self._centre) @ np.swapaxes(self._whitening, -1, -2)
+        proposal = self._center + standard @ np.swapaxes(self._factor, -1, -2)
+        now = (points - self._center) @ np.swapaxes(self._whitening, -1, -2)
         squares = [(z**2).sum(axis=-1) for z in (now, standard)]
         here, there = (-0.5 * (_TAIL_DF + d) * np.log1p(q / _TAIL_DF) for q in squares)
         return proposal, here - there
 
     def _sweep(self) -> None:
-        """Move the points, and redraw the noise and its variances."""
         state = self._state
         self._move(state, 1.0)
         if self._laplace:
-            state.variances = self._draw_variances(self._moved_noise(state))
+            state.variances = self._draw_variances(self._redraw_noise(state))
             state.log_likelihood = self._log_normal(state.residual, state.spread, state.variances)
 
     def _move(self, state: GibbsState, power: Floats | float, step: float = 1.0) -> None:
-        """Move by one step and one leap, or in many dimensions along a trajectory; the likelihood counts to a power."""
-        if state.points.shape[-1] >= _MANY_DIMENSIONS:
+        """Move by a step and a leap, or in many dimensions along a trajectory; the likelihood is raised to a power."""
+        if state.points.shape[-1] >= _HAMILTONIAN_DIMENSIONS:
             self._accept(state, *self._trajectories(state, power, step), power)
         else:
             self._accept(state, self._steps(state.points), 0.0, power)
             self._accept(state, *self._leaps(state.points), power)
 
     def _accept(self, state: GibbsState, proposal: Floats, correction: Floats | float, power: Floats | float) -> None:
-        """Accept or reject proposals by the Metropolis-Hastings rule, in place."""
         new = self._state_at(proposal, state.variances)
         ratio = new.log_prior - state.log_prior + power * (new.log_likelihood - state.log_likelihood) + correction
         if self._corrected:
@@ -270,60 +267,60 @@ class ScaleMixtureSampler:
             self._propose_noise(new)
             ratio = ratio + new.log_ratio - state.log_ratio
         accept = np.log(self._rng.random(ratio.shape)) < ratio
-        for name in _OF_POINTS + (("log_ratio", "noise") if self._corrected else ()):
+        for name in _POINT_FIELDS + (("log_ratio", "noise") if self._corrected else ()):
             getattr(state, name)[accept] = getattr(new, name)[accept]
 
     def _trajectories(self, state: GibbsState, power: Floats | float, step: float) -> tuple[Floats, Floats]:
-        """Propose the ends of Hamiltonian trajectories in standardized coordinates, with the change of kinetic energy.
+        """Propose the ends of Hamiltonian trajectories in standardized coordinates; return also the log correction.
 
-        The forces are those of a likelihood whose covariance stays what it is in the middle of the posterior, by
-        difference quotients: the leapfrog map is reversible and keeps volume with any field of forces that depends on
-        the position alone, and the true density decides about its end.
+        The force is approximate: it holds the covariance of the likelihood at its value in the center of the posterior,
+        and uses difference quotients. The leapfrog map is reversible and preserves volume with any force that depends
+        on the position only, and the exact density decides about acceptance.
         """
         d = state.points.shape[-1]
-        length = step * _STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
-        steps = math.ceil(1.6 * d**0.25 / _STEP)
-        _, spread = self._residual(self._centre)
+        length = step * _LEAPFROG_STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
+        n_steps = math.ceil(1.6 * d**0.25 / _LEAPFROG_STEP)
+        _, spread = self._residual(self._center)
         total = plus_diagonal(np.nan_to_num(spread, posinf=0.0), state.variances / self._noise_variance)
         precision = np.asarray(np.linalg.inv(total))
         momentum = self._rng.normal(size=state.points.shape)
         before = -0.5 * (momentum**2).sum(axis=-1)
         points = state.points
         momentum = momentum + 0.5 * length * self._force(points, precision, power)
-        for i in range(steps):
+        for i in range(n_steps):
             points = points + length * momentum @ np.swapaxes(self._factor, -1, -2)
-            factor = 1.0 if i < steps - 1 else 0.5
+            factor = 1.0 if i < n_steps - 1 else 0.5
             momentum = momentum + factor * length * self._force(points, precision, power)
         kinetic = -0.5 * (momentum**2).sum(axis=-1)
         return points, kinetic - before
 
     def _force(self, points: Floats, precision: Floats, power: Floats | float) -> Floats:
-        """Return the gradient of log prior and likelihood in standardized coordinates."""
+        """Return the approximate gradient of the log posterior in standardized coordinates."""
         n, chains, d = points.shape
-        away = np.concatenate([np.zeros((n, 1, d)), _DIFFERENCE * np.swapaxes(self._factor, -1, -2)], axis=1)
-        cloud = points[:, :, None, :] + away[:, None, :, :]
+        offset = np.concatenate([np.zeros((n, 1, d)), _DIFFERENCE * np.swapaxes(self._factor, -1, -2)], axis=1)
+        cloud = points[:, :, None, :] + offset[:, None, :, :]
         log_prior = self._log_prior(cloud.reshape(n, chains * (d + 1), d)).reshape(n, chains, d + 1)
-        coordinates, totals = self._parts(np.where(np.abs(cloud) < _FARTHEST, cloud, 0.0))
+        coordinates, totals = self._parts(np.where(np.abs(cloud) < _MAX_COORDINATE, cloud, 0.0))
         with np.errstate(all="ignore"):
             mean = totals[..., None] * self._law.mean(coordinates)
             residual = (self._observed[:, :, None, :] - mean) / math.sqrt(self._noise_variance)
             middle = 0.5 * (residual + residual[:, :, :1])
-            # r' P r - r0' P r0 = (r - r0)' P (r + r0): differences of nearly equal squares would lose their digits
+            # r' P r - r0' P r0 = (r - r0)' P (r + r0) avoids the cancellation of nearly equal squares
             change = -((residual - residual[:, :, :1]) @ precision * middle).sum(axis=-1)
             force = (log_prior - log_prior[..., :1] + np.asarray(power)[..., None] * change)[..., 1:] / _DIFFERENCE
-        return np.where(np.isfinite(force), np.clip(force, -_STRONGEST, _STRONGEST), 0.0)
+        return np.where(np.isfinite(force), np.clip(force, -_MAX_FORCE, _MAX_FORCE), 0.0)
 
     def _propose_noise(self, state: GibbsState) -> None:
-        """Draw the noise as if its law were the mixture, and note the ratio of the two laws there."""
+        """Draw the noise as if its law were the normal mixture, and set the log ratio of the two laws, in place."""
         state.noise = self._draw_noise(state)
         z = np.rint(state.noise * math.sqrt(self._noise_variance)).astype(np.int64)
         state.log_ratio = (self._noise.log_pmf(z) + math.sqrt(2.0) * np.abs(state.noise)).sum(axis=-1)
 
-    def _moved_noise(self, state: GibbsState) -> Floats:
-        """Return the noise, drawn anew given parameters and variances, or kept where a ratio of laws says so."""
+    def _redraw_noise(self, state: GibbsState) -> Floats:
+        """Return the noise, redrawn given parameters and variances; with a law of no known shape it may stay."""
         if not self._corrected:
             return self._draw_noise(state)
-        new = GibbsState(**{item.name: getattr(state, item.name) for item in fields(state)})
+        new = GibbsState(**{field.name: getattr(state, field.name) for field in fields(state)})
         self._propose_noise(new)
         accept = np.log(self._rng.random(new.log_ratio.shape)) < new.log_ratio - state.log_ratio
         state.noise[accept], state.log_ratio[accept] = new.noise[accept], new.log_ratio[accept]
@@ -332,7 +329,7 @@ class ScaleMixtureSampler:
     def _draw_noise(self, state: GibbsState) -> Floats:
         """Draw the noise given parameters and variances, in units of its standard deviation.
 
-        Noise and residual are jointly normal: a draw of both, moved by what the residual turned out to be.
+        Noise and residual are jointly normal: both are drawn, and the noise is corrected for the actual residual.
         """
         scaled = state.variances / self._noise_variance
         free = np.sqrt(scaled) * self._rng.normal(size=scaled.shape)
@@ -344,6 +341,6 @@ class ScaleMixtureSampler:
         return free + scaled * np.linalg.solve(total, (state.residual - free - other)[..., None])[..., 0]
 
     def _draw_variances(self, noise: Floats) -> Floats:
-        """Draw the variances given noise of variance 2 b^2 = 1: their inverses have mean sqrt 2 / |noise|, shape 2."""
+        """Draw the variances given noise in units where 2 b^2 = 1: inverses have mean sqrt 2 / |noise| and shape 2."""
         means = math.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
         return self._noise_variance / np.maximum(self._rng.wald(means, 2.0), 1e-12)

@@ -1,4 +1,4 @@
-"""Linear algebra of very many small symmetric matrices at once."""
+"""Linear algebra of many small symmetric matrices at once."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     Rows = NDArray[np.bool_]
 
-_FEW = 8
-"""Up to as many components eliminating by hand, in all observations at once, is faster than one call for each."""
-_LEAST_PIVOT = 1e-13
-"""A smaller pivot, in parts of its variance, is rounding."""
+_MAX_ELIMINATED_SIZE = 8
+"""Up to this size, elimination over all matrices at once is faster than a LAPACK call for each."""
+_MIN_RELATIVE_PIVOT = 1e-13
+"""A smaller pivot, relative to its diagonal entry, is rounding error."""
 
 
 def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
@@ -29,14 +29,14 @@ def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
 
 
 def square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, Floats]:
-    """Return v' M^-1 v and log det M, NaN where one is not definite.
+    """Return v' M^-1 v and log det M; NaN if M is not positive definite.
 
     Args:
-        matrices: symmetric ones, shape (..., k, k).
+        matrices: symmetric, shape (..., k, k).
         vectors: shape (..., k).
     """
     size = vectors.shape[-1]
-    if size > _FEW:
+    if size > _MAX_ELIMINATED_SIZE:
         scale = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
         factor, definite = cholesky(np.nan_to_num(matrices / (scale[..., :, None] * scale[..., None, :])))
         solved = np.linalg.solve(factor, np.nan_to_num(vectors / scale)[..., None])[..., 0]
@@ -44,22 +44,22 @@ def square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, F
         return np.where(definite, (solved**2).sum(axis=-1), np.nan), 2.0 * diagonal.sum(axis=-1)
     entries = np.ascontiguousarray(np.moveaxis(matrices, (-2, -1), (0, 1)))
     rows = [[entries[i, j] for j in range(i + 1)] for i in range(size)]
-    left = list(np.ascontiguousarray(np.moveaxis(vectors, -1, 0)))
+    reduced = list(np.ascontiguousarray(np.moveaxis(vectors, -1, 0)))
     square, log_determinant = np.zeros(vectors.shape[:-1]), np.zeros(vectors.shape[:-1])
     for i in range(size):
-        pivot = np.where(rows[i][i] > _LEAST_PIVOT * entries[i, i], rows[i][i], np.nan)
-        square += left[i] ** 2 / pivot
+        pivot = np.where(rows[i][i] > _MIN_RELATIVE_PIVOT * entries[i, i], rows[i][i], np.nan)
+        square += reduced[i] ** 2 / pivot
         log_determinant += np.log(pivot)
         for j in range(i + 1, size):
             ratio = rows[j][i] / pivot
-            left[j] = left[j] - ratio * left[i]
+            reduced[j] = reduced[j] - ratio * reduced[i]
             for k in range(i + 1, j + 1):
                 rows[j][k] = rows[j][k] - ratio * rows[k][i]
     return square, log_determinant
 
 
 def cholesky(matrices: Floats) -> tuple[Floats, Rows]:
-    """Return lower factors and where there is one; elsewhere, where rounding left no definite matrix, the identity."""
+    """Return lower Cholesky factors, and which matrices are positive definite; the others get the identity."""
     try:
         return np.asarray(np.linalg.cholesky(matrices)), np.ones(matrices.shape[:-2], dtype=np.bool_)
     except np.linalg.LinAlgError:

@@ -1,11 +1,11 @@
-"""The law of sums plus noise in many cases at once, by inversion of characteristic functions.
+"""The distribution of sums plus noise in many cases at once, by inversion of characteristic functions.
 
-Where the noise is Laplace and not narrower than the sum, p(y | theta) is split at y,
+If the noise is Laplace and not narrower than the sum S, p(y | theta) is split at y,
 
     p(y) = c [exp(-y/b) E[exp(S/b); S <= y] + exp(y/b) E[exp(-S/b); S > y]],
 
-exponential moments times probabilities of a tilted law: smooth numbers in [0, 1], found by Gil-Pelaez' formula on some
-hundred frequencies of the sum's own scale, however wide the noise. Elsewhere the product of both characteristic
+into exponential moments times probabilities of a tilted distribution. These are computed by Gil-Pelaez' formula, with a
+few hundred frequencies on the scale of the sum, however wide the noise. Otherwise the product of both characteristic
 functions is inverted directly.
 
 Source: Gil-Pelaez 1951; mechanisms, noise-aware inference (p(statistic | theta) by the characteristic function).
@@ -30,38 +30,38 @@ if TYPE_CHECKING:
     Rows = NDArray[np.bool_]
 
 _FREQUENCIES = 192
-_MANY = 100.0
-_MOST_FREQUENCIES = 2048
-_STEEPEST = 60.0
+_MANY_RECORDS = 100.0
+_MAX_FREQUENCIES = 2048
+_MAX_TILT_EXPONENT = 60.0
 """The largest exponent that a tilt gives to a record."""
-_LEAST_SHARE = 1e-12
-_REACH = 9.0
-"""Standard deviations of a sum beyond which its tail is not looked at."""
-_JUMPS = 12.0
-"""As many of the largest jumps are looked at besides."""
-_AT_ONCE = 1 << 14
-"""So many pairs at a time stay in the processor's cache."""
-_CASES_AT_ONCE = 512
-"""So many cases at the most frequencies take 16 MB."""
-_NEGLIGIBLE = 36.0
+_MIN_PROBABILITY = 1e-12
+_TAIL_SDS, _TAIL_JUMPS = 9.0, 12.0
+"""A sum's tails are cut off this many standard deviations, plus this many of the largest jumps, from its mean."""
+_BATCH_PAIRS = 1 << 14
+"""Pairs that are computed at a time, so that they stay in the processor's cache."""
+_BATCH_CASES = 512
+"""Cases that are computed at a time: with the most frequencies they take 16 MB."""
+_NEGLIGIBLE_NATS = 36.0
 """Terms of modulus below exp(-36) are left out."""
 
 
 def frequencies_for(n_records: float) -> int:
-    """Return how many frequencies a sum needs: the characteristic function of few clamped numbers decays slowly."""
-    return _FREQUENCIES // 2 if n_records >= _MANY else int(max(_FREQUENCIES, min(4096 / max(n_records, 1.0), 1024)))
+    """Return the number of frequencies for a sum: the characteristic function of few clamped numbers decays slowly."""
+    if n_records >= _MANY_RECORDS:
+        return _FREQUENCIES // 2
+    return int(max(_FREQUENCIES, min(4096 / max(n_records, 1.0), 1024)))
 
 
 @dataclass(frozen=True)
 class _Tilted:
-    """Sums under an exponential tilt t: per record, by point, and of the sum, by case.
+    """The exponentially tilted distributions of a record, by point, and of the sum, by case.
 
     Attributes:
-        tilt: t.
-        log_mass_of_one, mean_of_one: log E[exp(t s)] and the tilted mean of a single record, shape (n_points,).
+        tilt: the tilt t.
+        log_mass_of_one, mean_of_one: log E[exp(t s)] and the tilted mean for one record s, shape (n_points,).
         log_mass: log E[exp(t S)], shape (n_cases,).
-        mean, sd: of the tilted law.
-        reach: how far from the mean its tails go: some sds, and some of the largest jumps that single records make.
+        mean, sd: of the tilted sum, shape (n_cases,).
+        reach: the distance from the mean at which the tails are cut off, shape (n_cases,).
     """
 
     tilt: float
@@ -75,15 +75,15 @@ class _Tilted:
 
 @dataclass(frozen=True)
 class SumTable:
-    """The law of what is observed in many cases, for any number of observations at once.
+    """The distribution of a noisy sum in many cases, each a point and a number of records.
 
     Attributes:
         noise: the law of the noise.
         law: the law of a record.
         points: parameters, shape (n_points, 1).
-        of_point: the point of each case, shape (n_cases,).
-        n_records: the number of records of each, shape (n_cases,); not very different ones.
-        frequencies: how many.
+        of_point: the index of the point of each case, shape (n_cases,).
+        n_records: the number of records of each case, of similar size, shape (n_cases,).
+        frequencies: the number of frequencies.
     """
 
     noise: NoiseLaw
@@ -93,77 +93,78 @@ class SumTable:
     n_records: Floats
     frequencies: int
 
-    def _only(self, rows: Rows) -> tuple[SumTable, Rows]:
-        """Return the table of some cases, and the points that are left."""
-        occurring, of_point = used(self.of_point[rows], len(self.points))
-        table = replace(self, points=self.points[occurring], of_point=of_point, n_records=self.n_records[rows])
-        return table, occurring
+    def _subset(self, rows: Rows) -> tuple[SumTable, Rows]:
+        """Return the table of some cases, and which points occur in it."""
+        occurs, of_point = reindex(self.of_point[rows], len(self.points))
+        table = replace(self, points=self.points[occurs], of_point=of_point, n_records=self.n_records[rows])
+        return table, occurs
 
     def log_likelihoods(self, case: Integers, y: Floats) -> Floats:
-        """Return the log likelihoods of observed sums, each in its case, shape (n_pairs,)."""
+        """Return the log likelihoods of observed sums ``y``, each in its case, shape (n_pairs,)."""
         noise, decay = self.noise, self.noise.decay
         if decay is None:
-            return self._finely(case, y)
-        plain = self._tilted(0.0)
+            return self._by_batches(case, y)
+        untilted = self._tilted(0.0)
         if not decay.exponential:
-            return self._direct(case, y, plain)
-        wide = np.asarray(noise.scale >= plain.sd)
+            return self._direct(case, y, untilted)
+        wide = np.asarray(noise.scale >= untilted.sd)
         result, split = np.empty(len(case)), wide[case]
         if split.any():
             index = (np.cumsum(wide) - 1)[case[split]]
-            result[split] = self._only(wide)[0]._split(index, y[split], noise, plain.sd[wide])
+            result[split] = self._subset(wide)[0]._split(index, y[split], noise, untilted.sd[wide])
         if not split.all():
-            result[~split] = self._direct(case[~split], y[~split], plain)
+            result[~split] = self._direct(case[~split], y[~split], untilted)
         return result
 
-    def _finely(self, case: Integers, y: Floats) -> Floats:
-        """Return the log likelihoods under noise that may jump, some cases at a time.
+    def _by_batches(self, case: Integers, y: Floats) -> Floats:
+        """Return the log likelihoods under noise whose probabilities may jump, some cases at a time.
 
-        Its characteristic function does not fall by itself: so many frequencies are needed that the sum's does.
+        The characteristic function of such noise need not decay, so there must be enough frequencies for that of the
+        sum to decay.
         """
         result = np.empty(len(case))
-        for start in range(0, len(self.n_records), _CASES_AT_ONCE):
-            rows = np.arange(len(self.n_records)) // _CASES_AT_ONCE == start // _CASES_AT_ONCE
+        for start in range(0, len(self.n_records), _BATCH_CASES):
+            rows = np.arange(len(self.n_records)) // _BATCH_CASES == start // _BATCH_CASES
             pairs = rows[case]
             if pairs.any():
-                table = self._only(rows)[0]
-                plain = table._tilted(0.0)
-                reach = float(plain.reach.max()) + _REACH * math.sqrt(self.noise.variance)
-                count = int(min(4.0 * reach / float(plain.sd.min()), _MOST_FREQUENCIES))
+                table = self._subset(rows)[0]
+                untilted = table._tilted(0.0)
+                reach = float(untilted.reach.max()) + _TAIL_SDS * math.sqrt(self.noise.variance)
+                count = int(min(4.0 * reach / float(untilted.sd.min()), _MAX_FREQUENCIES))
                 table = replace(table, frequencies=max(self.frequencies, count))
-                result[pairs] = table._direct(case[pairs] - start, y[pairs], plain)
+                result[pairs] = table._direct(case[pairs] - start, y[pairs], untilted)
         return result
 
     @property
     def _offset(self) -> Floats:
-        """The smallest possible sum, up to multiples of the spacing of a lattice, shape (n_cases,)."""
+        """The smallest possible sum, modulo the spacing of the lattice of sums, shape (n_cases,)."""
         return np.asarray((self.n_records * self.law.span) % max(self.law.spacing, 1))
 
     def _grid(self, reach: Floats, d: int) -> tuple[Floats, Floats]:
-        """Return midpoints of frequencies, shape (n_points, n_frequencies), and their spacing, shape (n_points,).
+        """Return frequencies, midpoints of intervals, shape (n_points, n_frequencies), and their spacing, (n_points,).
 
         Args:
-            reach: half the range of sums that must not be folded onto each other, shape (n_cases,).
-            d: the spacing of the lattice of sums, 0 where there is none. It has no frequencies beyond pi / d, and few
-                records get all of those.
+            reach: half the range of sums that must not alias with each other, shape (n_cases,).
+            d: the spacing of the lattice of sums, 0 if there is none. A lattice has no frequencies beyond pi / d; sums
+                of few records use all of these.
         """
         farthest = np.zeros(len(self.points))
         np.maximum.at(farthest, self.of_point, reach)
         count = self.frequencies
-        if d and self.n_records.max(initial=0.0) < _MANY:
-            count = int(min(max(count, np.ceil(2.0 * farthest.max() / d)), _MOST_FREQUENCIES))
+        if d and self.n_records.max(initial=0.0) < _MANY_RECORDS:
+            count = int(min(max(count, np.ceil(2.0 * farthest.max() / d)), _MAX_FREQUENCIES))
         spacing = np.pi / (2.0 * farthest)
         if d:
             spacing = np.minimum(spacing, np.pi / d / count)
         return spacing[:, None] * (np.arange(count) + 0.5), spacing
 
     def _log_one(self, frequencies: Any) -> Complexes:
-        """Return log E[exp(i u s)] of one record, its imaginary part only up to multiples of 2 pi, by point."""
+        """Return log E[exp(i u s)] for one record s, up to multiples of 2 pi i, by point."""
         value = self.law.characteristic(self.points, frequencies)
         return np.asarray(np.log(np.where(np.abs(value) < 1e-300, 1e-300, value)))
 
     def _tilted(self, tilt: float) -> _Tilted:
-        """Return mass, mean and sd under a tilt, by central differences of the logarithm of the moment function.
+        """Return mass, mean and sd under a tilt, by central differences of the log moment generating function.
 
         The differences only set scales: an error of a percent in them changes no result.
         """
@@ -177,22 +178,22 @@ class SumTable:
         variance = np.maximum(second, rounding / step**2) + 1e-18 * span**2
         jump = np.minimum((np.abs(third) + rounding / wide**3) / variance, span)
         sd = np.sqrt(n * variance[case] + 1e-18 * span**2)
-        reach = _REACH * sd + _JUMPS * np.where(n > 0, jump[case], 0.0)
+        reach = _TAIL_SDS * sd + _TAIL_JUMPS * np.where(n > 0, jump[case], 0.0)
         return _Tilted(tilt, logs[:, 3], first, n * logs[:, 3][case], n * first[case], sd, reach)
 
     def _terms(self, tilted: _Tilted, points: Rows, u: Floats, weights: Floats) -> Complexes:
-        """Return the characteristic functions of centred tilted sums times weights, shape (n_cases, n_frequencies).
+        """Return the characteristic functions of centered tilted sums times weights, shape (n_cases, n_frequencies).
 
         Args:
-            tilted: the tilt, of a table that this is a part of.
-            points: which points of that table these are.
+            tilted: the tilted distributions of the table of which this one is a subset.
+            points: which points of that table occur in this one.
             u: frequencies, shape (n_points, n_frequencies).
-            weights: of that shape.
+            weights: of the same shape.
         """
         one = self._log_one(u - 1j * tilted.tilt)
         one -= tilted.log_mass_of_one[points, None] + 1j * u * tilted.mean_of_one[points, None]
-        matters = (float(self.n_records.min()) * one.real > -_NEGLIGIBLE).any(axis=0)
-        count = int(np.flatnonzero(matters)[-1]) + 1 if matters.any() else 1
+        relevant = (float(self.n_records.min()) * one.real > -_NEGLIGIBLE_NATS).any(axis=0)
+        count = int(np.flatnonzero(relevant)[-1]) + 1 if relevant.any() else 1
         terms = one[self.of_point, :count]
         terms *= self.n_records[:, None]
         np.exp(terms, out=terms)
@@ -200,27 +201,27 @@ class SumTable:
         return np.asarray(terms)
 
     def _split(self, case: Integers, y: Floats, noise: NoiseLaw, sd: Floats) -> Floats:
-        """Return the log likelihoods under Laplace noise by the split at y.
+        """Return the log likelihoods under Laplace noise, split at y.
 
-        A side is an expectation of exp(-distance / b) beyond y, at most the probability to be there, and so at most
-        what Chernoff's bound says of it: an inaccurate probability of a tail is not multiplied by its tilt.
+        Each side is E[exp(-|S - y| / b)] over the sums on that side, at most their probability, and therefore at most
+        its Chernoff bound. The cap keeps a tilt from amplifying the error of a small tail probability.
         """
         sides = []
         for sign in (1.0, -1.0):
             tilted = self._tilted(sign / noise.scale)
             below = self._probability_below(case, y, tilted)
-            share = np.clip(below if sign > 0 else 1.0 - below, _LEAST_SHARE, 1.0)
+            share = np.clip(below if sign > 0 else 1.0 - below, _MIN_PROBABILITY, 1.0)
             side = tilted.log_mass[case] - sign * y / noise.scale + np.log(share)
             sides.append(np.minimum(side, self._chernoff(case, y, sign, noise.scale, sd)))
         return np.asarray(np.logaddexp(*sides) + noise.log_pmf(np.array(0)))
 
     def _chernoff(self, case: Integers, y: Floats, sign: float, scale: float, sd: Floats) -> Floats:
-        """Return a bound of log P(sign (S - y) <= 0), the best of several exponential moments."""
+        """Return the best Chernoff bound on log P(sign (S - y) <= 0) over several exponential moments."""
         widest = np.zeros(len(self.points))
         np.maximum.at(widest, self.of_point, sd)
         by_noise = np.broadcast_to(np.array([1.0, 2.0, 4.0, 8.0]) / scale, (len(widest), 4))
         tilts = np.concatenate([by_noise, np.array([1.5, 3.0, 6.0]) / widest[:, None]], axis=1)
-        tilts = np.minimum(tilts, _STEEPEST / self.law.span)
+        tilts = np.minimum(tilts, _MAX_TILT_EXPONENT / self.law.span)
         logs = self._log_one(1j * sign * tilts).real
         bound, point, n_records = np.zeros(len(case)), self.of_point[case], self.n_records[case]
         for log, tilt in zip(logs.T, tilts.T, strict=True):
@@ -228,58 +229,58 @@ class SumTable:
         return bound
 
     def _probability_below(self, case: Integers, y: Floats, tilted: _Tilted) -> Floats:
-        """Return P(S <= y) under the tilted law, by Gil-Pelaez' formula at midpoints.
+        """Return P(S <= y) under the tilted distribution, by Gil-Pelaez' formula at midpoints.
 
-        Midpoints of spacing h fold the law with period 2 pi / h, which is chosen so that nothing is folded onto y. A
-        lattice of spacing d has all of its frequencies below pi / d, and y goes to the middle of its gap.
+        Midpoints of spacing h alias the distribution with period 2 pi / h, which is large enough that nothing aliases
+        to y. A lattice of spacing d has all its frequencies below pi / d, and y moves to the middle of its gap.
         """
         d = self.law.spacing
         offset = self._offset[case]
-        ends = d * np.floor((y - offset) / d) + offset + d / 2.0 if d else y + 0.5
-        away = ends - tilted.mean[case]
+        cut = d * np.floor((y - offset) / d) + offset + d / 2.0 if d else y + 0.5
+        away = cut - tilted.mean[case]
         near = np.abs(away) < tilted.reach[case]
         result = np.where(away > 0, 1.0, 0.0)
         if not near.any():
             return result
-        rows, index = used(case[near], len(self.n_records))
-        part, points = self._only(rows)
+        rows, index = reindex(case[near], len(self.n_records))
+        part, points = self._subset(rows)
         u, spacing = part._grid(tilted.reach[rows], d)
         kernel = np.sin(u * d / 2.0) * (2.0 / d) if d else u
         terms = part._terms(tilted, points, u, (spacing[:, None] / np.pi) / kernel)
         result[near] = 0.5 - _series_at(terms, index, spacing[part.of_point[index]] * away[near]).imag
         return result
 
-    def _direct(self, case: Integers, y: Floats, plain: _Tilted) -> Floats:
+    def _direct(self, case: Integers, y: Floats, untilted: _Tilted) -> Floats:
         """Return the log likelihoods by inverting the characteristic function of the sum plus noise.
 
-        Far from the mean, where a sum of terms of modulus one has lost its digits, a normal tail stands in.
+        Far from the mean, where cancellation leaves no accurate digits, a normal tail is used instead.
         """
         noise = self.noise
-        sd, away = np.sqrt(plain.sd**2 + noise.variance), y - plain.mean[case]
-        reach = np.hypot(plain.reach, _REACH * math.sqrt(noise.variance))
-        log_mass = plain.log_mass[case]
+        sd, away = np.sqrt(untilted.sd**2 + noise.variance), y - untilted.mean[case]
+        reach = np.hypot(untilted.reach, _TAIL_SDS * math.sqrt(noise.variance))
+        log_mass = untilted.log_mass[case]
         result = np.asarray(log_mass - 0.5 * (away / sd[case]) ** 2 - np.log(sd[case] * math.sqrt(2.0 * math.pi)))
-        if noise.decay is None:  # tails that may be longer than a bell's
+        if noise.decay is None:  # its tails may be heavier than normal ones
             result = np.maximum(result, log_mass + noise.log_pmf(np.rint(away).astype(np.int64)))
         near = np.abs(away) < reach[case]
         if not near.any():
             return result
-        rows, index = used(case[near], len(self.n_records))
-        part, points = self._only(rows)
+        rows, index = reindex(case[near], len(self.n_records))
+        part, points = self._subset(rows)
         u, spacing = part._grid(reach[rows], max(self.law.spacing, 1))
         angles, width = spacing[part.of_point[index]] * away[near], spacing[:, None] / np.pi
-        density = _series_at(part._terms(plain, points, u, noise.characteristic(u) * width), index, angles).real
+        density = _series_at(part._terms(untilted, points, u, noise.characteristic(u) * width), index, angles).real
         if self.law.spacing == 2:  # frequencies beyond pi / 2 repeat those below, up to the sign (-1)^(y - sum)
-            other = part._terms(plain, points, u, noise.characteristic(np.pi - u) * width)
+            other = part._terms(untilted, points, u, noise.characteristic(np.pi - u) * width)
             even = (y[near] - self._offset[case[near]]) % 2 == 0
             density = density + np.where(even, 1.0, -1.0) * _series_at(other, index, angles).real
-        good = density > _LEAST_SHARE / sd[case[near]]
-        result[near] = np.where(good, log_mass[near] + np.log(np.where(good, density, 1.0)), result[near])
+        accurate = density > _MIN_PROBABILITY / sd[case[near]]
+        result[near] = np.where(accurate, log_mass[near] + np.log(np.where(accurate, density, 1.0)), result[near])
         return result
 
 
-def used(chosen: Integers, size: int) -> tuple[Rows, Integers]:
-    """Return which of as many things occur, and the indices of the given ones among those."""
+def reindex(chosen: Integers, size: int) -> tuple[Rows, Integers]:
+    """Return which of ``size`` indices occur in ``chosen``, and ``chosen`` renumbered among those that occur."""
     occurs = np.zeros(size, dtype=np.bool_)
     occurs[chosen] = True
     return occurs, np.asarray((np.cumsum(occurs) - 1)[chosen])
@@ -295,18 +296,19 @@ def _series_at(terms: Complexes, case: Integers, angles: Floats) -> Complexes:
     """
     columns = np.ascontiguousarray(terms.T[::-1])
     result = np.empty(len(case), dtype=np.complex128)
-    for start in range(0, len(case), _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
-        index, step = case[some], np.exp(-1j * angles[some])
+    for start in range(0, len(case), _BATCH_PAIRS):
+        batch = slice(start, start + _BATCH_PAIRS)
+        index, step = case[batch], np.exp(-1j * angles[batch])
         total = np.zeros_like(step)
         for column in columns:
             total *= step
             total += column[index]
-        result[some] = total * np.exp(-0.5j * angles[some])
+        result[batch] = total * np.exp(-0.5j * angles[batch])
     return result
 
 
 def moments_of_one(law: ScalarLaw, points: Floats, noise: NoiseLaw) -> Floats:
-    """Return mean and sd of what a record that counts adds to the sum, shape (n_points, 2)."""
+    """Return mean and sd of what a counted record adds to the sum, shape (n_points, 2)."""
+
     one = SumTable(noise, law, points, np.arange(len(points)), np.ones(len(points)), _FREQUENCIES)._tilted(0.0)
     return np.column_stack([one.mean, one.sd])

@@ -1,10 +1,10 @@
-"""The nearest tables that could have been counted: non-negative, of one total, and with margins that agree.
+"""The consistent tables nearest to noisy ones: non-negative, with the same total, and with margins that agree.
 
-Noise leaves the tables of overlapping families negative in places, and on the values that occur in disagreement. Of
-all tables that are margins of one non-negative table over all variables the nearest in L1, cell by cell, is a linear
-program. Cells and not coefficients are compared: they are what inference reads, a row of the program has as many
-entries as a margin has cells, and codes that stand for no value cost the same whatever is chosen. With all tables of
-the same total, |a - y| summed over cells is a constant less 2 min(a, max(y, 0)), so that only cells with y > 0 enter.
+Noise makes cells negative, and makes the tables of overlapping families disagree on shared margins. Among all tables
+that are margins of one non-negative table over all variables, the nearest in L1, cell by cell, solves a linear program.
+The distance is between cells, not Fourier coefficients: inference reads cells, the program stays sparse, and codes that
+stand for no value cost the same for every solution. Since all tables have the same total, the sum of |a - y| over cells
+is a constant minus that of 2 min(a, max(y, 0)), so that only cells with y > 0 enter.
 
 Source: Barak et al. 2007, sec. 4 (linear program over the joint table); Lauritzen and Spiegelhalter 1988 (the same
 feasible set over the cliques of a junction tree); Wainwright and Jordan 2008, sec. 4.1.1 (local consistency).
@@ -31,26 +31,26 @@ _ATTEMPTS: tuple[tuple[Literal["highs-ipm", "highs-ds"], float], ...] = (
     ("highs-ipm", 1e-9),
     ("highs-ds", 1e-9),
 )
-"""Solvers and their tolerances. One program in some hundred ends without a solution at the first tolerance only. The
-simplex takes ten times as long on large cliques."""
-_AGREEMENT = 1e-9
-"""The largest disagreement that is let through, as a share of the total."""
-_EMPTY = 1e-13
-"""A smaller share of a margin is none: what it is conditionally spread over is the solver's rounding."""
-_ITERATIONS = 1_000_000
-"""Of the solver, at most; a limit of time would make a release's inference depend on the machine."""
+"""Solvers and tolerances, in order. At the first tolerance one program in a few hundred has no solution; the simplex
+method takes ten times as long on large cliques."""
+_MAX_DISAGREEMENT = 1e-9
+"""The largest accepted disagreement, as a share of the total."""
+_MIN_MARGIN_SHARE = 1e-13
+"""Margin probabilities below this are treated as zero (solver round-off)."""
+_MAX_ITERATIONS = 1_000_000
+"""A limit on the solver's time instead would make results depend on the machine."""
 
 
 @dataclass(frozen=True, eq=False)
 class ConsistentTables:
-    """Non-negative tables of one total.
+    """Non-negative tables with the same total.
 
     Attributes:
-        tables: one a family.
-        how: ``full`` and ``junction-tree``: margins of one table over all variables; ``local``: tables of which every
-            two agree on what they share, though no table over all variables need have them as margins;
-            ``independent``: the program was not solved; products of the variables' own shares.
-        disagreement: the largest difference between two tables' counts of the same cell of a shared margin.
+        tables: one per family.
+        how: ``full`` and ``junction-tree``: margins of one table over all variables; ``local``: every two tables agree
+            on their shared margin, although there may be no table over all variables with these margins;
+            ``independent``: the program was not solved, and the tables are products of one-variable margins.
+        disagreement: the largest difference between two tables in a cell of a shared margin, in counts.
     """
 
     tables: tuple[Floats, ...]
@@ -61,69 +61,70 @@ class ConsistentTables:
 def nearest_consistent(
     sizes: Sequence[int], families: Sequence[Family], noisy: Sequence[Floats], total: float
 ) -> ConsistentTables:
-    """Return the non-negative tables with agreeing margins that are nearest to noisy ones in L1.
+    """Return the non-negative tables with agreeing margins that are nearest in L1 to noisy ones.
 
     Args:
         sizes: the number of values of each variable.
         families: for each table the variables of its axes.
-        noisy: finite tables of these families.
-        total: the number of records, known or estimated; a negative one counts as 0.
+        noisy: one table per family, with finite cells.
+        total: the record count, known or estimated; a negative one counts as 0.
 
     Returns:
-        Tables of that total, whose shared margins agree to rounding. The same input gives the same output.
+        Tables with that total whose shared margins agree to rounding. The same input gives the same output.
     """
     if not total > 0.0:
         return ConsistentTables(tuple(np.zeros_like(table) for table in noisy), "independent", 0.0)
-    # No cell of a solution exceeds the total: cutting the target there changes no choice and keeps numbers small.
+    # No cell of a solution exceeds the total, so clipping the targets there changes nothing; it keeps numbers small.
+
     targets = [np.clip(np.asarray(table, dtype=np.float64), 0.0, total) / total for table in noisy]
     plan = plan_blocks(sizes, families)
     blocks = _solve(plan, sizes, families, targets)
     how: How = plan.how
     if blocks is None:
-        how, shares = "independent", _independent(sizes, families, targets)
+        how, shares = "independent", _independent_tables(sizes, families, targets)
     else:
         if how != "local":
-            blocks = _along_the_tree(plan, blocks)
+            blocks = _make_margins_agree(plan, blocks)
         shares = [
             _margin(plan.blocks[home], blocks[home], family) for home, family in zip(plan.homes, families, strict=True)
         ]
-    tables = _of_total(shares, total)
-    disagreement = _disagreement(families, tables)
-    if disagreement > _AGREEMENT * total:
-        how, tables = "independent", _of_total(_independent(sizes, families, targets), total)
-        disagreement = _disagreement(families, tables)
+    tables = _scale_to_total(shares, total)
+    disagreement = _largest_disagreement(families, tables)
+    if disagreement > _MAX_DISAGREEMENT * total:
+        how, tables = "independent", _scale_to_total(_independent_tables(sizes, families, targets), total)
+        disagreement = _largest_disagreement(families, tables)
     return ConsistentTables(tables, how, disagreement)
 
 
-def _of_total(shares: Sequence[Floats], total: float) -> tuple[Floats, ...]:
-    """Return tables scaled to a total."""
+def _scale_to_total(shares: Sequence[Floats], total: float) -> tuple[Floats, ...]:
     return tuple(share * (total / share.sum()) for share in shares)
 
 
 def _solve(
     plan: Blocks, sizes: Sequence[int], families: Sequence[Family], targets: Sequence[Floats]
 ) -> list[Floats] | None:
-    """Return the blocks' tables of total 1, consistent to rounding; None where the solver does not find them."""
+    """Return the blocks' tables with total 1, consistent to rounding; None if the solver finds none."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
     shapes = [tuple(sizes[v] for v in block) for block in plan.blocks]
     starts = np.cumsum([0, *map(math.prod, shapes)])
     size = int(starts[-1])
-    # Inequalities: what is kept of a target, w <= y, is at most the cell; equalities: margins agree, block 0 adds to 1.
+    # Variables: cells a, and w = min(a, y) for each target y > 0. Inequalities: w <= a, w <= y (a bound). Equalities:
+    # margins agree, and the cells of block 0 add up to 1.
     upper = _Rows()
-    kept = []
+    positive_targets = []
     for home, family, target in zip(plan.homes, families, targets, strict=True):
         cell = _index(plan.blocks[home], shapes[home], family)
         flat = target.reshape(-1)
-        wanted = np.flatnonzero(flat > 0.0)
+        positive = np.flatnonzero(flat > 0.0)
         row = np.full(flat.size, -1)
-        row[wanted] = upper.count + np.arange(wanted.size)
+        row[positive] = upper.count + np.arange(positive.size)
         inside = np.flatnonzero(row[cell] >= 0)
         upper.add(row[cell][inside], starts[home] + inside, -1.0)
-        upper.add(row[wanted], size + row[wanted], 1.0)
-        upper.count += wanted.size
-        kept.append(flat[wanted])
+        upper.add(row[positive], size + row[positive], 1.0)
+        upper.count += positive.size
+        positive_targets.append(flat[positive])
     equal = _Rows()
     equal.add(np.zeros(starts[1], dtype=np.int64), np.arange(starts[1]), 1.0)
     equal.count = 1
@@ -132,8 +133,8 @@ def _solve(
             cell = _index(plan.blocks[block], shapes[block], link.shared)
             equal.add(equal.count + cell, starts[block] + np.arange(cell.size), sign)
         equal.count += n_cells(sizes, link.shared)
-    bounds = [(0.0, float(most)) for most in np.concatenate([np.ones(size), *kept])]
-    # The stubs know no sparse matrices.
+    bounds = [(0.0, float(most)) for most in np.concatenate([np.ones(size), *positive_targets])]
+    # The type stubs of linprog do not accept sparse matrices.
     inequalities: Any = coo_array(upper.entries(), shape=(upper.count, len(bounds))).tocsr()
     equalities: Any = coo_array(equal.entries(), shape=(equal.count, len(bounds))).tocsr()
     for method, tolerance in _ATTEMPTS:
@@ -148,7 +149,7 @@ def _solve(
             options={
                 "primal_feasibility_tolerance": tolerance,
                 "dual_feasibility_tolerance": tolerance,
-                "maxiter": _ITERATIONS,
+                "maxiter": _MAX_ITERATIONS,
             },
         )
         if result.status == 0 and result.x is not None and np.isfinite(result.x).all():
@@ -159,21 +160,23 @@ def _solve(
     return None
 
 
-def _along_the_tree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
-    """Return the tables with margins that agree to rounding: each block given its parent, times the parent's margin.
+def _make_margins_agree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
+    """Return tables whose margins agree to rounding: each block's conditional, times the margin of its parent.
 
-    A cell of the margin that is empty in the block is spread evenly over the block's cells.
+    A margin cell that is zero in the block is spread evenly over the block's cells.
     """
-    found = [blocks[0] / blocks[0].sum()]
+    tables = [blocks[0] / blocks[0].sum()]
     for link in plan.links:  # blocks follow their parents
         block, table = plan.blocks[link.block], blocks[link.block]
         cell = _index(block, table.shape, link.shared)
-        parent = _margin(plan.blocks[link.earlier], found[link.earlier], link.shared).reshape(-1)
-        own = np.bincount(cell, weights=table.reshape(-1), minlength=parent.size)
-        empty = own < _EMPTY
-        given = np.where(empty[cell], parent.size / cell.size, table.reshape(-1) / np.where(empty, 1.0, own)[cell])
-        found.append((given * parent[cell]).reshape(table.shape))
-    return found
+        parent = _margin(plan.blocks[link.earlier], tables[link.earlier], link.shared).reshape(-1)
+        margin = np.bincount(cell, weights=table.reshape(-1), minlength=parent.size)
+        empty = margin < _MIN_MARGIN_SHARE
+        conditional = np.where(
+            empty[cell], parent.size / cell.size, table.reshape(-1) / np.where(empty, 1.0, margin)[cell]
+        )
+        tables.append((conditional * parent[cell]).reshape(table.shape))
+    return tables
 
 
 class _Rows:
@@ -194,8 +197,8 @@ class _Rows:
         return np.concatenate(self._values), (np.concatenate(self._rows), np.concatenate(self._columns))
 
 
-def _independent(sizes: Sequence[int], families: Sequence[Family], targets: Sequence[Floats]) -> list[Floats]:
-    """Return the products of the shares that each variable's values have in the first table that has it."""
+def _independent_tables(sizes: Sequence[int], families: Sequence[Family], targets: Sequence[Floats]) -> list[Floats]:
+    """Return the products of one-variable margins, each from the first table with the variable."""
     shares: dict[int, Floats] = {}
     for family, target in zip(families, targets, strict=True):
         for v in family:
@@ -211,8 +214,7 @@ def _independent(sizes: Sequence[int], families: Sequence[Family], targets: Sequ
     return products
 
 
-def _disagreement(families: Sequence[Family], tables: Sequence[Floats]) -> float:
-    """Return the largest difference between two tables' margins over what they share."""
+def _largest_disagreement(families: Sequence[Family], tables: Sequence[Floats]) -> float:
     largest = 0.0
     for link in shared_margins(families):
         first = _margin(families[link.earlier], tables[link.earlier], link.shared)
@@ -222,7 +224,7 @@ def _disagreement(families: Sequence[Family], tables: Sequence[Floats]) -> float
 
 
 def _index(block: Family, shape: Sequence[int], shared: Iterable[int]) -> Integers:
-    """Return for each cell of a block, in C order, its cell of the margin over some of its variables, in order."""
+    """Return for each cell of a block, in C order, the index of its cell in the margin over ``shared``."""
     cell = np.zeros(shape, dtype=np.int64)
     for v in shared:
         axis = block.index(v)
@@ -232,7 +234,7 @@ def _index(block: Family, shape: Sequence[int], shared: Iterable[int]) -> Intege
 
 
 def _margin(block: Family, table: Floats, shared: Family) -> Floats:
-    """Return the margin of a table over some of its variables, in their order."""
+    """Return the margin of a table over ``shared``, axes in that order."""
     shape = tuple(table.shape[block.index(v)] for v in shared)
     sums = np.bincount(_index(block, table.shape, shared), weights=table.reshape(-1), minlength=math.prod(shape))
     return sums.reshape(shape)

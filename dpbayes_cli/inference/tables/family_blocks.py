@@ -1,7 +1,7 @@
-"""What consistent tables are solved for: one joint table, the cliques of a junction tree, or the families themselves.
+"""The blocks of the linear program for consistent tables: the joint table, the cliques of a junction tree, or families.
 
-Source: Lauritzen and Spiegelhalter 1988 (margins of the cliques that agree along a junction tree are margins of one
-table); Wainwright and Jordan 2008, sec. 4.1.1 (margins of the families that agree are so only where they form a tree).
+Source: Lauritzen and Spiegelhalter 1988 (cliques whose margins agree along a junction tree are margins of one table);
+Wainwright and Jordan 2008, sec. 4.1.1 (families whose margins agree are so only if they form a tree).
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dpbayes_cli.privacy.dag import min_fill
 
 Family = tuple[int, ...]
 
-LARGEST_JOINT = 1 << 12
+MAX_JOINT_CELLS = 1 << 12
 """Cells of the largest joint table that is solved for as a whole."""
-LARGEST_TREE = 1 << 14
-"""Cells of all cliques of a junction tree: some seconds to solve; twice as many take a minute."""
-WIDEST = 12
-"""The largest width of a junction tree, one less than the variables of its largest clique."""
+MAX_TREE_CELLS = 1 << 14
+"""Cells of all cliques of a junction tree: these take a few seconds to solve, twice as many a minute."""
+MAX_TREE_WIDTH = 12
+"""The largest width of a junction tree: one less than the number of variables of its largest clique."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """Two blocks that agree on a margin; the earlier one comes first in every pass."""
+    """Two blocks that must agree on a shared margin; ``earlier`` has the smaller index."""
 
     earlier: int
     block: int
@@ -34,13 +34,13 @@ class Link:
 
 @dataclass(frozen=True)
 class Blocks:
-    """What the program solves for: tables over sets of variables, and where every family is read off.
+    """The tables that the program solves for, and the table from which each family is read.
 
     Attributes:
-        how: what they are.
-        blocks: the variables of each.
-        links: what must agree; a block is reached from block 0 by them.
-        homes: for each family the block that contains it.
+        how: what the blocks are.
+        blocks: the variables of each table.
+        links: the margins that must agree; they connect every block with block 0.
+        homes: for each family the index of a block that contains it.
     """
 
     how: Literal["full", "junction-tree", "local"]
@@ -50,9 +50,9 @@ class Blocks:
 
 
 def plan_blocks(sizes: Sequence[int], families: Sequence[Family]) -> Blocks:
-    """Return the blocks to solve for: the joint table, the cliques of a junction tree, or the families themselves."""
+    """Return the blocks to solve for: the first that is small enough of joint table, junction tree and families."""
     involved = tuple(sorted({v for family in families for v in family}))
-    if n_cells(sizes, involved) <= LARGEST_JOINT:
+    if n_cells(sizes, involved) <= MAX_JOINT_CELLS:
         return Blocks("full", (involved,), (), (0,) * len(families))
     tree = junction_tree(sizes, families)
     if tree is not None:
@@ -61,15 +61,15 @@ def plan_blocks(sizes: Sequence[int], families: Sequence[Family]) -> Blocks:
 
 
 def junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> Blocks | None:
-    """Return the cliques of the triangulated family graph, linked as a tree; None where they are too large."""
-    found = min_fill(len(sizes), families, WIDEST)
-    if len(found.order) < len(sizes):
+    """Return the cliques of the triangulated family graph, linked as a tree; None if they are too large."""
+    elimination = min_fill(len(sizes), families, MAX_TREE_WIDTH)
+    if len(elimination.order) < len(sizes):
         return None
-    rank = {v: place for place, v in enumerate(found.order)}
+    rank = {v: place for place, v in enumerate(elimination.order)}
     home: dict[int, int] = {}
     cliques: list[set[int]] = []
     links: list[Link] = []
-    for v, later in zip(reversed(found.order), reversed(found.later), strict=True):
+    for v, later in zip(reversed(elimination.order), reversed(elimination.later), strict=True):
         parent = home[min(later, key=rank.__getitem__)] if later else 0
         if cliques and cliques[parent] == set(later):
             home[v] = parent
@@ -80,7 +80,7 @@ def junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> Blocks | 
         home[v] = len(cliques)
         cliques.append({v, *later})
     blocks = tuple(tuple(sorted(clique)) for clique in cliques)
-    if sum(n_cells(sizes, block) for block in blocks) > LARGEST_TREE:
+    if sum(n_cells(sizes, block) for block in blocks) > MAX_TREE_CELLS:
         return None
     # The clique in which a family's first variable was eliminated contains the family.
     homes = tuple(home[min(family, key=rank.__getitem__)] for family in families)
@@ -88,20 +88,20 @@ def junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> Blocks | 
 
 
 def shared_margins(families: Sequence[Family]) -> tuple[Link, ...]:
-    """Return links that make every two families agree on what they share.
+    """Return links that make every two families agree on their shared variables.
 
-    Each family is linked to earlier ones, by the largest sets it shares with any of them; that suffices: what families
-    i and j < i share lies in such a set, linked to some k < i, and on that j and k agree already, by induction.
+    Each family is linked to earlier ones by the maximal sets that it shares with any of them. That suffices: what
+    families i and j < i share is part of such a set, linked to some k < i, on which j and k agree by induction.
     """
-    having: dict[int, list[int]] = {}
+    families_with: dict[int, list[int]] = {}
     links = []
     for i, family in enumerate(families):
         first: dict[frozenset[int], int] = {}
         shares: dict[int, set[int]] = {}
         for v in family:
-            for j in having.setdefault(v, []):
+            for j in families_with.setdefault(v, []):
                 shares.setdefault(j, set()).add(v)
-            having[v].append(i)
+            families_with[v].append(i)
         for j in sorted(shares):
             first.setdefault(frozenset(shares[j]), j)
         for shared, j in first.items():

@@ -1,4 +1,4 @@
-"""Log ratios of Gamma functions at counts, for many elements at once: a short table, and a series beyond it."""
+"""Log ratios of Gamma functions at many counts at once: a table for small counts, and a series for large ones."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dpbayes_cli.base.numeric import log_gamma_ratio
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_LARGEST_TABLE = 1 << 22
+_MAX_TABLE_ENTRIES = 1 << 22
 
 
 class GammaRatios:
-    """log Gamma(base + shift + x) - log Gamma(base + x) of columns, each with its base and its shift.
+    """The function log Gamma(base + shift + x) - log Gamma(base + x), for columns with different bases and shifts.
 
-    For z = x + base + (shift - 1) / 2 the ratio is shift log z + shift (1 - shift^2) / (24 z^2) up to about
-    shift^5 / (960 z^4), which is below 1e-10 where the table ends.
+    With z = x + base + (shift - 1) / 2 the log ratio is shift log z + shift (1 - shift^2) / (24 z^2) up to about
+    shift^5 / (960 z^4), which is below 1e-10 beyond the table.
 
     Source: Tricomi and Erdelyi 1951, the asymptotic expansion of a ratio of Gamma functions (in even powers of z).
 
@@ -33,7 +33,7 @@ class GammaRatios:
         largest = float(np.abs(kinds[:, 1]).max(initial=0.0))
         length = 64.0 + 60.0 * largest**1.25
         self._table: Floats | None = None
-        if not self.flat and length * len(kinds) <= _LARGEST_TABLE:
+        if not self.flat and length * len(kinds) <= _MAX_TABLE_ENTRIES:
             counts = np.arange(int(length) + 1)
             self._table = log_gamma_ratio(kinds[:, :1] + counts, kinds[:, 1:])
 
@@ -42,7 +42,7 @@ class GammaRatios:
 
         Args:
             x: non-negative whole numbers, shape (..., n).
-            columns: which column each is of, shape (n,).
+            columns: the column of each, shape (n,).
         """
         if self._table is None:
             return log_gamma_ratio(x + self._base[columns], self._shift[columns])

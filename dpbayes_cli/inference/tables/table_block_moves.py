@@ -1,8 +1,8 @@
-"""Moves of many records at a time, for tables that the noise says little about.
+"""Moves of many records at a time, for tables whose noise is wide.
 
-Given the total of a row its counts are those of exchangeable records: take a record at random away, and what is left
-has the law of a smaller row; add one by the urn (value k with probability proportional to a_k + c_k), and it has the
-law of a larger one. Moves that take away and add so need no factor of the cells but the noise in their acceptance.
+Given the total of a row its records are exchangeable: after a random record is removed, the counts have the prior of a
+smaller row; after one is added by the urn (value k with probability proportional to a_k + c_k), that of a larger one.
+Moves that remove and add records like this need only the noise of the cells in their acceptance ratio.
 
 Source: Blackwell and MacQueen 1973 (the urn); Green 1995 (acceptance of moves).
 """
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.inference.tables.table_layout import TableLayout
 
-_LARGEST_COUNT = 5e8
-"""numpy draws hypergeometric numbers out of fewer than 1e9."""
-_SMALLEST_SHARE = 1e-9
-_OCTAVES = 3.01
-"""Rows of up to 8 cells are handled together, of up to 64, and so on."""
+_MAX_COUNT = 5e8
+"""numpy draws hypergeometric numbers only out of fewer than 1e9."""
+_MIN_THINNING_SHARE = 1e-9
+_SIZE_CLASS_OCTAVES = 3.01
+"""Rows of up to 8 cells are handled together, those of up to 64, and so on."""
 
 
 class TableBlockMoves:
-    """Moves records between rows, and into and out of tables."""
+    """Moves of records between rows, and into and out of tables."""
 
     def __init__(self, layout: TableLayout, rng: np.random.Generator) -> None:
         self._layout = layout
@@ -46,19 +46,19 @@ class TableBlockMoves:
             The new counts.
         """
         layout = self._layout
-        coupled = layout.coupled[layout.row_table[first]]  # elsewhere single splits mix as well
-        if not coupled.any() or counts.max() * layout.row_size.max() > _LARGEST_COUNT:
+        coupled = layout.coupled[layout.row_table[first]]  # in other tables single splits mix as well
+        if not coupled.any() or counts.max() * layout.row_size.max() > _MAX_COUNT:
             return counts
         counts = counts.copy()
         first, second = first[coupled], second[coupled]
-        kind = np.log2(layout.row_size[first]) // _OCTAVES  # rows of one kind fill their arrays well
-        for each in np.unique(kind):
-            chosen = kind == each
-            self._exchange_alike(counts, first[chosen], second[chosen])
+        size_class = np.log2(layout.row_size[first]) // _SIZE_CLASS_OCTAVES  # limits the padding of shorter rows
+        for value in np.unique(size_class):
+            chosen = size_class == value
+            self._exchange_in_class(counts, first[chosen], second[chosen])
         return counts
 
-    def _exchange_alike(self, counts: Floats, first: Integers, second: Integers) -> None:
-        """Exchange between rows of similar sizes, in place; arrays have shape (chains, pairs, cells of a row)."""
+    def _exchange_in_class(self, counts: Floats, first: Integers, second: Integers) -> None:
+        """Exchange records between rows of similar sizes, in place; arrays have the axes (chain, pair, cell)."""
         layout, rng = self._layout, self._rng
         longest_first = np.argsort(-layout.row_size[first], kind="stable")
         first, second = first[longest_first], second[longest_first]
@@ -78,7 +78,7 @@ class TableBlockMoves:
         moved = np.where(possible, moved, 0.0)
         concentration = layout.concentration
         prior = np.where(forward[..., None], concentration[right], concentration[left]) * real
-        taken, added = _take(source, moved, sizes, rng), _add(target + prior, moved, sizes, rng)
+        taken, added = _draw_removed(source, moved, sizes, rng), _draw_added(target + prior, moved, sizes, rng)
         change = np.where(forward[..., None], -taken, added), np.where(forward[..., None], added, -taken)
         log_ratio = np.zeros(both.shape)
         for rows, cells, before, total, step in (
@@ -93,19 +93,19 @@ class TableBlockMoves:
         counts[:, right[real]] += (change[1] * accepted)[:, real]
 
     def scale(self, counts: Floats) -> Floats:
-        """Thin all counts of tables whose total is not known, or add to all of them what thinning would undo.
+        """Thin the counts of tables whose total is not known, or make the reverse move; return the new counts.
 
-        Thinning by a share r takes a binomial(c, r) number away from each cell. Its reverse adds a negative binomial
-        number of shape a + c and share s to each, s so that the mean of what is added to a total m fits what thinning
-        takes: s (A + m) / (1 - s) = r (m + 1) / (1 - r), A the sum of all a. The ratio of the two, for d records from m
-        to m + d, is prod_k [Gamma(a + c) / c!] / [Gamma(a + c') / c'!], the factors of the cells again, times
-        (1 - r)^m r^d / [(1 - s)^(A + m) s^d].
+        Thinning by a share r removes Binomial(c, r) records from each cell. The reverse adds a negative binomial number
+        with shape a + c and share s to each cell, where s matches the mean of the records added to a total m with that
+        of the records removed: s (A + m) / (1 - s) = r (m + 1) / (1 - r), A the sum of all a. The ratio of the two
+        proposals, for d records between m and m + d, is prod_k [Gamma(a + c) / c!] / [Gamma(a + c') / c'!], which
+        cancels the factors of the cells, times (1 - r)^m r^d / [(1 - s)^(A + m) s^d].
         """
         layout, rng, cells = self._layout, self._rng, self._open_cells
         tables = layout.table[cells]
         totals = np.add.reduceat(counts, layout.table_start, axis=1)
         usual = self._table_reach / (self._table_reach + layout.typical_total + 1.0)
-        share = np.clip(usual * np.exp2(rng.uniform(-4.0, 1.0, totals.shape)), _SMALLEST_SHARE, 0.9)
+        share = np.clip(usual * np.exp2(rng.uniform(-4.0, 1.0, totals.shape)), _MIN_THINNING_SHARE, 0.9)
         up = rng.random(totals.shape) < 0.5
         current, rises = counts[:, cells], up[:, tables]
         rate = self._rate(share, totals)[:, tables]
@@ -129,12 +129,12 @@ class TableBlockMoves:
         return np.where(accepted[:, layout.table], proposed, counts)
 
     def _rate(self, share: Floats, totals: Floats) -> Floats:
-        """Return s / (1 - s), see ``scale``, for totals before anything is added."""
+        """Return s / (1 - s), see ``scale``, for totals before records are added."""
         return np.asarray(share / (1.0 - share) * (totals + 1.0) / (self._sums + totals))
 
 
-def _take(source: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
-    """Return how many records of each cell are among ``number`` taken at random.
+def _draw_removed(source: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
+    """Return how many records of each cell are among ``number`` records taken at random.
 
     Args:
         source: shape (chains, rows, cells).
@@ -145,7 +145,7 @@ def _take(source: Floats, number: Floats, sizes: Integers, rng: np.random.Genera
     whole, taken = source.astype(np.int64), np.zeros(source.shape)
     left, rest = number.astype(np.int64), whole.sum(axis=2)
     for k in range(sizes[0] - 1):
-        n = int(np.searchsorted(-sizes, -k - 1))  # so many rows have a cell after this one
+        n = int(np.searchsorted(-sizes, -k - 1))  # the number of rows with a cell after this one
         rest[:, :n] -= whole[:, :n, k]
         drawn = rng.hypergeometric(whole[:, :n, k], rest[:, :n], left[:, :n])
         taken[:, :n, k] = drawn
@@ -154,8 +154,8 @@ def _take(source: Floats, number: Floats, sizes: Integers, rng: np.random.Genera
     return taken
 
 
-def _add(shape: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
-    """Return how many of ``number`` new records fall into each cell by the urn; arguments as of ``_take``."""
+def _draw_added(shape: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
+    """Return how many of ``number`` new records fall into each cell by the urn; see ``_draw_removed``."""
     weights, added = rng.standard_gamma(shape), np.zeros(shape.shape)
     left, rest = number.astype(np.int64), np.cumsum(weights[..., ::-1], axis=2)[..., ::-1]
     shares = np.minimum(weights / np.maximum(rest, 1e-300), 1.0)

@@ -1,7 +1,7 @@
-"""The tables of a network as flat arrays: cells, their rows, their tables; and the factors that rows and totals have.
+"""The tables of a network as flat arrays, and the factors of the posterior of their counts.
 
-Per table, with a = concentration, A_j its row sums, b = row_concentration, B its sum, N_j the row totals and m their
-sum, the shares of the rows and the theta can be integrated out. Row totals are Dirichlet-multinomial,
+In each table, with a = concentration, A_j its row sums, b = row_concentration, B its sum, N_j the row totals and m
+their sum, the probabilities of the rows and theta are integrated out. Row totals are Dirichlet-multinomial,
 p(N | m) = m! Gamma(B) / Gamma(B + m) * prod_j Gamma(b_j + N_j) / (Gamma(b_j) N_j!), and so are the counts of a row,
 p(c_j | N_j) = N_j! Gamma(A_j) / Gamma(A_j + N_j) * prod_k Gamma(a_jk + c_jk) / (Gamma(a_jk) c_jk!). The N_j! cancel:
 
@@ -9,7 +9,7 @@ p(c_j | N_j) = N_j! Gamma(A_j) / Gamma(A_j + N_j) * prod_k Gamma(a_jk + c_jk) / 
     R_j(N) = Gamma(b_j + N) / Gamma(A_j + N) * Normal(margin_j; N, margin_variance_j),
     T(m) = m! / Gamma(B + m) * p(m),
 
-where p(m) is constant on the totals that are possible. With b = A and without margins R is 1.
+where p(m) is constant on the possible totals. With b = A and without margins R is 1.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.noisy_observation import NoisyTable
 
-_LEAST_VARIANCE = 0.1
-"""Of noise that leaves the counts as they are: a step of one count is then still tried."""
+_MIN_VARIANCE = 0.1
+"""A lower bound on the variance of noise, so that chains still try steps of one count if there is hardly any."""
 
 
 class TableLayout(DirichletRows):
-    """All cells in a row of numbers: tables in order, cells in C order; chains come first in every array of counts.
+    """The cells of all tables, concatenated in C order. The first axis of every array of counts is that of the chains.
 
-    Counts are whole numbers held as floats, exact up to 2^53: every factor needs them so.
+    Counts are integers stored as floats, exact up to 2^53, because all factors are computed from floats.
 
     Attributes:
-        observed, variance: a number each cell; ``variance`` is that of its noise.
+        observed, variance: the noisy count of each cell and the variance of its noise, shape (n_cells,).
         table: the table of each cell.
         row_table: the table of each row.
         table_start, table_size, table_row, table_rows: the first cell, the number of cells, the first row and the
             number of rows of each table.
-        largest: the largest total of each table, infinite where it is unbounded.
+        largest: the largest possible total of each table, infinite if it is unbounded.
         known: whether the total of each table is known.
-        coupled: whether the rows of each table have factors R of their own.
+        coupled: whether the rows of each table have factors R other than 1.
     """
 
     def __init__(self, tables: Sequence[NoisyTable]) -> None:
@@ -61,37 +61,37 @@ class TableLayout(DirichletRows):
         self.table = self.row_table[self.row]
         self.largest = np.array([math.inf if t.total.kind == "unbounded" else t.total.n for t in tables])
         self.known = np.array([t.total.kind == "known" for t in tables])
-        self._noise()
-        self._rows()
+        self._set_noise()
+        self._set_row_factors()
 
-    def _noise(self) -> None:
-        """Note each cell's noise: its log density is -linear |z| - quadratic z^2 up to a constant, or of no shape."""
+    def _set_noise(self) -> None:
+        """Set the noise of each cell: its log density is -linear |z| - quadratic z^2, unless it has no known shape."""
         decays = [table.noise.decay for table in self.tables]
         self._shapeless = [t for t, decay in enumerate(decays) if decay is None]
         linear = [0.0 if decay is None else decay.linear for decay in decays]
         quadratic = [0.0 if decay is None else decay.quadratic for decay in decays]
         self._linear, self._quadratic = np.array(linear)[self.table], np.array(quadratic)[self.table]
         self._any_linear, self._any_quadratic = any(linear), any(quadratic)
-        variance = np.array([max(table.noise.variance, _LEAST_VARIANCE) for table in self.tables])
+        variance = np.array([max(table.noise.variance, _MIN_VARIANCE) for table in self.tables])
         self.variance = variance[self.table]
 
-    def _rows(self) -> None:
-        """Note the factors of cells and rows, and their slopes near what was observed."""
+    def _set_row_factors(self) -> None:
+        """Set the factors of cells and rows, and their slopes near the observed counts."""
         row_concentration = np.concatenate([np.ravel(t.row_concentration) for t in self.tables]).astype(np.float64)
         shift = row_concentration - self.row_sums
         shift = np.where(np.abs(shift) <= 1e-9 * self.row_sums, 0.0, shift)
         margin, precision = [], []
         for t, n_rows in zip(self.tables, self.table_rows, strict=True):
-            seen = t.margin is not None and t.margin_variance is not None
-            margin.append(np.asarray(t.margin, dtype=np.float64) if seen else np.zeros(n_rows))
-            precision.append(1.0 / np.asarray(t.margin_variance, dtype=np.float64) if seen else np.zeros(n_rows))
+            has_margin = t.margin is not None and t.margin_variance is not None
+            margin.append(np.asarray(t.margin, dtype=np.float64) if has_margin else np.zeros(n_rows))
+            precision.append(1.0 / np.asarray(t.margin_variance, dtype=np.float64) if has_margin else np.zeros(n_rows))
         self._margin, self.margin_precision = np.concatenate(margin), np.concatenate(precision)
         self._margin[self.margin_precision == 0.0] = 0.0
         self.cells = GammaRatios(np.ones_like(self.concentration), self.concentration - 1.0)
         self._ratios = GammaRatios(self.row_sums, shift)
         self._urns = GammaRatios(np.ones_like(self.row_sums), row_concentration - 1.0)
-        loose = (shift != 0.0) | (self.margin_precision > 0.0)
-        self.coupled = np.logical_or.reduceat(loose, self.table_row)
+        has_factor = (shift != 0.0) | (self.margin_precision > 0.0)
+        self.coupled = np.logical_or.reduceat(has_factor, self.table_row)
         self._total_base = np.add.reduceat(row_concentration, self.table_row)
         typical = np.maximum(self.row_totals(self.observed[None])[0], 0.0)
         self.row_tilt = shift / (self.row_sums + typical + 1.0)
@@ -118,38 +118,38 @@ class TableLayout(DirichletRows):
         return np.asarray(-(self._quadratic[cells] * np.abs(away) + self._linear[cells]) * np.abs(away))
 
     def _log_noise_by_table(self, away: Floats, cells: Integers) -> Floats:
-        """Return the same where some laws have no shape: these by their probabilities."""
-        found = np.asarray(-(self._quadratic[cells] * np.abs(away) + self._linear[cells]) * np.abs(away))
+        """Return ``log_noise`` if some laws have no known shape: for these from their probabilities."""
+        log_density = np.asarray(-(self._quadratic[cells] * np.abs(away) + self._linear[cells]) * np.abs(away))
         for t in self._shapeless:
-            own = self.table[cells] == t
-            found[..., own] = self.tables[t].noise.log_pmf(np.rint(away[..., own]).astype(np.int64))
-        return found
+            of_table = self.table[cells] == t
+            log_density[..., of_table] = self.tables[t].noise.log_pmf(np.rint(away[..., of_table]).astype(np.int64))
+        return log_density
 
     def log_cells(self, counts: Floats, cells: Integers) -> Floats:
-        """Return the log of Gamma(a + c) / c! noise(y - c) of some cells; counts of shape (..., n)."""
+        """Return the log of Gamma(a + c) / c! noise(y - c) for some cells; counts of shape (..., n)."""
         noise = self.log_noise(counts, cells)
         return noise if self.cells.flat else noise + self.cells(counts, cells)
 
     def log_rows(self, totals: Floats, rows: Integers) -> Floats:
-        """Return log R of some rows, up to constants; totals of shape (..., n)."""
+        """Return log R for some rows, up to constants; totals of shape (..., n)."""
         margin = self._log_margin(totals, rows)
         return margin if self._ratios.flat else margin + self._ratios(totals, rows)
 
     def log_urns(self, totals: Floats, rows: Integers) -> Floats:
-        """Return the log of Gamma(b + N) / N! and of the margins of some rows; totals of shape (..., n)."""
+        """Return the log of Gamma(b + N) / N! times the margin's density for some rows; totals of shape (..., n)."""
         return self._log_margin(totals, rows) + self._urns(totals, rows)
 
     def _log_margin(self, totals: Floats, rows: Integers) -> Floats:
         return np.asarray(-0.5 * self.margin_precision[rows] * (totals - self._margin[rows]) ** 2)
 
     def log_total(self, totals: Floats) -> Floats:
-        """Return log T of every table, -inf where a total is impossible; shape (chains, n_tables)."""
+        """Return log T of every table, -inf for impossible totals, shape (chains, n_tables)."""
         possible = (totals >= 0.0) & (totals <= self.largest)
         term = -log_gamma_ratio(np.maximum(totals, 0.0) + 1.0, self._total_base - 1.0)
         return np.where(possible, term, -np.inf)
 
     def log_tables(self, counts: Floats) -> Floats:
-        """Return the log of T and of all R of every table, shape (chains, n_tables)."""
+        """Return the log of T times all R of every table, shape (chains, n_tables)."""
         totals = self.row_totals(counts)
         value = self.log_total(self.per_table(totals))
         if self.coupled.any():
@@ -157,7 +157,7 @@ class TableLayout(DirichletRows):
         return value
 
     def start(self, chains: int, rng: np.random.Generator) -> Floats:
-        """Return possible counts, spread as the noise is around what was observed, shape (chains, n_cells)."""
+        """Return starting counts: observed counts minus random noise, made possible, shape (chains, n_cells)."""
         counts = np.empty((chains, len(self.observed)))
         for t, table in enumerate(self.tables):
             within = slice(self.table_start[t], self.table_start[t] + self.table_size[t])
@@ -165,16 +165,16 @@ class TableLayout(DirichletRows):
             for chain in range(chains):
                 point = self.observed[within] - away[chain]
                 total = self.largest[t] if self.known[t] else float(np.clip(np.rint(point.sum()), 0, self.largest[t]))
-                counts[chain, within] = _rounded(project_on_simplex(point, total), total)
+                counts[chain, within] = _round_to_total(project_on_simplex(point, total), total)
         return counts
 
 
-def _rounded(point: Floats, total: float) -> Floats:
-    """Return whole numbers near non-negative ones, with the given whole sum."""
+def _round_to_total(point: Floats, total: float) -> Floats:
+    """Return non-negative integers near ``point`` whose sum is the integer ``total``."""
     whole = np.floor(point)
     missing = int(total - whole.sum())
     if missing > 0:
         np.add.at(whole, np.resize(np.argsort(whole - point), missing), 1.0)
-    for _ in range(-missing):  # sums of floats may come out a count too high
+    for _ in range(-missing):  # rounding may make the sum of floats one count too high
         whole[np.argmax(whole)] -= 1.0
     return whole

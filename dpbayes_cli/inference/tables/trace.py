@@ -1,4 +1,4 @@
-"""What chains went through, in bounded memory."""
+"""A bounded record of the states of chains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """The states of chains, evenly thinned: when there are too many, every second one is dropped from then on."""
+    """Evenly thinned states of chains: whenever there are more than ``most``, every second one is dropped."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -20,7 +20,7 @@ class Trace:
         self._seen = 0
 
     def add(self, state: Floats) -> None:
-        """Note the next state, shape (chains, k)."""
+        """Record the next state, shape (chains, k)."""
         self._seen += 1
         if self._seen % self._thinning:
             return
@@ -31,10 +31,10 @@ class Trace:
             self._seen = 0 if self._seen % self._thinning == 0 else self._thinning // 2
 
     def clear(self) -> None:
-        """Forget all states."""
+        """Remove all states."""
         self._states.clear()
         self._thinning, self._seen = 1, 0
 
     def values(self) -> Floats:
-        """Return the states that are kept, shape (chains, n, k)."""
+        """Return the recorded states, shape (chains, n, k)."""
         return np.stack(self._states, axis=1)

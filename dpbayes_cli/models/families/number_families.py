@@ -44,7 +44,7 @@ class NumberFamily(ABC):
         """Return the parameter, elementwise."""
 
     @abstractmethod
-    def known_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
+    def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
         """Return the sd of the conjugate posterior after n records whose sum is the expected one."""
 
     @abstractmethod
@@ -128,9 +128,9 @@ class NumberLaw(ScalarLaw):
         """Return the parameter."""
         return self.family.parameter(points)
 
-    def known_sd(self, points: Floats, n_records: Floats) -> Floats:
+    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the sd that data of known, typical sums would leave."""
-        return self.family.known_sd(points[..., 0], n_records)[..., None]
+        return self.family.complete_data_sd(points[..., 0], n_records)[..., None]
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of what one record adds to (sum, valid), or to the sum."""

@@ -99,7 +99,7 @@ class RegressionRecords(WishartRecords):
         last = () if self.variance is not None else (variance[..., None] * half[0] ** 2,)
         return np.concatenate([intercept[..., None], slopes, *last], axis=-1)
 
-    def known_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
         """Return the sds of the conjugate regression posterior after n records of typical sums."""
         import numpy as np
 

@@ -214,7 +214,7 @@ class WishartRecords(RecordLaw):
         sigma[..., 1:, 1:] = covariance
         return mu, sigma
 
-    def known_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
         """Return the sds of the normal-inverse-Wishart posterior after n records of typical sums."""
         import numpy as np
 
