@@ -103,7 +103,7 @@ def test_the_common_help_is_short_grouped_and_light(dpbayes: Cli) -> None:
     check_page(shown)
     assert "dpbayes release --model NAME [--mechanism NAME] --help" in shown
     assert [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")] == [
-        "Question:", "Privacy:", "Data:", "Inference and output:", "Ledger:",
+        "Request:", "Privacy:", "Data:", "Inference and output:", "Ledger:",
     ]  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def test_what_was_released_with_options_that_were_ignored_stays_readable(dpbayes
     for command in (("verify", "out"), ("infer", "out", "--samples", "5"), ("report", "out")):
         done = dpbayes(*command)
         assert done.code == 0, done.err
-    assert "the ledger verifies, charged this in entry 2" in dpbayes("verify", "out").out
+    assert "the ledger verifies, charged this release in entry 2" in dpbayes("verify", "out").out
     assert dpbayes("infer", "out", "--mcmc-sweeps", "60").code == 3
 
 
