@@ -114,7 +114,7 @@ def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
 ) -> None:
     assert dpbayes("budget", "open", "a", "--epsilon", "1").code == 0
     refused = dpbayes("budget", "key", ledger_path.with_name("key"))
-    assert (refused.code, "beside the ledger" in refused.err) == (6, True)
+    assert (refused.code, "in the directory of the ledger" in refused.err) == (6, True)
     assert not ledger_path.with_name("key").exists()
     (tmp_path / "k").mkdir()
     create_key(tmp_path / "k" / "key")
