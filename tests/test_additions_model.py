@@ -19,7 +19,7 @@ LINE = f'        "{NAME}": "dpbayes_cli.models.beta_negative_binomial:BetaNegati
 BEFORE = '        "dirichlet-categorical": '
 PYTEST = [sys.executable, "-m", "pytest", "-x", "-o", "addopts=", "-p", "no:cacheprovider"]
 BATTERY = "tests/test_conformance.py"
-CORE = "sensitivity or minimal or refused or examples or card or renyi_divergence"
+CORE = "sensitivity or minimal or refused or examples or info or renyi_divergence"
 """Of the battery, what runs with the fast tests."""
 ALL_OF_IT = [BATTERY, "tests/spec/test_release_spec.py", "tests/mechanisms/test_ops.py", "tests/mechanisms/test_map.py"]
 AUDITS = "tests/test_audit.py::test_every_pair_passes_an_audit_by_default"

@@ -565,9 +565,9 @@ def test_every_model_brings_its_examples(name: str) -> None:
 @pytest.mark.parametrize(
     "subject", [model_type(n) for n in model_names()] + [mechanism_type(n) for n in mechanism_names()], ids=label
 )
-def test_every_card_is_complete_and_every_release_says_its_price(subject: type[Model] | type[Mechanism]) -> None:
+def test_info_is_complete_and_releases_state_their_cost(subject: type[Model] | type[Mechanism]) -> None:
     for field in ("releases", "guarantee", "assumptions", "source", "corrections", "prefer_when"):
-        assert len(getattr(subject.card, field)) > 20, field
+        assert len(getattr(subject.info, field)) > 20, field
     priced = subject.statistic if issubclass(subject, BoundedStatistics) else subject
     text = inspect.getdoc(priced) or ""
     assert "Privacy:" in text

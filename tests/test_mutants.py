@@ -297,7 +297,7 @@ MUTANTS = {
         "models/families/regression_records.py",
         "lower[..., 1:, 0] *= self._scale[1:] / np.sqrt(self._prior_scatter[1:])",
         "lower[..., 1:, 0] *= self._scale[1:]",
-        "tests/models/test_linear_regression.py::test_the_prior_is_what_the_card_says",
+        "tests/models/test_linear_regression.py::test_prior_matches_its_description",
     ),
     "the order of features taken from the spec": (
         "models/linear_regression.py",

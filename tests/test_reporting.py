@@ -117,14 +117,14 @@ def test_a_test_in_words(dpbayes: Cli) -> None:
     assert power_text(PureDP(Decimal(100))) == ""
 
 
-def test_every_source_on_a_card_is_a_paper() -> None:
-    cards = [mechanism_type(name).card for name in mechanism_names()] + [
-        model_type(name).card for name in model_names()
+def test_every_info_source_is_a_known_paper() -> None:
+    infos = [mechanism_type(name).info for name in mechanism_names()] + [
+        model_type(name).info for name in model_names()
     ]
-    for card in cards:
-        for part in card.source.split(";"):
+    for info in infos:
+        for part in info.source.split(";"):
             assert papers_of(part), part
-    named = {paper for card in cards for paper in papers_of(card.source)}
+    named = {paper for info in infos for paper in papers_of(info.source)}
     assert named == set(PAPERS)
     keys = [paper.bibtex.partition("{")[2].partition(",")[0] for paper in PAPERS]
     assert len(set(keys)) == len(keys)

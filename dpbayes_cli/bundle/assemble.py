@@ -116,7 +116,7 @@ def assemble(parts: Parts) -> ReleaseDocument:
         tables=analysis.counted or UNSET,
         states=UNSET if analysis.states is None else stated_states(analysis.states),
         assumptions=_assumptions(parts),
-        corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
+        corrections=[parts.model.info.corrections, parts.mechanism.info.corrections],
         ledger=parts.ledger,
         software=_software(),
     )

@@ -22,7 +22,7 @@ class Mechanism(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    card: ClassVar[MethodInfo]
+    info: ClassVar[MethodInfo]
     requires: ClassVar[tuple[type, ...]]
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
     """What the tests ask of it, by the sections of a spec; a model is asked for what is read of it."""

@@ -37,7 +37,7 @@ class Model(ModelUses):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    card: ClassVar[MethodInfo]
+    info: ClassVar[MethodInfo]
     domain_type: ClassVar[type[Section]]
     prior_type: ClassVar[type[Section]]
     examples: ClassVar[tuple[Example, ...]] = ()

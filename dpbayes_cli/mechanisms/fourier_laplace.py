@@ -63,7 +63,7 @@ class FourierLaplace(Mechanism):
 
     name: ClassVar[str] = "fourier-laplace"
     summary: ClassVar[str] = "discrete Laplace noise on parities of a network's tables; consistent tables; pure epsilon"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="For every pattern of bits inside a table the number of records in which it is odd, with noise, each "
         "once, however many tables share it. From these numbers tables are rebuilt, the nearest non-negative ones that "
         "agree on every shared margin are found by linear programming, and the posterior is inferred.",

@@ -41,7 +41,7 @@ class Gaussian(Mechanism):
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; zCDP"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
         guarantee="rho-zCDP, rho = squared L2 sensitivity / (2 sigma^2): state --rho, or --eps and --delta, from which "

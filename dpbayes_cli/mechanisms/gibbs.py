@@ -75,7 +75,7 @@ class Gibbs(Mechanism):
         "privacy": {"epsilon": "1"},
         "sampling": {"draws": 3, "sweeps": 4},
     }
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The last points of a Markov chain: parameters and, of hidden Markov models, the state of every "
         "sequence at every step. The point of every sweep is public to the analysis and paid for, so that more of the "
         "last sweeps (sampling.draws) cost nothing more.",

@@ -32,7 +32,7 @@ class GibbsPosterior(Mechanism):
         "sampling": {"draws": 3},
     }
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
         "of the loss at likelihood power beta with prior precision tau. Nothing else: no summary, no diagnostics of "
         "the chain.",

@@ -27,7 +27,7 @@ class Laplace(Mechanism):
 
     name: ClassVar[str] = "laplace"
     summary: ClassVar[str] = "discrete Laplace noise on integer statistics; pure epsilon"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Laplace noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
         guarantee="Pure epsilon-DP. Scale of the noise = L1 sensitivity / epsilon, in counts.",

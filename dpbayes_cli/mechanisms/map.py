@@ -198,7 +198,7 @@ class Map(Mechanism):
     name: ClassVar[str] = "map"
     summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="k estimates of the posterior's mode (MAP), each a point of a public cover of the parameter space: "
         "the middles of a grid's cells, or a lattice of shares. An estimate is no sample of a posterior: its spread "
         "tells nothing about how uncertain the parameter is, and nothing else is released.",

@@ -44,7 +44,7 @@ class Ops(Mechanism):
     name: ClassVar[str] = "ops"
     summary: ClassVar[str] = "posterior samples, tempered and truncated; pure epsilon, bounded range"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws from the posterior, truncated to a public range of the parameter and tempered by "
         "T = min(1, epsilon / (k R)). Nothing else: no statistic, no summary; more draws cost more.",
         guarantee="Pure epsilon-DP and bounded range epsilon / k for each draw, with its Renyi curve: accounts of "

@@ -52,7 +52,7 @@ class BayesNet(DiscreteBayesNet):
 
     name: ClassVar[str] = "bayes-net"
     summary: ClassVar[str] = "a directed acyclic graph of discrete variables, Dirichlet priors on its tables"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The joint counts of each variable and its parents, with noise (or, through fourier-laplace, parities "
         "of them); from them the posterior of every table.",
         guarantee="That of the mechanism. L1 sensitivity of |I| variables: replace-one 2 |I|, add-remove |I|: a record "

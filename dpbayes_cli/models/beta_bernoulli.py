@@ -55,7 +55,7 @@ class BetaBernoulli(LatentCounts, BetaProbability):
 
     name: ClassVar[str] = "beta-bernoulli"
     summary: ClassVar[str] = "probability of a binary outcome, Beta prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The number of successes, and of failures where the number of valid records is private, with noise; "
         "from them the posterior of theta, the probability of success.",
         guarantee="That of the mechanism. L1 sensitivity: complete records under replace-one 1 (one count); with "

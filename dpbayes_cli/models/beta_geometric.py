@@ -84,7 +84,7 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
 
     name: ClassVar[str] = "beta-geometric"
     summary: ClassVar[str] = "probability of success from failures before it, Beta prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the failures, clamped to a public bound, with noise (and the number of records that "
         "count, where it is private); from it the posterior of the probability of success. With gibbs, map, ops and "
         "the rdp mechanisms draws of that probability, or an estimate of it.",

@@ -57,7 +57,7 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
 
     name: ClassVar[str] = "dirichlet-categorical"
     summary: ClassVar[str] = "probabilities of K categories, Dirichlet prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="One count for each of the K public categories, with noise; from them the posterior of theta, the "
         "vector of probabilities.",
         guarantee="That of the mechanism. L1 sensitivity: replace-one 2 (one count falls, one rises), add-remove 1.",

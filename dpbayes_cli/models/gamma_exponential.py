@@ -97,7 +97,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
     name: ClassVar[str] = "gamma-exponential"
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the times, clamped to a public bound, with noise (and the number of those that count, "
         "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
         guarantee="That of the mechanism. One record moves the sum of the times by at most the public bound.",

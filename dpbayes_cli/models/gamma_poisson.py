@@ -74,7 +74,7 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
 
     name: ClassVar[str] = "gamma-poisson"
     summary: ClassVar[str] = "rate of a count, Gamma prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the counts, clamped to a public bound, with noise (and the number of those that count, "
         "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
         guarantee="That of the mechanism. One record moves the sum of the counts by at most the public bound.",

@@ -132,7 +132,7 @@ class Hmm(NoisyStatistics, LatentVariables):
     summary: ClassVar[str] = (
         "sequences in hidden states that records' features depend on (naive Bayes), Dirichlet priors"
     )
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="For each feature the number of records of each sequence, time step and value, with noise; from them "
         "the posterior of each state's emissions, of transitions, and of the state of every sequence at every step.",
         guarantee="That of the mechanism. L1 sensitivity of F features: replace-one 2 F, add-remove F: a record is in "

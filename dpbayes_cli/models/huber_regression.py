@@ -33,7 +33,7 @@ class HuberRegression(ConvexNumberModel):
 
     name: ClassVar[str] = "huber-regression"
     summary: ClassVar[str] = "a number from features with Huber's loss, normal prior; predicts new records"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c threshold / scale at most, "
         "its curvature c^2 / scale^2, with the scale of a target that goes from -1 to 1.",

@@ -93,7 +93,7 @@ class LinearRegression(JointNormal, LinearPosterior):
 
     name: ClassVar[str] = "linear-regression"
     summary: ClassVar[str] = "coefficients and variance of a number given others, conjugate prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The sums of a target and its features, D columns, of their squares and products, with noise, and the "
         "number of valid records where it is private; from them the joint posterior of intercept, slopes and variance, "
         "in the units of the file.",

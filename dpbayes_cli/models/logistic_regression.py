@@ -26,7 +26,7 @@ class LogisticRegression(ConvexLossModel):
     name: ClassVar[str] = "logistic-regression"
     summary: ClassVar[str] = "the probability of a class from features, normal prior; classifies new records"
     has_probabilities: ClassVar[bool] = True
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
         "with an intercept; its curvature is c^2 / 4 at most.",

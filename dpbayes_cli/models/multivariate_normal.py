@@ -60,7 +60,7 @@ class MultivariateNormal(JointNormal):
 
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The sums of D columns, of their squares and products, with noise, and the number of valid records "
         "where it is private; from them the joint posterior of means, variances and covariances, always positive "
         "definite.",

@@ -45,7 +45,7 @@ class NaiveBayes(DiscreteBayesNet):
 
     name: ClassVar[str] = "naive-bayes"
     summary: ClassVar[str] = "a class and features independent given it, Dirichlet priors; classifies new records"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The joint counts of the class and each feature, and those of the class, with noise (or, through "
         "fourier-laplace, parities of them); from them the posterior of every table.",
         guarantee="That of the mechanism. L1 sensitivity of m features: replace-one 2 (m + 1), add-remove m + 1: a "

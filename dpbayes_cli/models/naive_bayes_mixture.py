@@ -79,7 +79,7 @@ class NaiveBayesMixture(LatentVariables):
 
     name: ClassVar[str] = "naive-bayes-mixture"
     summary: ClassVar[str] = "hidden classes, and features independent given the class; Dirichlet priors"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the classes' shares and of each class's feature tables, from a private chain. The class of "
         "a record is in the chain's state and is not released.",
         guarantee="That of the mechanism. A replaced record changes the law of its own class alone, in every update.",

@@ -174,7 +174,7 @@ class Normal(BoundedNumber):
 
     name: ClassVar[str] = "normal"
     summary: ClassVar[str] = "mean and variance of a number, normal-inverse-gamma prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the numbers and of their squares, with noise, and the number of those that count where "
         "it is private; from them the joint posterior of mean and variance.",
         guarantee="That of the mechanism. In units of the range, one record moves sum, square and count together by at "

@@ -127,7 +127,7 @@ class NormalMean(ConjugateNumber):
 
     name: ClassVar[str] = "normal-mean"
     summary: ClassVar[str] = "mean of a number of known variance, normal prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the numbers, clamped to public bounds, with noise (and the number of those that count, "
         "where it is private); from it the posterior of the mean. With ops and the rdp mechanisms draws of the mean.",
         guarantee="That of the mechanism. One record moves the sum by at most upper - lower.",

@@ -43,7 +43,7 @@ class ProbitRegression(ConvexLossModel):
     name: ClassVar[str] = "probit-regression"
     summary: ClassVar[str] = "the probability of a class by Phi, canonical pseudo-likelihood, normal prior"
     has_probabilities: ClassVar[bool] = True
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
         "with an intercept; its curvature is phi(0) c^2 = 0.399 c^2 at most.",

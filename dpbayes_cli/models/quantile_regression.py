@@ -34,7 +34,7 @@ class QuantileRegression(ConvexNumberModel):
 
     name: ClassVar[str] = "quantile-regression"
     summary: ClassVar[str] = "a quantile of a number from features, smoothed pinball loss, normal prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c max(level, 1 - level) / "
         "scale at most, its curvature c^2 / (2 smoothing scale^2), with the scale of a target that goes from -1 to 1.",

@@ -35,7 +35,7 @@ class Svm(ConvexLossModel):
 
     name: ClassVar[str] = "svm"
     summary: ClassVar[str] = "a linear classifier with the smoothed hinge loss, normal prior; scores new records"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
         "with an intercept; its curvature is c^2 / smoothing at most.",

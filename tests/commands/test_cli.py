@@ -65,9 +65,9 @@ def test_models_and_mechanisms_are_lists_of_named_objects(dpbayes: Cli) -> None:
     assert [item["name"] for item in dpbayes("mechanisms", "--json").json] == mechanism_names()
     for name in (*model_names(), *mechanism_names()):
         assert name in dpbayes("models").out + dpbayes("mechanisms").out
-        card = dpbayes("explain", name, "--json").json
-        assert {"name", "kind", "releases", "guarantee", "assumptions", "source", "corrections"} <= set(card)
-        assert card["guarantee"].split(".")[0][:20] in " ".join(dpbayes("explain", name).out.split())
+        info = dpbayes("explain", name, "--json").json
+        assert {"name", "kind", "releases", "guarantee", "assumptions", "source", "corrections"} <= set(info)
+        assert info["guarantee"].split(".")[0][:20] in " ".join(dpbayes("explain", name).out.split())
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_parameters_are_the_regression_of_the_joint_law(features: int, variance:
         np.testing.assert_allclose(rest, variance, rtol=1e-9)
 
 
-def test_the_prior_is_what_the_card_says() -> None:
+def test_prior_matches_its_description() -> None:
     """20,000 draws against their laws (Kolmogorov-Smirnov), false-fail 1e-6 together."""
     subject = model(2)
     law = require_type(subject.law(False), RegressionRecords)

@@ -84,7 +84,7 @@ class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
 
     name: ClassVar[str] = "beta-negative-binomial"
     summary: ClassVar[str] = "probability of success from failures before several, Beta prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The sum of the failures, clamped to a public bound, with noise, or draws of the probability.",
         guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, of failures before a known, public number of successes.",

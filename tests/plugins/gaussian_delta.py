@@ -38,7 +38,7 @@ class GaussianDelta(Mechanism):
 
     name: ClassVar[str] = "gaussian-delta"
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; (epsilon, delta)"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component.",
         guarantee="(epsilon, delta)-DP, charged as it is stated.",
         assumptions="One record a person; the operating system's random numbers are secret.",

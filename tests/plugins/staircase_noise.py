@@ -29,7 +29,7 @@ class StaircaseNoise(Mechanism):
 
     name: ClassVar[str] = "staircase-noise"
     summary: ClassVar[str] = "discrete staircase noise on integer statistics; pure epsilon"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete staircase noise on every component.",
         guarantee="Pure epsilon-DP, in equal shares for the components that one record can move.",
         assumptions="One record a person; the operating system's random numbers are secret.",

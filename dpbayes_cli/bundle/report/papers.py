@@ -1,4 +1,4 @@
-"""The papers that models and mechanisms come from, as the sources on their cards name them."""
+"""The papers that models and mechanisms come from, as the `source` of their info names them."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ PAPERS = (
 
 
 def papers_of(source: str) -> list[Paper]:
-    """Return the papers that a card's source names: by their first author and their year, in its order.
+    """Return the papers that a `source` names, by first author and year, in its order.
 
     Args:
         source: papers between semicolons, each beginning with its first author.

@@ -193,8 +193,8 @@ class RenyiMechanism(Mechanism):
         return Draws(tuple(require_type(step.law, ConjugateSampler).draw(evidence.values, step.draws)))
 
 
-def renyi_card(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
-    """Return the card of a Renyi mechanism: what they share, and what is its own."""
+def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
+    """Return the info of a Renyi mechanism: the shared texts with its own."""
     return MethodInfo(
         releases=releases,
         guarantee="A Renyi curve, finite below an order lambda* that is stated, and charged whole. It has no pure "
