@@ -18,8 +18,8 @@ from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import plan_of
 from tests.conftest import ROOT
+from tests.plans import plan_of
 from tests.plugins.gaussian_delta import GaussianDelta
 from tests.plugins.staircase import Staircase
 

@@ -22,9 +22,9 @@ from dpbayes_cli.audit.repeats import ProcessDraws, compared, planned_release
 from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers import renyi_posterior
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
@@ -35,15 +35,15 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources import statements
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from tests.asked import example_of
 from tests.conftest import Cli
+from tests.plans import example_of
 from tests.test_conformance import instances_of
 
 PAIRS = [
     (mechanism, model)
     for mechanism in mechanism_names()
     for model in model_names()
-    if serves(mechanism_type(mechanism), model_type(model))
+    if supports(mechanism_type(mechanism), model_type(model))
 ]
 
 
@@ -249,7 +249,7 @@ def test_a_record_that_noise_does_not_hide_is_seen(planted: pytest.MonkeyPatch) 
     """What gets out beside the draws differs between neighbors when their outcomes are dictated."""
     release = Ops.release
 
-    def more(self: Ops, plan: Plan, evidence: Statistics) -> Draws:
+    def more(self: Ops, plan: Plan, evidence: ExactEvidence) -> Draws:
         found = release(self, plan, evidence)
         return Draws(tuple((value + 1e-9 * evidence.values[0], *others) for value, *others in found.values))
 

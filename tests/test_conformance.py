@@ -17,20 +17,20 @@ from scipy.special import expit, log_expit, logsumexp
 from dpbayes_cli.base.cell_grammar import normal_cell, parse_number
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in, n_codes
-from dpbayes_cli.core.design import DesignMatrix, Rows
-from dpbayes_cli.core.encoded_records import Codes, EncodedRecords
+from dpbayes_cli.core.design import DesignMatrix, DesignRows
+from dpbayes_cli.core.encoded_records import CodedColumns, EncodedRecords
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySequences, NoisySums, NoisyTables
-from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
+from dpbayes_cli.core.statistic import Cells, CountAt, ExactEvidence, Expression, ProductOf, Statistic
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.families.capabilities import (
     ConjugatePosterior,
     LatentCounts,
-    LinearPosterior,
+    NormalRegression,
     OneParameterFamily,
     floats,
 )
@@ -38,7 +38,7 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import asked_for, example_of, plan_of
+from tests.plans import example_of, plan_arguments, plan_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -79,7 +79,7 @@ SERVED = [
     (mechanism_type(name), instance)
     for name in mechanism_names()
     for instance in ALL
-    if serves(mechanism_type(name), instance.kind)
+    if supports(mechanism_type(name), instance.kind)
 ]
 PAIRS = [(kind, instance) for kind, instance in SERVED if kind.post_processing or instance.example.drawn]
 REFUSED = [pair for pair in SERVED if pair not in PAIRS]
@@ -171,7 +171,7 @@ def contribution(statistic: Statistic, model: Model, policy: RecordPolicy, recor
         if isinstance(expression, CountAt):
             return int(codes[expression.role] == expression.level)
         assert isinstance(expression, ProductOf)
-        factors = [2 * codes[r] - steps[r] if expression.centred else codes[r] for r in expression.roles]
+        factors = [2 * codes[r] - steps[r] if expression.centered else codes[r] for r in expression.roles]
         return expression.weight * math.prod(factors)
 
     return tuple(map(value, statistic.expressions))
@@ -412,13 +412,13 @@ def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, 
     sampling = example.get("sampling", {})
     if "support" in mechanism.options_for(instance.kind).__struct_fields__:
         sampling["support"] = instance.example.support
-    return model, asked_for(policy, n_records=20, **prices, **sampling)
+    return model, plan_arguments(policy, n_records=20, **prices, **sampling)
 
 
 def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
     """Whether there are many tables to draw, or a cover of many lines to enumerate."""
     several = issubclass(instance.kind, DiscreteBayesNet) and instance.example is not instance.kind.examples[0]
-    return not mechanism.post_processing and (several or issubclass(instance.kind, LinearPosterior))
+    return not mechanism.post_processing and (several or issubclass(instance.kind, NormalRegression))
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
         pure = guarantee.epsilon.is_finite()
         assert (guarantee.epsilon if pure else guarantee.rdp(Decimal(2))) <= epsilon
     (step,) = plan.steps
-    evidence = Statistics(tuple(5 for _ in step.statistic.names), 20)
+    evidence = ExactEvidence(tuple(5 for _ in step.statistic.names), 20)
     if step.rows is not None:
         evidence = replace(evidence, design=rows_of(step.rows, 20))
     payload = mechanism().release(plan, evidence)
@@ -497,11 +497,11 @@ def quadrature(parameter_range: tuple[float, float]) -> tuple[Floats, Floats]:
     return low + (high - low) * expit(y), log_expit(y) + log_expit(-y)
 
 
-def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | EncodedRecords:
+def rows_of(rows: DesignRows | CodedColumns, n_records: int) -> DesignMatrix | EncodedRecords:
     """Rows or codes of random records; of rows one is invalid."""
     rng, matrix = np.random.default_rng(2), rows.hold(n_records)
     codes = np.stack([rng.integers(n_codes(column), size=n_records) for column in rows.columns], axis=1)
-    if isinstance(rows, Rows):
+    if isinstance(rows, DesignRows):
         codes[0, 0] = -1
     matrix.take(codes)
     return matrix
@@ -537,12 +537,12 @@ def test_what_a_mechanism_needs_it_asks_for(mechanism: type[Mechanism], instance
             plan_of(mechanism(), model, **{**request, **unpriced})
 
 
-@pytest.mark.parametrize("instance", [each for each in NOISY if serves(Laplace, each.kind)], ids=label)
+@pytest.mark.parametrize("instance", [each for each in NOISY if supports(Laplace, each.kind)], ids=label)
 def test_a_plan_adds_noise(instance: Instance) -> None:
     """At epsilon 0.001 a component is released without noise with probability below 1e-3; ten in a row below 1e-30."""
     plan = plan_of(Laplace(), instance.build(), RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001"))
     exact = tuple(100 for _ in plan.steps[0].statistic.names)
-    assert any(Laplace().release(plan, Statistics(exact, 1000)).values != exact for _ in range(10))
+    assert any(Laplace().release(plan, ExactEvidence(exact, 1000)).values != exact for _ in range(10))
 
 
 @pytest.mark.parametrize("name", model_names())
@@ -558,7 +558,7 @@ def test_a_prediction_is_finite_whatever_was_drawn(name: str) -> None:
 def test_every_model_brings_its_examples(name: str) -> None:
     kind = model_type(name)
     assert kind.examples
-    served = any(serves(mechanism, kind) for mechanism, _ in SERVED if not mechanism.post_processing)
+    served = any(supports(mechanism, kind) for mechanism, _ in SERVED if not mechanism.post_processing)
     assert kind.examples[0].drawn or not served, "the first is that of draws"
 
 

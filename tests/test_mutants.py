@@ -728,8 +728,8 @@ MUTANTS = {
     ),
     "a limit of records that is not kept": (
         "core/design.py",
-        "codes = codes[: max(self.rows.n_most - self.n_records, 0)]",
-        "codes = codes[: self.rows.n_most]",
+        "codes = codes[: max(self.rows.max_records - self.n_records, 0)]",
+        "codes = codes[: self.rows.max_records]",
         "tests/core/test_design.py::test_a_record_more_changes_two_rows_at_most",
     ),
     "an invalid cell that counts as the last value": (
@@ -776,8 +776,8 @@ MUTANTS = {
     ),
     "a limit of records that is planned and not read": (
         "mechanisms/samplers/langevin_calibration.py",
-        "rows = Rows(model.design, model.target, options.max_records)",
-        "rows = Rows(model.design, model.target)",
+        "rows = DesignRows(model.design, model.target, options.max_records)",
+        "rows = DesignRows(model.design, model.target)",
         "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
     ),
     "a statement of floats that nobody checks": (

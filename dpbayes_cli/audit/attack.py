@@ -21,7 +21,7 @@ from dpbayes_cli.audit.langevin_checks import Coupled
 from dpbayes_cli.audit.repeats import compared, draw_again, fresh_processes, planned_release, streams
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.private_quantile import PrivateBounds
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.pricing import PlannedRelease
 
@@ -249,7 +249,7 @@ class _Attack:
             self.missed.append("statistics between other bounds than those that were dictated, or drawn")
         return exact, done
 
-    def _repeated(self, evidence: Statistics, seconds: float, waiting: list[Any]) -> Iterator[Check]:
+    def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:
         self.clock.before(1.0, "drawing again and again")
         known = streams(self.planned, evidence)
         samples = [draw_again(self.planned, evidence, seconds / (1 + self.processes))]

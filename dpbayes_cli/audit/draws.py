@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.audit.forced import numbers
 from dpbayes_cli.core.released import Draws, Payload
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatized
 
@@ -26,7 +26,7 @@ def _batched(planned: PlannedRelease) -> bool:
     return planned.plan.final_step.law.draws_at_once
 
 
-def answers(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:
+def answers(planned: PlannedRelease, evidence: ExactEvidence, n_draws: int) -> Floats:
     """Return what so many releases of the same evidence let out, shape (n_draws, n_numbers).
 
     A release of k draws is one row of all of them. Draws of a sampler, and chains that are independent of each other,

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalized
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.released import Draws, Payload
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms import map as map_mechanism
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
@@ -134,7 +134,7 @@ class Dictated:
         return [self._path] * len(values)
 
 
-def run(planned: PlannedRelease, evidence: Statistics, path: int, memory: dict[Any, Any]) -> Run:
+def run(planned: PlannedRelease, evidence: ExactEvidence, path: int, memory: dict[Any, Any]) -> Run:
     """Release once with dictated outcomes.
 
     Args:

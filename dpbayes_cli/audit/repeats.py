@@ -20,7 +20,7 @@ from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release import privatized
@@ -53,7 +53,7 @@ def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
     return on_smaller_covers(price(spec, n_records))
 
 
-def streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
+def streams(planned: PlannedRelease, evidence: ExactEvidence) -> list[Stream]:
     """Return what a release draws, one stream for every kind of draw."""
     if not can_be_dictated(planned):
         return noise_streams(require_type(planned.plan.final_step.law, Langevin), evidence)
@@ -66,7 +66,7 @@ def streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
     return [stream for stream in found if stream is not None][:_MOST_STREAMS]
 
 
-def draw_again(planned: PlannedRelease, evidence: Statistics, seconds: float) -> ProcessDraws:
+def draw_again(planned: PlannedRelease, evidence: ExactEvidence, seconds: float) -> ProcessDraws:
     """Draw from every stream one row after the other, and release as a whole, in about so many seconds."""
     import numpy as np
 
@@ -86,7 +86,7 @@ def _repeated(draw: Any, most: int, seconds: float) -> list[Any]:
 
 @contextmanager
 def fresh_processes(
-    spec: ReleaseSpec, n_records: int, evidence: Statistics, seconds: float, count: int
+    spec: ReleaseSpec, n_records: int, evidence: ExactEvidence, seconds: float, count: int
 ) -> Iterator[list[Any]]:
     """Begin to draw in processes of their own, and yield what to ask for their samples; they end with the context."""
     import msgspec
@@ -104,7 +104,9 @@ def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _in_fresh_process(document: dict[str, Any], n_records: int, evidence: Statistics, seconds: float) -> ProcessDraws:
+def _in_fresh_process(
+    document: dict[str, Any], n_records: int, evidence: ExactEvidence, seconds: float
+) -> ProcessDraws:
     filled = {key: value for key, value in document.items() if value is not None}
     return draw_again(planned_release(build_spec(filled), n_records), evidence, seconds)
 

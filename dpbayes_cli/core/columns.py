@@ -175,7 +175,7 @@ def n_codes(column: AnyColumn) -> int:
     return column.steps + 1 if isinstance(column, NumericColumn) else len(column.levels)
 
 
-def complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn], n_records: int | None) -> int:
+def require_complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn], n_records: int | None) -> int:
     """Return the public number of records, every one of them complete in a model's columns.
 
     Raises:
@@ -201,10 +201,10 @@ def complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn], n_recor
             where="domain.out_of_bounds",
             hint="out_of_bounds: clamp",
         )
-    return known_number(n_records)
+    return require_record_count(n_records)
 
 
-def known_number(n_records: int | None) -> int:
+def require_record_count(n_records: int | None) -> int:
     """Return the public number of records, where it is known.
 
     Raises:

@@ -183,7 +183,7 @@ class Design:
 
 
 @dataclass(frozen=True)
-class Rows:
+class DesignRows:
     """What a sampler of a convex loss reads from the data: the rows of the design and the targets of valid records.
 
     Unlike a statistic it has no sensitivity of its own: the loss has.
@@ -191,12 +191,12 @@ class Rows:
     Attributes:
         design: the map from records to rows.
         target: the column of the target.
-        n_most: only so many records are read, the first ones; None: all.
+        max_records: only so many records are read, the first ones; None: all.
     """
 
     design: Design
     target: Column | NumericColumn
-    n_most: int | None = None
+    max_records: int | None = None
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
@@ -205,7 +205,7 @@ class Rows:
 
     def hold(self, expected: int) -> DesignMatrix:
         """Return where rows are collected, at first none; expected: the number of records, 0 where it is private."""
-        return DesignMatrix(self, expected or self.n_most or 0)
+        return DesignMatrix(self, expected or self.max_records or 0)
 
 
 @dataclass
@@ -219,15 +219,15 @@ class DesignMatrix:
         blocks: rows and targets of valid records.
     """
 
-    rows: Rows
+    rows: DesignRows
     expected: int
     n_records: int = 0
     blocks: list[tuple[Any, Floats]] = field(default_factory=list)
 
     def take(self, codes: Integers) -> None:
         """Add a block of records: their codes, -1 for an invalid cell, the target's last."""
-        if self.rows.n_most is not None:
-            codes = codes[: max(self.rows.n_most - self.n_records, 0)]
+        if self.rows.max_records is not None:
+            codes = codes[: max(self.rows.max_records - self.n_records, 0)]
         self.n_records += len(codes)
         valid = codes[(codes >= 0).all(axis=1)]
         if len(valid):

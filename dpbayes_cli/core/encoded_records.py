@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Codes:
+class CodedColumns:
     """What a chain reads that needs the records themselves: the code of every cell.
 
     Attributes:
@@ -43,7 +43,7 @@ class EncodedRecords:
         blocks: for each block of records the codes of each column, in the smallest type that holds them.
     """
 
-    rows: Codes
+    rows: CodedColumns
     n_records: int = 0
     blocks: list[list[Any]] = field(default_factory=list)
 

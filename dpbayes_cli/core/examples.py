@@ -26,7 +26,7 @@ class Example:
     drawn: bool = True
 
 
-def of_discrete_columns(domain: Mapping[str, Any]) -> Example:
+def discrete_example(domain: Mapping[str, Any]) -> Example:
     """Return the example of a domain whose columns state values or cuts; the last one stands in where none does yet."""
     return Example(domain, complete=_with_stand_ins(domain))
 

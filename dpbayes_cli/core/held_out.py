@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutScore:
     """How likely held-out records are.
 
     Attributes:
@@ -35,7 +35,7 @@ class HeldOutLikelihood(ABC):
         """Take in a block of records, shape (n_records, n_columns), -1 for an invalid cell."""
 
     @abstractmethod
-    def score(self, draws: Floats, states: Floats) -> HeldOut:
+    def score(self, draws: Floats, states: Floats) -> HeldOutScore:
         """Return how likely the records are that were taken in.
 
         Args:

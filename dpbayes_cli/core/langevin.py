@@ -124,10 +124,10 @@ class Langevin(StepLaw):
         with ExitStack() as stack:
             gradient = Gradient(matrix, self.loss, stack, size)
             for _ in range(self.n_steps):
-                w = self.moved(gradient, w) + lattice * noise(w.shape)
+                w = self.noiseless_step(gradient, w) + lattice * noise(w.shape)
                 yield w
 
-    def moved(self, gradient: Gradient, w: Floats) -> Floats:
+    def noiseless_step(self, gradient: Gradient, w: Floats) -> Floats:
         """Return where a step goes from points of the lattice before its noise, shape (width, size)."""
         import numpy as np
 

@@ -13,7 +13,7 @@ from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistic, Statistics, for_units
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, for_units
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 
@@ -66,5 +66,5 @@ class Mechanism(ABC):
         """
 
     @abstractmethod
-    def release(self, plan: Plan, evidence: Statistics) -> Payload | Draws:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload | Draws:
         """Privatize the exact evidence; the only step that draws secret randomness."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model_uses import DataCheck, ModelUses
+from dpbayes_cli.core.model_defaults import DataCheck, ModelDefaults
 from dpbayes_cli.core.noisy_observation import NoisyObservation
 from dpbayes_cli.core.options import InferenceOptions
 from dpbayes_cli.core.section import Section
@@ -32,7 +32,7 @@ class MethodInfo:
     prefer_when: str
 
 
-class Model(ModelUses):
+class Model(ModelDefaults):
     """A statistical model with a public domain and prior; its powers are the capabilities that it also inherits."""
 
     name: ClassVar[str]

@@ -86,7 +86,7 @@ class RecordLaw(ABC):
         """Return the reported parameters, shape (..., n_parameters)."""
 
     @abstractmethod
-    def known_sd(self, points: Floats, n_records: Floats) -> Floats:
+    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the posterior sd of each reported parameter that data of known, typical sums would leave.
 
         Args:
@@ -103,7 +103,7 @@ class RecordLaw(ABC):
         return ""
 
     @abstractmethod
-    def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw reported parameters from the conjugate posterior of a statistic that is taken for the exact one.
 
         Args:

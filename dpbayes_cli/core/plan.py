@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from dpbayes_cli.core.design import Rows
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.design import DesignRows
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistic, Statistics
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.step_law import StepLaw
@@ -22,7 +22,7 @@ class DrawLaw(StepLaw, ABC):
     """A calibrated law that draws parameters from exact statistics, or from records, as a plan holds it."""
 
     @abstractmethod
-    def run(self, evidence: Statistics, size: int) -> Draws:
+    def run(self, evidence: ExactEvidence, size: int) -> Draws:
         """Draw from exact evidence, with the operating system's randomness."""
 
 
@@ -44,11 +44,11 @@ class Sampler(DrawLaw):
         """Return those of the first parameter of every row of a network's tables; of other models ``moments`` alone."""
         return [self.moments(values)]
 
-    def plain_sd(self, values: Sequence[int]) -> float | None:
+    def nonprivate_sd(self, values: Sequence[int]) -> float | None:
         """Return the standard deviation that it would have without privacy; None: its model tells."""
         return None
 
-    def run(self, evidence: Statistics, size: int) -> Draws:
+    def run(self, evidence: ExactEvidence, size: int) -> Draws:
         """Draw from exact statistics."""
         return Draws(tuple(self.draw(evidence.values, size)))
 
@@ -75,7 +75,7 @@ class Step:
     law: StepLaw
     guarantee: Guarantee
     draws: int = 0
-    rows: Rows | Codes | None = None
+    rows: DesignRows | CodedColumns | None = None
 
     @property
     def noise(self) -> NoiseLaw:
@@ -97,7 +97,7 @@ class Step:
         """
         return require_type(self.law, Sampler)
 
-    def drawn(self, evidence: Statistics) -> Draws:
+    def drawn(self, evidence: ExactEvidence) -> Draws:
         """Draw as many as are planned.
 
         Raises:

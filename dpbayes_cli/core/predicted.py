@@ -138,7 +138,7 @@ class ClassScores(ClassPrediction):
 
 
 @dataclass(frozen=True)
-class Numbers(Prediction):
+class NumberPrediction(Prediction):
     """Numbers, in units of the file.
 
     Attributes:

@@ -127,7 +127,7 @@ class IntervalPredictor(Predictor):
         return valid, features
 
 
-def only_target(model: str, names: Sequence[str], place: int, asked: str | None) -> int:
+def fixed_target(model: str, names: Sequence[str], place: int, asked: str | None) -> int:
     """Return the index of the one column that a model predicts.
 
     Args:

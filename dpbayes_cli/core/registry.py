@@ -114,34 +114,34 @@ def mechanism_names() -> list[str]:
     return sorted({*MECHANISMS, *_entry_points("dpbayes.mechanisms")})
 
 
-def serves(mechanism: type[Mechanism], model: type[Model]) -> bool:
+def supports(mechanism: type[Mechanism], model: type[Model]) -> bool:
     """Return whether a model has the capability that a mechanism requires."""
     return issubclass(model, mechanism.requires)
 
 
-def serving(model: type[Model]) -> list[str]:
+def supporting_mechanisms(model: type[Model]) -> list[str]:
     """Return the names of the mechanisms that serve a model."""
-    return [name for name in mechanism_names() if serves(mechanism_type(name), model)]
+    return [name for name in mechanism_names() if supports(mechanism_type(name), model)]
 
 
-def pairs() -> list[tuple[type[Model], type[Mechanism]]]:
+def supported_pairs() -> list[tuple[type[Model], type[Mechanism]]]:
     """Return every model with every mechanism that serves it."""
     mechanisms = [mechanism_type(name) for name in mechanism_names()]
     models = [model_type(name) for name in model_names()]
-    return [(model, mechanism) for model in models for mechanism in mechanisms if serves(mechanism, model)]
+    return [(model, mechanism) for model in models for mechanism in mechanisms if supports(mechanism, model)]
 
 
-def check_serves(mechanism: type[Mechanism], model: type[Model]) -> None:
+def check_supports(mechanism: type[Mechanism], model: type[Model]) -> None:
     """Refuse a pair that does not fit.
 
     Raises:
         SpecError: the model lacks the capability; the hint lists the mechanisms that fit.
     """
-    if not serves(mechanism, model):
+    if not supports(mechanism, model):
         raise SpecError(
             f"mechanism {mechanism.name!r} does not serve model {model.name!r}",
             where="mechanism",
-            hint=f"allowed here: {', '.join(serving(model))}",
+            hint=f"allowed here: {', '.join(supporting_mechanisms(model))}",
         )
 
 

@@ -25,10 +25,10 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A part of a spec: typed, frozen, and an unknown key is an error; ``__post_init__`` raises ValueError."""
 
 
-WRITTEN_FREELY = {"format": "written freely"}
+YAML_SCALAR = {"format": "written freely"}
 """Marks a text that a YAML file may also write as a number or a truth value; the schema of specs allows all three."""
 
-Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=WRITTEN_FREELY)]
+Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=YAML_SCALAR)]
 """The text of a valid cell, as a spec declares it; see ``cell_grammar.check_levels``."""
 
 Positive = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]

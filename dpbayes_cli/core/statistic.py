@@ -37,12 +37,12 @@ class ProductOf:
     Attributes:
         roles: the roles of the factors, a role twice for a square; none: the number of valid records.
         weight: an integer factor.
-        centred: whether a factor is 2 code - steps, in -steps..steps, in place of the code.
+        centered: whether a factor is 2 code - steps, in -steps..steps, in place of the code.
     """
 
     roles: tuple[str, ...] = ()
     weight: int = 1
-    centred: bool = False
+    centered: bool = False
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Statistic:
 
 
 @dataclass(frozen=True)
-class Statistics:
+class ExactEvidence:
     """The exact evidence: what a source hands to a mechanism and nobody else ever sees.
 
     Attributes:
@@ -175,8 +175,8 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
 
     Privacy: neighbors differ in the records of one unit, at most k on either side. Paired, with the null record where
         one side has fewer, each pair moves the statistic by at most its sensitivity to one record, in which the null
-        record is included wherever units have several (``has_null``); norms add up: k times in L1 and L2. Attained by k
-        times the witness.
+        record is included wherever units have several (``can_be_null``); norms add up: k times in L1 and L2. Attained
+        by k times the witness.
     Source: mechanisms, conventions (privacy units).
     """
     k = policy.contributions
@@ -221,7 +221,7 @@ def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Fl
             raise TypeError("a statistic of numbers is made of products")
         terms = valid
         for role in expression.roles:
-            terms = terms * (2 * codes[role] - steps[role] if expression.centred else codes[role])
+            terms = terms * (2 * codes[role] - steps[role] if expression.centered else codes[role])
         values.append(expression.weight * int(terms.sum()))
     return tuple(values)
 
@@ -233,13 +233,13 @@ def evaluate_codes(statistic: Statistic, column: NumericColumn, codes: Mapping[i
         if not isinstance(expression, ProductOf) or any(role != column.role for role in expression.roles):
             raise TypeError("a statistic of one column of numbers is made of its powers")
         power, scale, shift = len(expression.roles), 1, 0
-        if expression.centred:
+        if expression.centered:
             scale, shift = 2, column.steps
         values.append(expression.weight * sum(count * (scale * code - shift) ** power for code, count in codes.items()))
     return tuple(values)
 
 
-def has_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
+def can_be_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
     """Return whether a record may contribute nothing, so that the number of those that do is private."""
     dropping = any(column.outside == "drop" for column in columns)
     return dropping or not policy.complete or policy.neighbors is not Neighbors.REPLACE_ONE
@@ -276,7 +276,7 @@ def released_values(statistic: Statistic, tables: Sequence[Integers]) -> tuple[i
 def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
     """Return the sum of the codes of one column of numbers, with the number of valid ones where that is private.
 
-    Where it is private, codes are centred (u = 2 code - steps) and a valid record counts ``steps``: then the number of
+    Where it is private, codes are centered (u = 2 code - steps) and a valid record counts ``steps``: then the number of
     valid records costs nothing, for the largest change is that of the sum alone.
 
     Privacy: complete records under replace-one: the sum of codes in 0..steps moves by at most steps. Otherwise a record
@@ -286,9 +286,9 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
     """
     role, steps = column.role, column.steps
     upper, lower = (column.cell(1.0),), (column.cell(0.0),)
-    if not has_null(policy, column):
+    if not can_be_null(policy, column):
         return Statistic(("sum",), (ProductOf((role,)),), steps, Witness(upper, lower), steps**2)
-    expressions = (ProductOf((role,), centred=True), ProductOf((), steps))
+    expressions = (ProductOf((role,), centered=True), ProductOf((), steps))
     removed = policy.neighbors is Neighbors.ADD_REMOVE
     squared = 2 * steps**2 if removed else 4 * steps**2
     return Statistic(("sum", "valid"), expressions, 2 * steps, Witness(upper, None if removed else lower), squared)
@@ -314,11 +314,11 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
     names, expressions = [], []
     for i, first in enumerate(roles):
         names.append(f"sum[{first}]")
-        expressions.append(ProductOf((first,), 2 * scale, centred=True))
+        expressions.append(ProductOf((first,), 2 * scale, centered=True))
         for second in roles[i:]:
             names.append(f"product[{first},{second}]")
-            expressions.append(ProductOf((first, second), 1 if first == second else 2, centred=True))
-    if has_null(policy, *columns):
+            expressions.append(ProductOf((first, second), 1 if first == second else 2, centered=True))
+    if can_be_null(policy, *columns):
         names.append("valid")
         expressions.append(ProductOf((), scale**2))
     top = tuple(column.cell(1.0) for column in columns)

@@ -14,7 +14,7 @@ from dpbayes_cli.core.options import Delta, Epsilon, Options, Rho
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
@@ -72,7 +72,7 @@ class Gaussian(Mechanism):
         guarantee = ZeroConcentrated(rho)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
 
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact statistic.
 
         Privacy: rho-zCDP with the plan's rho; only the noisy integers are returned.

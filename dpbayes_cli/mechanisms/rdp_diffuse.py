@@ -34,7 +34,7 @@ class RdpDiffuse(RenyiMechanism):
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 2",
-        prefer_when="Posterior samples at a stated Renyi price; the posterior stays centred between prior and data, "
+        prefer_when="Posterior samples at a stated Renyi price; the posterior stays centered between prior and data, "
         "and is wider.",
     )
 

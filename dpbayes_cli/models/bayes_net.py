@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
@@ -67,7 +67,7 @@ class BayesNet(DiscreteBayesNet):
     domain_type: ClassVar[type[Section]] = BayesNetDomain
     prior_type: ClassVar[type[Section]] = BayesNetPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
-        of_discrete_columns({"variables": variables})
+        discrete_example({"variables": variables})
         for variables in (
             {"a": {"values": ["x", "y"]}},
             {

@@ -15,7 +15,7 @@ from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability
-from dpbayes_cli.models.families.capabilities import Arithmetic, LatentCounts, total_of
+from dpbayes_cli.models.families.capabilities import Arithmetic, LatentCounts, record_count
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -159,6 +159,6 @@ class BetaBernoulli(LatentCounts, BetaProbability):
     ) -> NoisyCounts:
         """State the observation: categories (success, failure), the total known exactly only for complete records."""
         prior = (self.alpha, self.beta)
-        total = total_of(policy, n_records)
+        total = record_count(policy, n_records)
         counts = (released[0], None) if total.kind == "known" else tuple(released)
         return NoisyCounts(prior, counts, noise, total)

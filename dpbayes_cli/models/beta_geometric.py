@@ -29,7 +29,7 @@ class GeometricNumbers(LogitOfBeta, LatticeFamily):
     alpha: float
     beta: float
 
-    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
         """Return the sd of Beta(alpha + n, beta + n times the mean number of failures)."""
         import numpy as np
 

@@ -15,7 +15,7 @@ from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, SharesPosterior, total_of
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, record_count
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -46,7 +46,7 @@ class DirichletCategoricalPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class DirichletCategorical(SharesPosterior, ConjugatePosterior):
+class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     """theta ~ Dirichlet(concentration); each valid record falls into category k with probability theta_k.
 
     The conjugate update adds the counts to the concentrations; the posterior predictive probability of a category
@@ -164,4 +164,4 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
         """State the observation: one noisy count a category, the total known exactly only for complete records."""
-        return NoisyCounts(self.concentration, tuple(released), noise, total_of(policy, n_records))
+        return NoisyCounts(self.concentration, tuple(released), noise, record_count(policy, n_records))

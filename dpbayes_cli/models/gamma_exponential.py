@@ -45,7 +45,7 @@ class ExponentialTimes(LogOfGamma):
     rate: float
     lattice: ClassVar[bool] = False
 
-    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
         """Return the sd of Gamma(shape + n, rate + n / rate of the times)."""
         import numpy as np
 

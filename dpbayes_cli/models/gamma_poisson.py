@@ -28,7 +28,7 @@ class PoissonCounts(LogOfGamma, LatticeFamily):
     shape: float
     rate: float
 
-    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
         """Return the sd of Gamma(shape + n times the mean count, rate + n)."""
         import numpy as np
 

@@ -13,17 +13,17 @@ from msgspec import Meta
 
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo, NoisyStatistics
+from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.model_sections import StatesOverTime
-from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.options import INFERENCE, InferenceOptions, option
-from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section, require_type
+from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
-from dpbayes_cli.models.families.capabilities import total_of
+from dpbayes_cli.models.families.capabilities import record_count
 from dpbayes_cli.models.families.discrete_bayes_net import cell_of
-from dpbayes_cli.models.families.hidden_markov import Sequences
+from dpbayes_cli.models.families.hidden_markov import HiddenMarkovStructure
 from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.network_domain import VariableSection, check_network
 from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
@@ -45,14 +45,14 @@ class AxisSection(Section, frozen=True, kw_only=True):
     column: Annotated[str, Meta(description="the name of the column")]
     values: Annotated[tuple[Level, ...], Meta(min_length=1, description="the valid texts, in order")]
     impute: Annotated[
-        Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)] | None,
+        Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
         Meta(description="the public value that an invalid cell counts as; default: on_invalid says"),
     ] = None
 
     def __post_init__(self) -> None:
         check_levels(self.values)
 
-    def read(self) -> Column:
+    def as_column(self) -> Column:
         """Return the column."""
         return Column(self.column, self.values, self.impute)
 
@@ -76,7 +76,11 @@ class HmmDomain(Section, frozen=True, kw_only=True):
     def graph(self) -> Network:
         """Return the tables that are counted: each feature by sequence and time step."""
         axes = (self.sequence.column, self.time.column)
-        columns = [self.sequence.read(), self.time.read(), *(p.column(name) for name, p in self.features.items())]
+        columns = [
+            self.sequence.as_column(),
+            self.time.as_column(),
+            *(p.column(name) for name, p in self.features.items()),
+        ]
         return check_network(columns, [(), (), *(axes for _ in self.features)])
 
 
@@ -150,7 +154,7 @@ class Hmm(NoisyStatistics, LatentVariables):
     domain_type: ClassVar[type[Section]] = HmmDomain
     prior_type: ClassVar[type[Section]] = HmmPrior
     examples: ClassVar[tuple[Example, ...]] = (
-        of_discrete_columns(
+        discrete_example(
             {
                 "sequence": {"column": "s", "values": ["u", "v"]},
                 "time": {"column": "t", "values": ["1", "2", "3"]},
@@ -178,7 +182,7 @@ class Hmm(NoisyStatistics, LatentVariables):
         parts, concentration = require_type(domain, HmmDomain), require_type(prior, HmmPrior)
         return cls(
             parts.graph(),
-            (parts.sequence.read(), parts.time.read()),
+            (parts.sequence.as_column(), parts.time.as_column()),
             tuple(part.column(name) for name, part in parts.features.items()),
             tuple(Fraction(repr(part.weight)) for part in parts.features.values()),
             parts.states,
@@ -241,12 +245,12 @@ class Hmm(NoisyStatistics, LatentVariables):
         return self.over_time.split(values)
 
     @property
-    def structure(self) -> Sequences:
+    def structure(self) -> HiddenMarkovStructure:
         """The sites, for a chain that draws their states."""
         emissions = tuple((self.emission,) * size for size in self.sizes)
-        return Sequences(self.states, emissions, self.shape, self.initial, self.transition, self.stay)
+        return HiddenMarkovStructure(self.states, emissions, self.shape, self.initial, self.transition, self.stay)
 
-    def read(self, policy: RecordPolicy) -> Statistic:
+    def chain_input(self, policy: RecordPolicy) -> Statistic:
         """Return the counts."""
         return self.statistic(policy)
 
@@ -288,7 +292,7 @@ class Hmm(NoisyStatistics, LatentVariables):
         """State the observation behind privatized counts; see ``NoisyStatistics``."""
         import numpy as np
 
-        total_of(policy, n_records)
+        record_count(policy, n_records)
         cells = [self.network.n_cells[i] for i in self._tables]
         firsts = list(itertools.accumulate(cells[:-1], initial=0))
         parts = np.split(np.asarray(released, dtype=np.int64), firsts[1:])
@@ -339,5 +343,5 @@ class Hmm(NoisyStatistics, LatentVariables):
         import numpy as np
 
         emissions = [rng.dirichlet(np.full(size, self.emission), size=self.states) for size in self.sizes]
-        transition, initial = self.structure.draw_links(None, rng)
+        transition, initial = self.structure.draw_state_probabilities(None, rng)
         return emissions, transition, initial

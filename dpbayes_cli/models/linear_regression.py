@@ -11,17 +11,17 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.predictor import only_target
+from dpbayes_cli.core.predictor import fixed_target
 from dpbayes_cli.core.section import Positive, Section, require_type
-from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
-from dpbayes_cli.models.families.joint_normal import LARGEST, STEPS, JointNormal, NumberBounds
-from dpbayes_cli.models.families.line_predictor import LinePredictor
+from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
+from dpbayes_cli.models.families.joint_normal import MAX_BOUND, STEPS, JointNormal, NumberBounds
+from dpbayes_cli.models.families.regression_predictor import RegressionPredictor
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-MOST_FEATURES = 5
+MAX_FEATURES = 5
 INTERCEPT = "intercept"
 
 
@@ -29,8 +29,8 @@ class Target(Section, frozen=True, kw_only=True):
     """The number that depends on the others, with its public bounds."""
 
     column: Annotated[str, Meta(min_length=1, description="its name in the file")]
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
+    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="numbers below this are clamped to it")]
+    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="numbers above this are clamped to it")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -44,7 +44,7 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
         dict[str, NumberBounds],
         Meta(
             min_length=1,
-            max_length=MOST_FEATURES,
+            max_length=MAX_FEATURES,
             description="column: {lower: X, upper: X}, one for each, in any order",
         ),
     ]
@@ -58,7 +58,7 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     """Conjugate prior of the regression, and normal-inverse-Wishart prior of its features; see ``explain``."""
 
     mean: Annotated[
-        dict[str, Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]],
+        dict[str, Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]],
         Meta(description="column: prior mean, of the target where all features have theirs [middle]"),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
@@ -81,7 +81,7 @@ _FEATURE = {"lower": -1.0, "upper": 3.0}
 
 
 @dataclass(frozen=True)
-class LinearRegression(JointNormal, LinearPosterior):
+class LinearRegression(JointNormal, NormalRegression):
     """The target is N(intercept + sum of beta_j x_j, variance) given the features x, and these are a normal vector.
 
     The columns are the target and then the features in alphabetical order; each is clamped to public bounds.
@@ -192,11 +192,11 @@ class LinearRegression(JointNormal, LinearPosterior):
 
     def predicted_column(self, asked: str | None) -> int:
         """Return the column of the target, the first."""
-        return only_target(self.name, self.column_names, 0, asked)
+        return fixed_target(self.name, self.column_names, 0, asked)
 
-    def predictor(self, column: int, draws: "Floats") -> LinePredictor:
+    def predictor(self, column: int, draws: "Floats") -> RegressionPredictor:
         """Return the predictive law of the target; see ``Model``."""
-        return LinePredictor(self.columns, self.column_names, column, self.complete_draws(draws))
+        return RegressionPredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
     def complete_draws(self, draws: "Floats") -> "Floats":
         """Return draws with the variance last, whether it is known or drawn; see ``predict_normal``.
@@ -213,8 +213,8 @@ class LinearRegression(JointNormal, LinearPosterior):
             return draws
         return np.hstack([draws, np.full((len(draws), 1), self.variance)])
 
-    def line(self) -> Line:
-        """Return the regression with its known variance; see ``LinearPosterior``."""
+    def scaled_regression(self) -> ScaledRegression:
+        """Return the regression with its known variance; see ``NormalRegression``."""
         law = self.law(counted=False)
         if law.variance is None:
             raise SpecError(
@@ -224,7 +224,7 @@ class LinearRegression(JointNormal, LinearPosterior):
             )
         ends = tuple((low, high) for _, low, high in self.bounds)
         slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
-        return Line(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
+        return ScaledRegression(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
 
     def law(self, counted: bool) -> RegressionRecords:
         """Return the law of what a record adds; see ``JointNormal``."""

@@ -11,13 +11,13 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
-from dpbayes_cli.models.families.joint_normal import LARGEST, JointNormal, NumberBounds
+from dpbayes_cli.models.families.joint_normal import MAX_BOUND, JointNormal, NumberBounds
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
     pass
 
-MOST_COLUMNS = 20
+MAX_COLUMNS = 20
 
 
 class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
         dict[str, NumberBounds],
         Meta(
             min_length=1,
-            max_length=MOST_COLUMNS,
+            max_length=MAX_COLUMNS,
             description="column: {lower: X, upper: X}, one for each, in any order",
         ),
     ]
@@ -37,7 +37,7 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
     """Normal-inverse-Wishart prior: E[covariance] = diag(deviation^2), mean ~ N(mean, covariance / strength)."""
 
     mean: Annotated[
-        dict[str, Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]], Meta(description="column: prior mean [middle]")
+        dict[str, Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]], Meta(description="column: prior mean [middle]")
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
         dict[str, Positive], Meta(description="column: prior standard deviation of a record [a sixth of the range]")

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
@@ -60,7 +60,7 @@ class NaiveBayes(DiscreteBayesNet):
     domain_type: ClassVar[type[Section]] = NaiveBayesDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
-        of_discrete_columns({"target": "t", "variables": variables})
+        discrete_example({"target": "t", "variables": variables})
         for variables in (
             {"t": {"values": ["p", "q"]}, "x": {"cuts": [0.5]}, "y": {"values": ["u", "v"]}},
             {

@@ -9,19 +9,19 @@ from typing import Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
-from dpbayes_cli.core.encoded_records import Codes
-from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.encoded_records import CodedColumns
+from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.model_uses import DataCheck
+from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.latent_variables import LatentVariables
-from dpbayes_cli.models.families.mixture import Records
+from dpbayes_cli.models.families.mixture import MixtureStructure
 from dpbayes_cli.models.families.network_domain import (
-    MOST_CELLS,
+    MAX_CELLS,
     Concentrations,
     VariableSection,
     check_variables,
-    stated_concentrations,
+    concentrations_by_variable,
 )
 from dpbayes_cli.privacy.dag import Network
 
@@ -39,8 +39,8 @@ class NaiveBayesMixtureDomain(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         network = self.graph()
         cells = self.classes * sum(network.n_cells)
-        if cells > MOST_CELLS:
-            raise ValueError(f"the tables have {cells:,} cells; allowed: {MOST_CELLS:,}")
+        if cells > MAX_CELLS:
+            raise ValueError(f"the tables have {cells:,} cells; allowed: {MAX_CELLS:,}")
         weighted = next((name for name, part in self.variables.items() if part.weight != 1.0), None)
         if weighted is not None:
             raise ValueError(f"{weighted!r} has a weight, and no noise is added that it could have a share of")
@@ -95,8 +95,8 @@ class NaiveBayesMixture(LatentVariables):
     domain_type: ClassVar[type[Section]] = NaiveBayesMixtureDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesMixturePrior
     examples: ClassVar[tuple[Example, ...]] = (
-        of_discrete_columns({"variables": {"x": {"values": ["1", "0"]}, "y": {"cuts": [1.0, 2.0]}}, "classes": 2}),
-        of_discrete_columns({"variables": {"x": {"values": ["1", "0", "2"]}}, "classes": 1}),
+        discrete_example({"variables": {"x": {"values": ["1", "0"]}, "y": {"cuts": [1.0, 2.0]}}, "classes": 2}),
+        discrete_example({"variables": {"x": {"values": ["1", "0", "2"]}}, "classes": 1}),
     )
     first_spec: ClassVar[Mapping[str, str]] = {
         "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], impute: no}",
@@ -117,7 +117,7 @@ class NaiveBayesMixture(LatentVariables):
             tuple(part.column(name) for name, part in parts.variables.items()),
             parts.classes,
             stated.classes,
-            stated_concentrations(stated.concentration, parts.graph()),
+            concentrations_by_variable(stated.concentration, parts.graph()),
         )
 
     @property
@@ -145,13 +145,13 @@ class NaiveBayesMixture(LatentVariables):
         )
 
     @property
-    def structure(self) -> Records:
+    def structure(self) -> MixtureStructure:
         """The sites, for a chain that draws their classes."""
-        return Records(self.classes, self.concentrations, concentration=self.share)
+        return MixtureStructure(self.classes, self.concentrations, concentration=self.share)
 
-    def read(self, policy: RecordPolicy) -> Codes:
+    def chain_input(self, policy: RecordPolicy) -> CodedColumns:
         """Return the codes of all records."""
-        return Codes(self.variables)
+        return CodedColumns(self.variables)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return nothing: means over draws whose classes may have switched are no law of a record."""

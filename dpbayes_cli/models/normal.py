@@ -11,8 +11,8 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisySums, RecordLaw
 from dpbayes_cli.core.section import Positive, Section, require_type
-from dpbayes_cli.core.statistic import Statistic, has_null, second_moments
-from dpbayes_cli.models.families.capabilities import BoundedNumber, total_of
+from dpbayes_cli.core.statistic import Statistic, can_be_null, second_moments
+from dpbayes_cli.models.families.capabilities import BoundedNumber, record_count
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 STEPS = 1 << 14
 """Grid steps between the bounds: squares of a billion records stay below 2^60."""
-LARGEST = 1e12
+MAX_BOUND = 1e12
 
 
 class NormalDomain(Section, frozen=True, kw_only=True):
     """The public bounds of a number."""
 
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="the lower bound")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="the upper bound")]
+    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="the lower bound")]
+    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="the upper bound")]
     out_of_bounds: Annotated[
         Outside, Meta(description="numbers out of bounds: clamp them to the bound, or drop the record")
     ] = "clamp"
@@ -41,7 +41,7 @@ class NormalDomain(Section, frozen=True, kw_only=True):
 class NormalPrior(Section, frozen=True, kw_only=True):
     """Normal-inverse-gamma prior: 1 / variance ~ Gamma(shape, rate), mean ~ N(mean, variance / strength)."""
 
-    mean: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="prior mean of the mean")] = 0.0
+    mean: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="prior mean of the mean")] = 0.0
     strength: Annotated[Positive, Meta(description="how many records the prior mean is worth")] = 1.0
     shape: Annotated[Positive, Meta(description="shape of the Gamma prior of 1 / variance")] = 2.0
     rate: Annotated[Positive, Meta(description="rate of that prior: shape times a typical variance")] = 2.0
@@ -132,7 +132,7 @@ class NormalRecords(RecordLaw):
         covariance = second - first[..., :, None] * first[..., None, :]
         return first * scale, covariance * scale**2
 
-    def known_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
         """Return the sds of the normal-inverse-gamma posterior after n records of typical sums."""
         import numpy as np
 
@@ -143,7 +143,7 @@ class NormalRecords(RecordLaw):
             of_variance = np.where(shape > 2.0, rate / (shape - 1.0) / np.sqrt(shape - 2.0), np.inf)
         return np.stack([of_mean, of_variance], axis=-1)
 
-    def naive(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_plug_in(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
         """Draw from the normal-inverse-gamma posterior of the nearest possible sums."""
         import numpy as np
 
@@ -241,7 +241,7 @@ class Normal(BoundedNumber):
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
         """State the latent-sum observation; see ``NoisyStatistics``."""
-        counted, total = has_null(policy, self.column), total_of(policy, n_records)
+        counted, total = can_be_null(policy, self.column), record_count(policy, n_records)
         inside = total.kind == "unbounded" and self.out_of_bounds == "drop"
         law = NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.column, counted, inside)
         return NoisySums(law, tuple(released), noise, total, STEPS**2 if counted else 0)

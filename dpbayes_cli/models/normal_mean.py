@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""
-LARGEST = 1e12
+MAX_BOUND = 1e12
 
 
 class NormalMeanDomain(Section, frozen=True, kw_only=True):
     """The public bounds of a number, and its known variance."""
 
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="the lower bound")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="the upper bound")]
+    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="the lower bound")]
+    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="the upper bound")]
     variance: Annotated[Positive, Meta(description="the known variance of a record")]
     out_of_bounds: Annotated[
         Outside, Meta(description="numbers out of bounds: clamp them to the bound, or drop the record")
@@ -42,7 +42,7 @@ class NormalMeanDomain(Section, frozen=True, kw_only=True):
 class NormalMeanPrior(Section, frozen=True, kw_only=True):
     """Normal prior of the mean."""
 
-    mean: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="mean of the normal prior")] = 0.0
+    mean: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="mean of the normal prior")] = 0.0
     variance: Annotated[Positive, Meta(description="variance of the normal prior")] = 1.0
 
 
@@ -73,7 +73,7 @@ class NormalNumbers(NumberFamily):
         """Return the mean."""
         return coordinate
 
-    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
         """Return the sd of the normal posterior."""
         return 1.0 / (1.0 / self.prior_variance + n_records / self.variance) ** 0.5 + 0.0 * coordinate
 

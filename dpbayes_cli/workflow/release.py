@@ -26,7 +26,7 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics, evaluate_codes
+from dpbayes_cli.core.statistic import ExactEvidence, evaluate_codes
 from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import notices
@@ -149,7 +149,7 @@ def _draw(prepared: PreparedRelease, source: Source) -> bytes:
     return sealed_draw(opened, source.record_unit, n_records, privatized(prepared, evidence)).payload()
 
 
-def privatized(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws:
+def privatized(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Draws:
     """Draw what a release lets out from exact evidence.
 
     Privacy: the guarantee of the plan, once: an audit draws again and again, from data that it made up.
@@ -167,17 +167,17 @@ def privatized(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws
         raise no_randomness() from None
 
 
-def read_evidence(planned: PlannedRelease, source: Source) -> Statistics:
+def read_evidence(planned: PlannedRelease, source: Source) -> ExactEvidence:
     """Read what the plan's first step asks for: the exact statistic, the rows of a design, or the codes of records."""
     step, policy = planned.plan.steps[0], planned.policy
     if step.rows is None:
         return source.statistics(step.statistic, policy)
     held = step.rows.hold(planned.n_records or 0)
     source.read(CodeReader(step.rows.columns, policy, held.take))
-    return Statistics((), held.n_records, design=held)
+    return ExactEvidence((), held.n_records, design=held)
 
 
-def _between_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: Statistics) -> Payload:
+def _between_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: ExactEvidence) -> Payload:
     """Draw the bounds from a histogram, then privatize the statistic between them, computed from the same histogram.
 
     Privacy: the guarantee of the plan, which is that of both steps together: the second knows the first, and has its
@@ -189,7 +189,7 @@ def _between_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidenc
     narrowed = planned.at(bounds)
     column, step = require_type(narrowed.model.columns[0], NumericColumn), narrowed.plan.final_step
     codes = law.codes(evidence.histogram, lower, upper, column)
-    exact = Statistics(evaluate_codes(step.statistic, column, codes), evidence.n_records)
+    exact = ExactEvidence(evaluate_codes(step.statistic, column, codes), evidence.n_records)
     second = Plan((step,), step.guarantee, narrowed.plan.parameters)
     return replace(require_type(narrowed.mechanism.release(second, exact), Payload), bounds=bounds)
 

@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from dpbayes_cli.core import design as module
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows, check_names
+from dpbayes_cli.core.design import Design, DesignMatrix, DesignRows, Feature, check_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
@@ -49,7 +49,7 @@ def dense(rows: Any) -> Floats:
 
 
 def matrix_of(design: Design, codes: Integers, **more: Any) -> DesignMatrix:
-    matrix = DesignMatrix(Rows(design, Y, **more), len(codes))
+    matrix = DesignMatrix(DesignRows(design, Y, **more), len(codes))
     matrix.take(np.column_stack([codes, np.arange(len(codes)) % 2]))
     return matrix
 
@@ -64,9 +64,9 @@ def test_numbers_go_from_minus_one_to_one_and_texts_have_indicators() -> None:
 
 
 def test_an_indicator_of_either_kind_of_target() -> None:
-    matrix = DesignMatrix(Rows(SMALL, TARGET), 3)
+    matrix = DesignMatrix(DesignRows(SMALL, TARGET), 3)
     assert matrix.targets(np.array([0, 1 << 15, 1 << 16])) == pytest.approx([-1.0, 0.0, 1.0])
-    assert DesignMatrix(Rows(SMALL, Y), 3).targets(np.array([1, 0])).tolist() == [1.0, 0.0]
+    assert DesignMatrix(DesignRows(SMALL, Y), 3).targets(np.array([1, 0])).tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("norm", [None, 1e-6, 0.3, 1.0, 1.5, 1.7320508, 5.0])
@@ -120,30 +120,30 @@ def test_a_record_with_an_invalid_cell_adds_nothing_and_is_counted() -> None:
     codes = np.column_stack([codes_of(SMALL, 6), [0, 1, 0, 1, 0, 1]])
     holes = codes.copy()
     holes[1, 0], holes[3, 1], holes[5, 3] = -1, -1, -1
-    matrix = DesignMatrix(Rows(SMALL, Y), 6)
+    matrix = DesignMatrix(DesignRows(SMALL, Y), 6)
     matrix.take(holes)
     ((x, y),) = matrix.blocks
     assert matrix.n_records == 6
     assert (dense(x) == dense(SMALL.rows(codes[[0, 2, 4], :-1]))).all()
     assert y.tolist() == [0.0, 0.0, 0.0]
-    none = DesignMatrix(Rows(SMALL, Y), 2)
+    none = DesignMatrix(DesignRows(SMALL, Y), 2)
     none.take(np.full((2, 4), -1))
     assert (none.n_records, none.blocks) == (2, [])
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 100])
-@pytest.mark.parametrize("n_most", [1, 4, 7, 50])
-def test_a_record_more_changes_two_rows_at_most(block: int, n_most: int) -> None:
+@pytest.mark.parametrize("max_records", [1, 4, 7, 50])
+def test_a_record_more_changes_two_rows_at_most(block: int, max_records: int) -> None:
     """Under add-remove: wherever it is put, one comes in and at most one goes, the invalid ones counted too."""
-    rng = np.random.default_rng(n_most)
+    rng = np.random.default_rng(max_records)
     codes = np.column_stack([codes_of(SMALL, 9), rng.integers(0, 2, 9)])
     codes[rng.random(9) < 0.3, 0] = -1
 
     def read(records: Integers) -> tuple[list[tuple[float, ...]], int]:
-        matrix = DesignMatrix(Rows(SMALL, Y, n_most), n_most)
+        matrix = DesignMatrix(DesignRows(SMALL, Y, max_records), max_records)
         for start in range(0, len(records), block):
             matrix.take(records[start : start + block])
-        assert matrix.n_records == min(n_most, len(records))
+        assert matrix.n_records == min(max_records, len(records))
         return [(*row, t) for x, y in matrix.blocks for row, t in zip(dense(x).tolist(), y, strict=True)], len(records)
 
     whole, _ = read(codes)
@@ -173,7 +173,7 @@ def test_the_memory_is_what_it_is_said_to_be(design: Design, single: bool, monke
 def test_the_precision_is_decided_by_what_is_public() -> None:
     """By the number of records that are expected, and not by how many come, or are valid."""
     expected = module._SMALL // SMALL.width + 1
-    few, many = DesignMatrix(Rows(SMALL, Y), expected - 1), DesignMatrix(Rows(SMALL, Y), expected)
+    few, many = DesignMatrix(DesignRows(SMALL, Y), expected - 1), DesignMatrix(DesignRows(SMALL, Y), expected)
     codes = np.column_stack([codes_of(SMALL, 3), [0, 1, 0]])
     for matrix in (few, many):
         matrix.take(codes)
@@ -193,7 +193,7 @@ def test_cells_of_a_file_become_rows(place: Path) -> None:
     data = place / "d.csv"
     data.write_text("gain,age,y,color\n0,10,no,red\n1e9,60, yes ,blue\nNaN,40,no,green\n1,40,maybe,red\n7500,40,yes\n")
     design = replace(SMALL, features=(Feature(replace(AGE, impute="40")), *SMALL.features[1:]))
-    matrix = DesignMatrix(Rows(design, Y), 5)
+    matrix = DesignMatrix(DesignRows(design, Y), 5)
     source = source_for(locate(str(data)), Dialect(), None)
     with closing(source):
         source.check(matrix.rows.columns, [column.role for column in matrix.rows.columns])

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from dpbayes_cli.core import design as design_module
 from dpbayes_cli.core import langevin as module
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows
+from dpbayes_cli.core.design import Design, DesignMatrix, DesignRows, Feature
 from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.core.losses import HuberLoss, LogisticLoss
 from tests.statistical import FALSE_FAIL
@@ -35,7 +35,7 @@ def matrix_of(design: Design, n: int, seed: int = 3, block: int = 1000) -> Desig
     rng = np.random.default_rng(seed)
     limits = [len(f.column.levels) if isinstance(f.column, Column) else (1 << 16) + 1 for f in design.features]
     codes = np.stack([rng.integers(0, limit, n) for limit in (*limits, (1 << 16) + 1)], axis=1)
-    matrix = DesignMatrix(Rows(design, Y), n)
+    matrix = DesignMatrix(DesignRows(design, Y), n)
     for start in range(0, n, block):
         matrix.take(codes[start : start + block])
     return matrix
@@ -95,9 +95,9 @@ def test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted(n_steps
     mean, covariance = moments(chain, matrix)
     limit = float(norm.isf(FALSE_FAIL / 24.0)) / math.sqrt(CHAINS)
     assert np.all(np.abs(drawn.mean(axis=0) - mean) < limit * np.sqrt(np.diag(covariance)))
-    centred = drawn - mean
+    centered = drawn - mean
     spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2)
-    assert np.all(np.abs(centred.T @ centred / CHAINS - covariance) < limit * spread)
+    assert np.all(np.abs(centered.T @ centered / CHAINS - covariance) < limit * spread)
 
 
 def test_without_noise_it_is_gradient_descent_from_zero() -> None:
@@ -146,7 +146,7 @@ def test_released_coefficients_are_on_the_public_grid() -> None:
 
 def test_nothing_valid_is_a_draw_from_the_prior() -> None:
     """A data set of no valid record is a neighbor too: nothing breaks, and the noise alone remains."""
-    matrix = DesignMatrix(Rows(DESIGN, Y), 3)
+    matrix = DesignMatrix(DesignRows(DESIGN, Y), 3)
     matrix.take(np.full((3, 3), -1))
     chain = replace(QUADRATIC, n_steps=30)
     drawn = chain.draw(matrix, 4000, Numbers(5))
@@ -173,7 +173,7 @@ def test_a_draw_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "urandom", rigged)
     chain = replace(QUADRATIC, n_steps=1)
-    matrix = DesignMatrix(Rows(DESIGN, Y), 3)  # no valid record: noise alone
+    matrix = DesignMatrix(DesignRows(DESIGN, Y), 3)  # no valid record: noise alone
     assert chain.draw(matrix, 1)[0] == pytest.approx(10.0 * math.sqrt(2.0 * chain.step_size), rel=1e-6)
 
 
@@ -181,8 +181,8 @@ def test_a_zero_does_not_tell_the_sign_of_what_gave_it(monkeypatch: pytest.Monke
     """The steps of neighbors may end at zero from either side, and noise may be zero."""
     chain = replace(QUADRATIC, n_steps=1)
     for sign in (1.0, -1.0):
-        monkeypatch.setattr(Langevin, "moved", lambda _, __, w, sign=sign: np.copysign(0.0 * w, sign))
-        drawn = chain.draw(DesignMatrix(Rows(DESIGN, Y), 3), 4, lambda shape: np.full(shape, -0.0))
+        monkeypatch.setattr(Langevin, "noiseless_step", lambda _, __, w, sign=sign: np.copysign(0.0 * w, sign))
+        drawn = chain.draw(DesignMatrix(DesignRows(DESIGN, Y), 3), 4, lambda shape: np.full(shape, -0.0))
         assert not drawn.any()
         assert not np.signbit(drawn).any()
 

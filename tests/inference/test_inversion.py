@@ -115,7 +115,7 @@ def brute_force(observation: NoisySums, family: NumberFamily, column: NumericCol
 
 
 def noisy_sum(
-    family: NumberFamily, column: NumericColumn, centred: bool, kind: Kind, n: int, noise: NoiseLaw, seed: int
+    family: NumberFamily, column: NumericColumn, centered: bool, kind: Kind, n: int, noise: NoiseLaw, seed: int
 ) -> tuple[int, ...]:
     """Draw a release from the prior predictive law."""
     rng = np.random.default_rng(seed)
@@ -124,7 +124,7 @@ def noisy_sum(
     masses = code_masses(family, column, parameter)[0]
     codes = rng.choice(column.steps + 2, size=m, p=[*masses, max(1.0 - masses.sum(), 0.0)])
     codes = codes[codes <= column.steps]
-    exact = [int((2 * codes - column.steps).sum()), len(codes) * column.steps] if centred else [int(codes.sum())]
+    exact = [int((2 * codes - column.steps).sum()), len(codes) * column.steps] if centered else [int(codes.sum())]
     return tuple(int(e + z) for e, z in zip(exact, noise.simulate(rng, len(exact)), strict=True))
 
 
@@ -132,11 +132,11 @@ def total_variation(
     family: NumberFamily, column: NumericColumn, kind: Kind, n: int, noise: NoiseLaw, seed: int
 ) -> float:
     """Return the distance between the posterior by inversion and that by enumeration, for one drawn observation."""
-    centred = kind != "known" or column.outside == "drop"
-    observed = noisy_sum(family, column, centred, kind, n, noise, seed)
-    law = NumberLaw(family, column, centred, kind == "unbounded" and column.outside == "drop")
+    centered = kind != "known" or column.outside == "drop"
+    observed = noisy_sum(family, column, centered, kind, n, noise, seed)
+    law = NumberLaw(family, column, centered, kind == "unbounded" and column.outside == "drop")
     total = RecordCount(kind, 0 if kind == "unbounded" else n)
-    observation = NoisySums(law, observed, noise, total, column.steps if centred else 0)
+    observation = NoisySums(law, observed, noise, total, column.steps if centered else 0)
     low, high = np.quantile(family.draw_prior(4000, np.random.default_rng(0)), [0.0005, 0.9995]).tolist()
     grid = np.linspace(low, high, GRID)
     likelihood = brute_force(observation, family, column, grid)
@@ -147,9 +147,9 @@ def total_variation(
     return 0.5 * float(np.abs(left - right).sum())
 
 
-def noises(steps: int, centred: bool) -> list[NoiseLaw]:
+def noises(steps: int, centered: bool) -> list[NoiseLaw]:
     """Return the noise of epsilon .1, 1 and 5, and Gaussian noise of the same scales."""
-    scales = [(2 if centred else 1) * steps / epsilon for epsilon in (0.1, 1.0, 5.0)]
+    scales = [(2 if centered else 1) * steps / epsilon for epsilon in (0.1, 1.0, 5.0)]
     return [law(scale) for law in (DiscreteLaplace, DiscreteGaussian) for scale in scales]
 
 
@@ -290,9 +290,9 @@ def test_a_sum_that_is_shifted_by_half_a_step_would_be_seen() -> None:
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum() > 100 * CLOSE
 
 
-@pytest.mark.parametrize(("outside", "centred"), [("clamp", False), ("clamp", True), ("drop", True)])
+@pytest.mark.parametrize(("outside", "centered"), [("clamp", False), ("clamp", True), ("drop", True)])
 @pytest.mark.parametrize("name", list(FAMILIES))
-def test_moments_of_a_record_are_those_of_its_law(name: str, outside: Outside, centred: bool) -> None:
+def test_moments_of_a_record_are_those_of_its_law(name: str, outside: Outside, centered: bool) -> None:
     family = FAMILIES[name]
     lower = -1.5 if name == "normal-mean" else 0.0
     steps = 5 if family.lattice else 1 << 15
@@ -300,24 +300,24 @@ def test_moments_of_a_record_are_those_of_its_law(name: str, outside: Outside, c
     points = family.draw_prior(7, np.random.default_rng(1))
     masses = code_masses(family, column, family.parameter(points))
     codes = np.arange(steps + 1.0)
-    parts = np.array([2.0 * codes - steps, np.full(steps + 1, steps)]) if centred else codes[None, :]
+    parts = np.array([2.0 * codes - steps, np.full(steps + 1, steps)]) if centered else codes[None, :]
     mean = masses @ parts.T
     second = np.einsum("nc,ic,jc->nij", masses, parts, parts)
-    found_mean, found_covariance = NumberLaw(family, column, centred).moments(points[:, None])
+    found_mean, found_covariance = NumberLaw(family, column, centered).moments(points[:, None])
     unit = float(steps)
     np.testing.assert_allclose(found_mean / unit, mean / unit, atol=2e-9)
     expected = second - mean[:, :, None] * mean[:, None, :]
     np.testing.assert_allclose(found_covariance / unit**2, expected / unit**2, atol=2e-9)
 
 
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("name", list(FAMILIES))
-def test_the_characteristic_function_has_the_moments_and_the_values_of_the_law(name: str, centred: bool) -> None:
+def test_the_characteristic_function_has_the_moments_and_the_values_of_the_law(name: str, centered: bool) -> None:
     family = FAMILIES[name]
     lower = -1.5 if name == "normal-mean" else 0.0
     steps = 5 if family.lattice else 1 << 15
     column = NumericColumn("value", lower, 5.0 if family.lattice else 2.5, steps, family.lattice)
-    law = NumberLaw(family, column, centred)
+    law = NumberLaw(family, column, centered)
     points = family.draw_prior(7, np.random.default_rng(2))[:, None]
     mean, covariance = law.moments(points)
     h = 1e-4 / steps
@@ -327,7 +327,7 @@ def test_the_characteristic_function_has_the_moments_and_the_values_of_the_law(n
     square = (at[:, 0] - 2.0 * at[:, 1] + at[:, 2]).real / -(h**2) / steps**2
     np.testing.assert_allclose(square, (covariance[:, 0, 0] + mean[:, 0] ** 2) / steps**2, atol=1e-6)
     u = np.array([[0.3, 1.0, 4.0, 40.0]]) / steps
-    contributions = 2.0 * np.arange(steps + 1) - steps if centred else np.arange(steps + 1.0)
+    contributions = 2.0 * np.arange(steps + 1) - steps if centered else np.arange(steps + 1.0)
     masses = code_masses(family, column, family.parameter(points[:, 0]))
     np.testing.assert_allclose(law.characteristic(points, u), masses @ np.exp(1j * u.T * contributions).T, atol=1e-6)
     tilted = law.characteristic(points, -1j * np.array([[1.0, -1.0]]) / steps)

@@ -110,10 +110,10 @@ class BernoulliRecords(RecordLaw):
     def parameters(self, points: Floats) -> Floats:
         return expit(points)
 
-    def known_sd(self, points: Floats, n_records: Floats) -> Floats:
+    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         raise NotImplementedError
 
-    def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         raise NotImplementedError
 
 

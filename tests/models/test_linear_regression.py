@@ -171,7 +171,7 @@ def test_a_singular_naive_posterior_is_finite() -> None:
     cases += [np.zeros(len(observation.observed)), np.full(len(observation.observed), 1e6 * unit)]
     for observed in cases:
         for n in (0.0, 300.0, 1e9):
-            drawn = law.naive(observed, n, 500, rng)
+            drawn = law.draw_plug_in(observed, n, 500, rng)
             assert np.isfinite(drawn).all()
             assert (drawn[:, -1] > 0.0).all()
 
@@ -233,7 +233,7 @@ def test_noise_that_is_taken_for_smaller_is_caught() -> None:
 def test_the_naive_posterior_is_not_calibrated() -> None:
     cell, rng, ranks = simulate(model(), True, 100, "1", 150), np.random.default_rng(1), []
     for observed, truth in zip(cell.observed, cell.parameters, strict=True):
-        drawn = cell.observation.law.naive(observed, 100.0, 199, rng)[:, 1]
+        drawn = cell.observation.law.draw_plug_in(observed, 100.0, 199, rng)[:, 1]
         ranks.append((float((drawn < truth[1]).sum()) + rng.random()) / 200.0)
     assert_not_uniform(np.abs(2.0 * np.array(ranks) - 1.0), FALSE_FAIL)
 

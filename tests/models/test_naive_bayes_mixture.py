@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.private_gibbs import (
     Point,
@@ -37,7 +37,7 @@ def points(chain: PrivateGibbs) -> list[Point]:
     found = []
     for ends in itertools.product(*(((2, 6), (6, 2)),) * chain.structure.n_states):
         states = rng.integers(chain.structure.n_states, size=chain.n_records)
-        found.append(Point(states, (np.array(ends),), chain.structure.draw_links(None, rng)))
+        found.append(Point(states, (np.array(ends),), chain.structure.draw_state_probabilities(None, rng)))
     return found
 
 
@@ -123,7 +123,7 @@ def test_classes_are_numbered_by_how_often_they_occur() -> None:
 def test_memory_is_stated_and_small() -> None:
     """A byte a cell where a feature has few values, and utilities of one block of records at a time."""
     model = mixture(sizes=(2, 300))
-    held = require_type(model.read(COMPLETE), Codes)
+    held = require_type(model.chain_input(COMPLETE), CodedColumns)
     assert held.memory(1000) == 3000
     codes = np.array([[0, 299], [1, 0]])
     collected = held.hold(4)

@@ -38,7 +38,7 @@ class NegativeBinomialNumbers(LogitOfBeta, LatticeFamily):
     alpha: float
     beta: float
 
-    def known_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
         """Return the sd of Beta(alpha + successes n, beta + n times the mean number of failures)."""
         import numpy as np
 

@@ -14,7 +14,7 @@ from dpbayes_cli.core.options import Delta, EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
 from dpbayes_cli.privacy.kinds import ApproximateDP
@@ -66,7 +66,7 @@ class GaussianDelta(Mechanism):
         noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
 
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact statistic.
 
         Privacy: (epsilon, delta)-DP as planned; only the noisy integers are returned.

@@ -13,7 +13,7 @@ from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.registry import noise_law_type
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.privacy.kinds import PureDP
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
@@ -48,7 +48,7 @@ class StaircaseNoise(Mechanism):
         noise = noise_law_type("staircase").of(step, _DOWN.divide(guarantee.epsilon, Decimal(moved)))  # type: ignore[attr-defined]
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
 
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact statistic.
 
         Privacy: pure epsilon-DP with the plan's epsilon; only the noisy integers are returned.

@@ -13,7 +13,7 @@ import yaml
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
-from dpbayes_cli.models.families.network_domain import MOST_CELLS
+from dpbayes_cli.models.families.network_domain import MAX_CELLS
 from dpbayes_cli.privacy.dag import cell_names
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
@@ -167,7 +167,7 @@ def test_too_many_cells_are_refused_and_the_largest_table_named() -> None:
     with pytest.raises(SpecError, match=r"17,043,520 cells; allowed: 262,144; that of 'd' is the largest") as refused:
         spec(variables)
     assert refused.value.where == "domain"
-    assert 64 + 64**2 + 64**3 > MOST_CELLS > 64 + 64**2
+    assert 64 + 64**2 + 64**3 > MAX_CELLS > 64 + 64**2
     del variables["d"]
     with pytest.raises(SpecError, match="266,304 cells"):
         spec(variables)

@@ -46,7 +46,7 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
     chains = law.parameters(found.draws[..., :-1])
     flat = found.draws.transpose(1, 0, 2).reshape(-1, found.draws.shape[2])  # every prefix mixes all chains
     values = law.parameters(flat[:, :-1])
-    data = np.mean(law.known_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
+    data = np.mean(law.complete_data_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
     diagnostics = dict(found.diagnostics)
     if isinstance(law, ScalarLaw):
         diagnostics["ks_exact"] = _distance(observation, law, flat[:, :-1])
@@ -79,7 +79,7 @@ def _naive(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Po
     n_records = float(observation.total.n)
     if observation.total.kind == "unbounded":
         n_records = max(observation.observed[-1] / observation.valid, 0.0)
-    values = observation.law.naive(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
+    values = observation.law.draw_plug_in(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
     marginals = marginals_of(values, values.var(axis=0))
     return Posterior(
         tuple(Marginal(m.mean, m.sd, m.quantiles, m.sd, 0.0) for m in marginals),

@@ -194,7 +194,7 @@ def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: 
     if observation.valid:
         n = max(observation.observed[-1] / observation.valid, 0.0)
         n = n if observation.total.kind == "unbounded" else min(n, float(observation.total.n))
-    data = min(float(weights @ law.known_sd(points, np.full(len(points), n))[:, 0] ** 2), variance)
+    data = min(float(weights @ law.complete_data_sd(points, np.full(len(points), n))[:, 0] ** 2), variance)
     quantiles = found.quantiles(np.array(list(QUANTILES.values())))[0]
     marginal = Marginal(
         mean,

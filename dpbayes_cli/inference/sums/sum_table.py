@@ -181,7 +181,7 @@ class SumTable:
         return _Tilted(tilt, logs[:, 3], first, n * logs[:, 3][case], n * first[case], sd, reach)
 
     def _terms(self, tilted: _Tilted, points: Rows, u: Floats, weights: Floats) -> Complexes:
-        """Return the characteristic functions of centred tilted sums times weights, shape (n_cases, n_frequencies).
+        """Return the characteristic functions of centered tilted sums times weights, shape (n_cases, n_frequencies).
 
         Args:
             tilted: the tilt, of a table that this is a part of.

@@ -13,7 +13,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySums, RecordCount
-from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, sum_statistic
+from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, sum_statistic
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -99,7 +99,7 @@ class LatentCounts(NoisyStatistics):
         """State the latent-count observation behind privatized statistics; see ``NoisyStatistics``."""
 
 
-class SharesPosterior(LatentCounts):
+class DirichletProbabilities(LatentCounts):
     """The capability of models whose parameter is a vector of shares with a Dirichlet prior."""
 
     concentration: tuple[float, ...]
@@ -135,7 +135,7 @@ class ConjugatePosterior(BoundedStatistics):
 
 
 @dataclass(frozen=True)
-class Line:
+class ScaledRegression:
     """A linear regression of known variance, in numbers that are scaled to [-1, 1].
 
     Attributes:
@@ -153,11 +153,11 @@ class Line:
     steps: int
 
 
-class LinearPosterior(NoisyStatistics):
+class NormalRegression(NoisyStatistics):
     """The capability of models whose target is normal around a line, and whose statistic is ``second_moments``."""
 
     @abstractmethod
-    def line(self) -> Line:
+    def scaled_regression(self) -> ScaledRegression:
         """Return the regression with its known variance.
 
         Raises:
@@ -206,7 +206,7 @@ class BoundedNumber(NoisyStatistics):
         return parameters, dict(zip(found.tolist(), counts.tolist(), strict=True))
 
 
-class OneNumber(BoundedNumber):
+class OneParameterNumber(BoundedNumber):
     """The capability of models whose records are one number each, of a known family."""
 
     @property
@@ -233,8 +233,8 @@ class OneNumber(BoundedNumber):
         """State the latent-sum observation; see ``NoisyStatistics``."""
         from dpbayes_cli.models.families.number_families import NumberLaw
 
-        private = has_null(policy, self.column)
-        total = total_of(policy, n_records)
+        private = can_be_null(policy, self.column)
+        total = record_count(policy, n_records)
         inside = total.kind == "unbounded" and self.column.outside == "drop"
         law = NumberLaw(self.number_family, self.column, private, inside)
         return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
@@ -250,7 +250,7 @@ class OneNumber(BoundedNumber):
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, self.column.cell(1.0)), n_records, rng)
 
 
-def total_of(policy: RecordPolicy, n_records: int | None) -> RecordCount:
+def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
     """Return what is known about the number of records that count.
 
     Args:

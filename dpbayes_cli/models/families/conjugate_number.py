@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneNumber, OneParameterFamily
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, OneParameterNumber
 
 
-class ConjugateNumber(OneNumber, OneParameterFamily, ConjugatePosterior):
+class ConjugateNumber(OneParameterNumber, OneParameterFamily, ConjugatePosterior):
     """The capability of models of one number a record whose conjugate update adds the sum of the numbers.
 
     Draws take clamped numbers for the numbers themselves, so that the likelihood is conjugate: a record counts as its

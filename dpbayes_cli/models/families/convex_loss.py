@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.design import Design, Rows
+from dpbayes_cli.core.design import Design, DesignRows
 from dpbayes_cli.core.losses import Loss, QuantileLoss
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, Numbers, Prediction
-from dpbayes_cli.core.predictor import Predictor, only_target
+from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
+from dpbayes_cli.core.predictor import Predictor, fixed_target
 from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
 from dpbayes_cli.privacy.noisy_descent import Curvature
@@ -64,7 +64,7 @@ class ConvexLossModel(Model):
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
         """The features, and the target last."""
-        return Rows(self.design, self.target).columns
+        return DesignRows(self.design, self.target).columns
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class ConvexLossModel(Model):
 
     def predicted_column(self, asked: str | None) -> int:
         """Return the index of the target, which is the last column."""
-        return only_target(self.name, self.column_names, len(self.columns) - 1, asked)
+        return fixed_target(self.name, self.column_names, len(self.columns) - 1, asked)
 
     def predictor(self, column: int, draws: Floats) -> CoefficientPredictor:
         """Return what predicts the target from the features; see ``Model``."""
@@ -161,7 +161,7 @@ class CoefficientPredictor(Predictor):
             mean[some] = self._mean(features[some])
         target = self.model.target
         if isinstance(target, NumericColumn):
-            return Numbers(mean)
+            return NumberPrediction(mean)
         if self.model.has_probabilities:
             return ClassProbabilities(np.column_stack([1.0 - mean, mean]), target.levels)
         return ClassScores(mean, target.levels)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.model import NoisyStatistics
+from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.model_sections import NetworkTables
-from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, total_of
-from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, stated_concentrations
-from dpbayes_cli.models.families.network_margins import Margins
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, record_count
+from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, concentrations_by_variable
+from dpbayes_cli.models.families.network_margins import MarginEstimates
 from dpbayes_cli.models.families.network_predictor import NetworkPredictor
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
@@ -69,7 +69,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
             variables: by name, in order.
             parents: the names of the parents of each.
             target: the name of the variable that predictions are of, or None.
-            concentrations: the prior; see ``stated_concentrations``.
+            concentrations: the prior; see ``concentrations_by_variable``.
 
         Raises:
             ValueError: the variables are no network.
@@ -79,7 +79,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return cls(
             network,
             tuple(part.column(name) for name, part in variables.items()),
-            stated_concentrations(concentrations, network),
+            concentrations_by_variable(concentrations, network),
             tuple(Fraction(repr(part.weight)) for part in variables.values()),
             None if target is None else network.names.index(target),
         )
@@ -177,11 +177,11 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         import numpy as np
 
         counts = self.split(np.asarray(released, dtype=np.float64))
-        total = total_of(policy, n_records)
+        total = record_count(policy, n_records)
         complete = [has_stand_in(policy, column) for column in self.variables]
         firsts = list(itertools.accumulate(self.network.n_cells[:-1], initial=0))
         laws = [noise.at(first) for first in firsts]
-        margins = Margins(self.network, counts, [law.variance for law in laws], complete)
+        margins = MarginEstimates(self.network, counts, [law.variance for law in laws], complete)
         tables = []
         for i, count in enumerate(counts):
             whole = all(complete[j] for j in self.network.families[i])

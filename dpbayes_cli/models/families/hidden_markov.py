@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
+from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CountedSites(Sites):
+class SequenceEvidence(SiteEvidence):
     """Sites whose records are counted by value.
 
     Attributes:
@@ -27,14 +27,14 @@ class CountedSites(Sites):
     values: tuple[Any, ...]
 
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
-        """Return the scores of the states; see ``Sites``."""
+        """Return the scores of the states; see ``SiteEvidence``."""
         import numpy as np
 
         each = (counts[sites] @ table.T for counts, table in zip(self.values, tables, strict=True))
         return np.asarray(sum(each), dtype=np.int64)
 
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
-        """Return the counts of each state; see ``Sites``."""
+        """Return the counts of each state; see ``SiteEvidence``."""
         import numpy as np
 
         found = []
@@ -46,7 +46,7 @@ class CountedSites(Sites):
 
 
 @dataclass(frozen=True)
-class Sequences(Structure):
+class HiddenMarkovStructure(LatentStructure):
     """Sequences of states: z_s1 ~ first, z_st ~ transition[z_s,t-1].
 
     Attributes:
@@ -65,7 +65,7 @@ class Sequences(Structure):
         """Return the number of cells."""
         return self.shape[0] * self.shape[1]
 
-    def colors(self, n_records: int) -> tuple[Integers, ...]:
+    def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
         """Return the even steps of all sequences, and the odd ones."""
         import numpy as np
 
@@ -80,7 +80,7 @@ class Sequences(Structure):
 
         return np.full((self.n_states, self.n_states), self.transition) + self.stay * np.eye(self.n_states)
 
-    def draw_links(self, states: Integers | None, rng: np.random.Generator) -> Links:
+    def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
         """Draw transitions and first states."""
         import numpy as np
 
@@ -91,11 +91,11 @@ class Sequences(Structure):
             np.add.at(first, z[:, 0], 1.0)
         return np.array([rng.dirichlet(row) for row in rows]), rng.dirichlet(first)
 
-    def draw_states(self, links: Links, n_records: int, rng: np.random.Generator) -> Integers:
+    def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
         """Draw all sequences."""
         import numpy as np
 
-        transition, first = links
+        transition, first = probabilities
         found = np.empty(self.shape, dtype=np.int64)
         for t in range(self.shape[1]):
             rows = np.broadcast_to(first, (self.shape[0], self.n_states)) if t == 0 else transition[found[:, t - 1]]
@@ -103,27 +103,27 @@ class Sequences(Structure):
             found[:, t] = np.minimum(drawn, self.n_states - 1)
         return found.ravel()
 
-    def log_prior(self, links: Links, states: Integers, sites: Integers) -> Floats:
+    def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
         """Return the log probabilities of the step before, and of the step after."""
         import numpy as np
 
-        transition, first = (np.log(np.maximum(array, 1e-300)) for array in links)
+        transition, first = (np.log(np.maximum(array, 1e-300)) for array in probabilities)
         steps = sites % self.shape[1]
         starts, ends = steps == 0, steps == self.shape[1] - 1
         before = np.where(starts[:, None], first, transition[states[np.maximum(sites - 1, 0)]])
         after = transition.T[states[np.minimum(sites + 1, len(states) - 1)]]
         return np.asarray(before + np.where(ends[:, None], 0.0, after))
 
-    def relabelled(self, links: Links, order: Integers) -> Sequence[Floats]:
+    def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
         """Return transitions and first states."""
-        transition, first = links
+        transition, first = probabilities
         return transition[order][:, order].ravel(), first[order]
 
-    def sites(self, evidence: Statistics) -> Sites:
+    def sites(self, evidence: ExactEvidence) -> SiteEvidence:
         """Return the counts of each feature by cell."""
         import numpy as np
 
         cells = [self.n_sites(0) * len(concentration) for concentration in self.emissions]
         ends = list(itertools.accumulate(cells))[:-1]
         parts = np.split(np.array(evidence.values, dtype=np.int64), ends)
-        return CountedSites(tuple(part.reshape(self.n_sites(0), -1) for part in parts))
+        return SequenceEvidence(tuple(part.reshape(self.n_sites(0), -1) for part in parts))

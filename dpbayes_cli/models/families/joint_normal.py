@@ -13,8 +13,8 @@ from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, second_moments
-from dpbayes_cli.models.families.capabilities import total_of
+from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, second_moments
+from dpbayes_cli.models.families.capabilities import record_count
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 STEPS = 1 << 14
 """Grid steps between the bounds: products of a billion records stay below 2^60."""
-LARGEST = 1e12
+MAX_BOUND = 1e12
 
 
 class NumberBounds(Section, frozen=True, kw_only=True):
     """The public bounds of a number."""
 
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
+    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="numbers below this are clamped to it")]
+    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="numbers above this are clamped to it")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -84,9 +84,9 @@ class JointNormal(NoisyStatistics):
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
         """State the latent-sum observation; see ``NoisyStatistics``."""
-        counted = has_null(policy, *self.columns)
+        counted = can_be_null(policy, *self.columns)
         weight = STEPS**2 if counted else 0
-        return NoisySums(self.law(counted), tuple(released), noise, total_of(policy, n_records), weight)
+        return NoisySums(self.law(counted), tuple(released), noise, record_count(policy, n_records), weight)
 
     def simulated(
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator

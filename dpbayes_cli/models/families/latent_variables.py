@@ -14,20 +14,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.statistic import Statistic, Statistics
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
-Links = tuple[Any, ...]
+StateProbabilities = tuple[Any, ...]
 """Arrays of probabilities: of transitions and of first states, or of classes."""
 
 
-class Sites(ABC):
+class SiteEvidence(ABC):
     """The exact evidence at every site; nobody but the chain's updates sees it."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class Sites(ABC):
 
 
 @dataclass(frozen=True)
-class Structure(ABC):
+class LatentStructure(ABC):
     """The public side of a model with hidden states.
 
     Attributes:
@@ -72,27 +72,27 @@ class Structure(ABC):
         """Return the public number of sites."""
 
     @abstractmethod
-    def colors(self, n_records: int) -> tuple[Integers, ...]:
+    def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
         """Return the sites in groups: given the others' states, those of a group are independent."""
 
     @abstractmethod
-    def draw_links(self, states: Integers | None, rng: np.random.Generator) -> Links:
+    def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
         """Draw the links given the states of all sites, or (None) from the prior."""
 
     @abstractmethod
-    def draw_states(self, links: Links, n_records: int, rng: np.random.Generator) -> Integers:
+    def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
         """Draw the states of all sites from their prior, shape (n_sites,)."""
 
     @abstractmethod
-    def log_prior(self, links: Links, states: Integers, sites: Integers) -> Floats:
+    def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
         """Return what links and the other sites' states say of some sites of one group, shape (n_some, n_states)."""
 
     @abstractmethod
-    def relabelled(self, links: Links, order: Integers) -> Sequence[Floats]:
+    def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
         """Return the links as they are reported, states in a new order."""
 
     @abstractmethod
-    def sites(self, evidence: Statistics) -> Sites:
+    def sites(self, evidence: ExactEvidence) -> SiteEvidence:
         """Return the evidence at the sites."""
 
 
@@ -108,9 +108,9 @@ class LatentVariables(Model):
 
     @property
     @abstractmethod
-    def structure(self) -> Structure:
+    def structure(self) -> LatentStructure:
         """The public side of the model."""
 
     @abstractmethod
-    def read(self, policy: RecordPolicy) -> Statistic | Codes:
+    def chain_input(self, policy: RecordPolicy) -> Statistic | CodedColumns:
         """Return what a chain reads from the data: a statistic, or the codes of the records."""

@@ -10,10 +10,10 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn
-from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section
+from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section
 from dpbayes_cli.privacy.dag import Network, cell_names
 
-MOST_CELLS = 1 << 18
+MAX_CELLS = 1 << 18
 """All tables together may have so many cells: each is a number that is noised, summarized and written."""
 _LARGEST_CUT = 1e100
 _MARKS = "=|,"
@@ -37,7 +37,7 @@ class VariableSection(Section, frozen=True, kw_only=True):
         Meta(description="in place of values: ascending points at which a number is cut"),
     ] = ()
     impute: Annotated[
-        Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)] | None,
+        Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
         Meta(description="the public value that an invalid cell counts as; default: on_invalid says"),
     ] = None
     weight: Annotated[
@@ -95,10 +95,10 @@ def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Seque
     indices = tuple(tuple(place[parent] for parent in each) for each in parents)
     network = Network(tuple(names), tuple(column.levels for column in columns), indices)
     cells = sum(network.n_cells)
-    if cells > MOST_CELLS:
+    if cells > MAX_CELLS:
         largest = max(range(len(names)), key=lambda i: network.n_cells[i])
         raise ValueError(
-            f"the tables have {cells:,} cells; allowed: {MOST_CELLS:,}; that of {names[largest]!r} is the largest, "
+            f"the tables have {cells:,} cells; allowed: {MAX_CELLS:,}; that of {names[largest]!r} is the largest, "
             f"with {network.n_cells[largest]:,}"
         )
     if any(mark in text for texts in (network.names, *network.levels) for text in texts for mark in _MARKS):
@@ -111,7 +111,7 @@ def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Seque
     return network
 
 
-def stated_concentrations(stated: Any, network: Network) -> tuple[tuple[float, ...], ...]:
+def concentrations_by_variable(stated: Any, network: Network) -> tuple[tuple[float, ...], ...]:
     """Return the concentration of each value of each variable.
 
     Raises:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 
-class Margins:
+class MarginEstimates:
     """What all tables together tell about the joint counts of a set of variables: precision-weighted noisy sums."""
 
     def __init__(

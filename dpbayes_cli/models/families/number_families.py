@@ -44,7 +44,7 @@ class NumberFamily(ABC):
         """Return the parameter, elementwise."""
 
     @abstractmethod
-    def known_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
+    def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
         """Return the sd of the conjugate posterior after n records whose sum is the expected one."""
 
     @abstractmethod
@@ -71,13 +71,13 @@ class NumberLaw(ScalarLaw):
     Attributes:
         family: the law of the number.
         column: its public bounds and grid.
-        centred: whether it adds (2 code - steps, steps), or its code alone.
+        centered: whether it adds (2 code - steps, steps), or its code alone.
         inside: whether the law is that of numbers inside the bounds, the others not being counted at all.
     """
 
     family: NumberFamily
     column: NumericColumn
-    centred: bool
+    centered: bool
     inside: bool = False
 
     @property
@@ -98,7 +98,7 @@ class NumberLaw(ScalarLaw):
         """The distance between possible sums, 0 where the grid is much finer than any noise."""
         if not self.family.lattice:
             return 0
-        return 2 if self.centred else 1
+        return 2 if self.centered else 1
 
     @property
     def span(self) -> float:
@@ -113,8 +113,8 @@ class NumberLaw(ScalarLaw):
     @property
     def _scale(self) -> tuple[float, float]:
         """What a number at the middle adds to the sum, and half the range."""
-        half = float(self.column.steps) if self.centred else self.column.steps / 2.0
-        return (0.0 if self.centred else half), half
+        half = float(self.column.steps) if self.centered else self.column.steps / 2.0
+        return (0.0 if self.centered else half), half
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw points from the prior."""
@@ -128,9 +128,9 @@ class NumberLaw(ScalarLaw):
         """Return the parameter."""
         return self.family.parameter(points)
 
-    def known_sd(self, points: Floats, n_records: Floats) -> Floats:
+    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the sd that data of known, typical sums would leave."""
-        return self.family.known_sd(points[..., 0], n_records)[..., None]
+        return self.family.complete_data_sd(points[..., 0], n_records)[..., None]
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of what one record adds to (sum, valid), or to the sum."""
@@ -144,7 +144,7 @@ class NumberLaw(ScalarLaw):
             first, second, inside = first / inside, second / inside, np.ones_like(first)
         middle, half = self._scale
         variance = np.maximum(second - first**2, 0.0) * half**2
-        if not self.centred:
+        if not self.centered:
             return (middle + half * first)[..., None], variance[..., None, None]
         mean = np.stack([half * first, self.column.steps * inside], axis=-1)
         covariance = np.empty((*first.shape, 2, 2))
@@ -168,11 +168,11 @@ class NumberLaw(ScalarLaw):
         ends = [np.exp(1j * frequencies * (middle + sign * half)) for sign in (-1.0, 1.0)]
         return np.asarray(inside * start + below * ends[0] + above * ends[1])
 
-    def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw from the conjugate posterior of the nearest possible sum."""
         middle, half = self._scale
         n = n_records
-        if self.centred:
+        if self.centered:
             n = min(max(float(observed[1]) / self.column.steps, 0.0), n_records)
         width, centre = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
         scaled = min(max((float(observed[0]) - n * middle) / half, -n), n)

@@ -7,18 +7,18 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, NumericColumn, check_bounds
 from dpbayes_cli.core.design import Design, Feature, check_names
-from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section
+from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section
 
 STEPS = 1 << 16
 """Grid steps between the bounds of a number."""
-MOST_WIDE = 10_000
-LARGEST = 1e12
+MAX_DESIGN_COLUMNS = 10_000
+MAX_BOUND = 1e12
 
 Impute = Annotated[
-    Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)] | None,
+    Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
     Meta(description="the public value that an invalid cell counts as; default: on_invalid says"),
 ]
-Bound = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Bound = Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]
 
 
 class FeatureSection(Section, frozen=True, kw_only=True):
@@ -100,8 +100,8 @@ class RegressionDomain(Section, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_target(self.target.column, self.features)
         check_names(self.design.names)
-        if self.design.width > MOST_WIDE:
-            raise ValueError(f"the design has {self.design.width:,} columns; allowed: {MOST_WIDE:,}")
+        if self.design.width > MAX_DESIGN_COLUMNS:
+            raise ValueError(f"the design has {self.design.width:,} columns; allowed: {MAX_DESIGN_COLUMNS:,}")
 
     @property
     def design(self) -> Design:

@@ -99,7 +99,7 @@ class RegressionRecords(WishartRecords):
         last = () if self.variance is not None else (variance[..., None] * half[0] ** 2,)
         return np.concatenate([intercept[..., None], slopes, *last], axis=-1)
 
-    def known_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
         """Return the sds of the conjugate regression posterior after n records of typical sums."""
         import numpy as np
 
@@ -119,7 +119,7 @@ class RegressionRecords(WishartRecords):
         last = half[0] ** 2 * variance * np.sqrt(2.0 / np.maximum(freedom - 4.0, 1e-3))
         return np.concatenate([np.sqrt(both), last[..., None]], axis=-1)
 
-    def naive(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_plug_in(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
         """Draw from the conjugate regression posterior of the nearest positive semidefinite second moments.
 
         However singular these are, the prior adds to the diagonal: slopes are finite, and what is left of the target's

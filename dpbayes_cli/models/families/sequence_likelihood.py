@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.core.held_out import HeldOut, HeldOutLikelihood
+from dpbayes_cli.core.held_out import HeldOutLikelihood, HeldOutScore
 from dpbayes_cli.core.model_sections import StatesOverTime
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SequenceLikelihood(HeldOutLikelihood):
             chosen = codes[placed & (codes[:, 2 + f] >= 0)]
             np.add.at(each, (chosen[:, 0], chosen[:, 1], chosen[:, 2 + f]), 1)
 
-    def score(self, draws: Floats, states: Floats) -> HeldOut:
+    def score(self, draws: Floats, states: Floats) -> HeldOutScore:
         """Return the likelihood of the records, with their states and without; see ``HeldOutLikelihood``."""
         import numpy as np
 
@@ -52,4 +52,4 @@ class SequenceLikelihood(HeldOutLikelihood):
         untold = held_out_log_likelihood(flat, mixed, np.ones((1, len(flat), 1)))
         scored = self._scored
         mean_told, mean_untold = (each / scored if scored else math.nan for each in (told, untold))
-        return HeldOut(self._records, scored, mean_told, mean_untold)
+        return HeldOutScore(self._records, scored, mean_told, mean_untold)

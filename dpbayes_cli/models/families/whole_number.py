@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.capabilities import OneNumber
+from dpbayes_cli.models.families.capabilities import OneParameterNumber
 
 
 class WholeNumberDomain(Section, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class WholeNumberDomain(Section, frozen=True, kw_only=True):
     ] = "clamp"
 
 
-class WholeNumber(OneNumber):
+class WholeNumber(OneParameterNumber):
     """The capability of models whose records are one whole number each, from 0 to a public bound.
 
     Attributes:

@@ -19,7 +19,7 @@ _BEYOND = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Conjugate:
+class NormalInverseWishart:
     """A normal-inverse-Wishart posterior of scaled numbers.
 
     Attributes:
@@ -214,7 +214,7 @@ class WishartRecords(RecordLaw):
         sigma[..., 1:, 1:] = covariance
         return mu, sigma
 
-    def known_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
         """Return the sds of the normal-inverse-Wishart posterior after n records of typical sums."""
         import numpy as np
 
@@ -246,7 +246,7 @@ class WishartRecords(RecordLaw):
             "deviations, helps"
         )
 
-    def conjugate(self, observed: "Floats", n_records: float) -> "Conjugate":
+    def conjugate(self, observed: "Floats", n_records: float) -> "NormalInverseWishart":
         """Return the conjugate posterior of the nearest positive semidefinite second moments."""
         import numpy as np
 
@@ -263,9 +263,9 @@ class WishartRecords(RecordLaw):
         away = centre - prior_mean
         scale = np.diag(self._prior_scatter) + scatter + np.outer(away, away) * self.strength * n / strength
         location = (self.strength * prior_mean + n * centre) / strength
-        return Conjugate(n, location, strength, scale)
+        return NormalInverseWishart(n, location, strength, scale)
 
-    def naive(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_plug_in(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
         """Draw from the normal-inverse-Wishart posterior of the nearest positive semidefinite second moments."""
         import numpy as np
 

@@ -25,7 +25,7 @@ DataCheck = Literal["statistic", "levels", "cells"]
 the invalid cells of each column."""
 
 
-class ModelUses(ABC):
+class ModelDefaults(ABC):
     """The questions, with the answers of a plain model."""
 
     name: ClassVar[str]

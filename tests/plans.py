@@ -34,6 +34,6 @@ def example_of(mechanism: type[Mechanism], model: type[Model]) -> dict[str, dict
     }
 
 
-def asked_for(policy: RecordPolicy, epsilon: Decimal | None = None, **more: Any) -> dict[str, Any]:
+def plan_arguments(policy: RecordPolicy, epsilon: Decimal | None = None, **more: Any) -> dict[str, Any]:
     """What ``plan_of`` takes beside mechanism and model."""
     return {"policy": policy, "epsilon": epsilon, **more}

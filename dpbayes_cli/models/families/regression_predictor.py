@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LinePredictor(IntervalPredictor):
+class RegressionPredictor(IntervalPredictor):
     """Mixtures of normal laws over the draws: intercept, slopes and variance, one row a draw."""
 
     def intervals(self, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
