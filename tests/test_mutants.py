@@ -541,8 +541,8 @@ MUTANTS = {
     ),
     "bounds without a grid between them": (
         "core/columns.py",
-        "_NARROWEST = 1e-100",
-        "_NARROWEST = 0.0",
+        "_MIN_RANGE = 1e-100",
+        "_MIN_RANGE = 0.0",
         "tests/commands/test_numbers.py::test_bounds_without_a_grid_between_them_are_refused_before_any_charge",
     ),
     "the order of columns taken from the spec": (
@@ -716,14 +716,14 @@ MUTANTS = {
     ),
     "rows that are not clipped": (
         "core/design.py",
-        "np.minimum(1.0, inside)",
-        "np.minimum(1.0, 2.0 * inside)",
+        "np.minimum(1.0, factors)",
+        "np.minimum(1.0, 2.0 * factors)",
         "tests/core/test_design.py::test_no_row_is_longer_than_promised",
     ),
     "rows that single precision makes longer": (
         "core/design.py",
-        "_INSIDE = 1.0 - 1e-6",
-        "_INSIDE = 1.0 - 1e-9",
+        "_CLIPPING_MARGIN = 1.0 - 1e-6",
+        "_CLIPPING_MARGIN = 1.0 - 1e-9",
         "tests/core/test_design.py::test_no_row_is_longer_than_promised",
     ),
     "a limit of records that is not kept": (

@@ -1,6 +1,6 @@
-"""What plans, pages, checks and predictions ask of a model beside its statistic; the answers of one that adds nothing.
+"""What plans, pages, data checks and predictions need from a model beside its statistic, with defaults.
 
-A model overrides what differs for it, so that nobody outside ``models/`` asks which model it is.
+A model overrides what differs for it, so that no code outside ``models/`` depends on which model it is.
 """
 
 from __future__ import annotations
@@ -21,87 +21,85 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.predictor import Predictor
 
 DataCheck = Literal["statistic", "levels", "cells"]
-"""What a check of the data counts: the model's statistic, the records of each level of each column, or the valid and
-the invalid cells of each column."""
+"""What a data check counts: the model's statistic, the records at each level of each column, or the valid and the
+invalid cells of each column."""
 
 
 class ModelDefaults(ABC):
-    """The questions, with the answers of a plain model."""
+    """Properties and methods of a model that have a default."""
 
     name: ClassVar[str]
     data_check: ClassVar[DataCheck] = "cells"
     bound_keys: ClassVar[tuple[str, ...]] = ()
-    """The keys of the domain that state bounds which can be found privately instead, none where they cannot; where
-    ``lower`` is not among them, it is 0."""
+    """The domain keys of bounds that can be chosen privately instead of stated; the lower bound is 0 if ``lower`` is
+    not among them. Empty: the bounds must be stated."""
     whole_numbers: ClassVar[bool] = False
     """Whether records and bounds are whole numbers."""
     counts_incomplete_records: ClassVar[bool] = False
-    """Whether a record with an invalid cell is one of the records that a plan rests on, and adds nothing."""
-    not_simulated: ClassVar[str] = "The model draws no data sets."
-    """Why plans and pages simulate no data sets of this model, a sentence; empty where they do."""
+    """Whether a record with an invalid cell belongs to the record count of a plan although it contributes nothing."""
+    not_simulated: ClassVar[str] = "The model cannot simulate data sets."
+    """The sentence that says why plans and pages simulate no data sets of this model; empty if they do."""
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """The parameters that a simulation looks at: the first."""
+        """The indices of the parameters whose posteriors a simulation compares."""
         return (0,)
 
     def simulation_trials(self, trials: int) -> int:
-        """Return how many simulated data sets say as much as so many of a model of one parameter."""
+        """Return how many data sets to simulate where a model of one parameter needs ``trials``."""
         return trials
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
-        """Return posterior mean and sd of each of the ``compared`` parameters, given the exact statistic.
-
-        Nothing where they are not known.
+        """Return the posterior mean and sd of each ``compared`` parameter given the exact statistic; empty if unknown.
 
         Args:
             values: the statistic of complete records.
-            n_records: how many they are.
+            n_records: the number of records.
         """
         return []
 
     def simulated_histogram(
         self, column: NumericColumn, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], dict[int, int]]:
-        """Draw the reported parameters from the prior; return them, and how many numbers have each code of a column.
+        """Draw the reported parameters from the prior; return them and a histogram of drawn numbers by code.
 
         Args:
-            column: on the public range in which bounds are sought.
-            n_records: how many numbers are drawn.
-            rng: the randomness.
+            column: the column, on the public range in which private bounds are chosen.
+            n_records: the number of numbers to draw.
+            rng: the random number generator.
         """
-        raise TypeError(f"{self.name} has no bounds that can be found privately")
+        raise TypeError(f"{self.name} has no bounds that can be chosen privately")
 
     def sections(self) -> tuple[ModelSection, ...]:
-        """Return what the parameters are together, drawn in place of one picture a parameter; nothing: they are not."""
+        """Return the sections that pages show in place of one plot a parameter; empty: they show plots."""
         return ()
 
-    def predicted_column(self, asked: str | None) -> int:
+    def predicted_column(self, requested: str | None) -> int:
         """Return the index of the column that is predicted from the others.
 
         Args:
-            asked: the name that ``--target`` gives, or None.
+            requested: the name that ``--target`` gives, or None.
 
         Raises:
-            SpecError: the model predicts none, there is no such column, or none is named.
+            SpecError: the model predicts no column, there is no such column, or none is named.
         """
         raise SpecError(
             f"model {self.name!r} does not predict one column from others",
             where="model",
-            hint="what it says about a new record is posterior_predictive in release.json"
+            hint="posterior_predictive in release.json says what a new record is like"
             if self.held_out() is None
             else "dpbayes evaluate scores held-out records",
         )
 
     def predictor(self, column: int, draws: Floats) -> Predictor:
-        """Return what predicts a column of new records.
+        """Return the predictor of a column of new records.
 
         Args:
-            column: what ``predicted_column`` returned.
-            draws: of the reported parameters, shape (n_draws, n_parameters).
+            column: the index that ``predicted_column`` returned.
+            draws: draws of the reported parameters, shape (n_draws, n_parameters).
         """
         raise TypeError(f"{self.name} predicts no column")
 
     def held_out(self) -> HeldOutLikelihood | None:
-        """Return what scores whole new records, None where one column is predicted from the others, or nothing is."""
+        """Return the scorer of whole held-out records; None: the model predicts one column, or nothing."""
         return None

@@ -77,7 +77,7 @@ def test_no_row_is_longer_than_promised(
 ) -> None:
     """Every rounding counts: lengths are taken in higher precision than that of the rows."""
     if single:
-        monkeypatch.setattr(module, "_SMALL", 0)
+        monkeypatch.setattr(module, "_MAX_DOUBLE_ENTRIES", 0)
     clipped = replace(design, norm=norm)
     ends = np.array([[0, 0, 0], [1 << 16, 1, 0], [1 << 16, 2, 2]])
     if design is not WIDE:
@@ -111,7 +111,7 @@ def test_sparse_rows_are_the_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None
         wide = replace(WIDE, norm=norm)
         sparse = wide.rows(codes)
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_DENSE", 0.0)
+            patch.setattr(module, "_MIN_DENSE_SHARE", 0.0)
             assert issparse(sparse)
             assert (dense(sparse) == wide.rows(codes)).all()
 
@@ -163,7 +163,7 @@ def test_a_record_more_changes_two_rows_at_most(block: int, max_records: int) ->
 @pytest.mark.parametrize("design", [SMALL, WIDE], ids=["dense", "sparse"])
 def test_the_memory_is_what_it_is_said_to_be(design: Design, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if single:
-        monkeypatch.setattr(module, "_SMALL", 0)
+        monkeypatch.setattr(module, "_MAX_DOUBLE_ENTRIES", 0)
     n = 5000
     ((x, y),) = matrix_of(design, codes_of(design, n)).blocks
     held = y.nbytes + (x.nbytes if design.dense else x.data.nbytes + x.indices.nbytes + x.indptr.nbytes)
@@ -172,7 +172,7 @@ def test_the_memory_is_what_it_is_said_to_be(design: Design, single: bool, monke
 
 def test_the_precision_is_decided_by_what_is_public() -> None:
     """By the number of records that are expected, and not by how many come, or are valid."""
-    expected = module._SMALL // SMALL.width + 1
+    expected = module._MAX_DOUBLE_ENTRIES // SMALL.width + 1
     few, many = DesignMatrix(DesignRows(SMALL, Y), expected - 1), DesignMatrix(DesignRows(SMALL, Y), expected)
     codes = np.column_stack([codes_of(SMALL, 3), [0, 1, 0]])
     for matrix in (few, many):

@@ -199,7 +199,7 @@ def test_the_gradient_is_the_same_by_any_number_of_threads(
     design: Design, size: int, single: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if single:
-        monkeypatch.setattr(design_module, "_SMALL", 0)
+        monkeypatch.setattr(design_module, "_MAX_DOUBLE_ENTRIES", 0)
     matrix = matrix_of(design, 40_000, block=17_000)
     x, y = everything(matrix)
     w = np.random.default_rng(2).normal(size=(design.width, size))
@@ -207,7 +207,7 @@ def test_the_gradient_is_the_same_by_any_number_of_threads(
     direct = x.T @ loss.slope(x @ w, y[:, None])
     found = []
     for many in (1 << 40, 0):
-        monkeypatch.setattr(module, "_MANY", many)
+        monkeypatch.setattr(module, "_MIN_PARALLEL_ENTRIES", many)
         with ExitStack() as stack:
             gradient = Gradient(matrix, loss, stack)
             found.append(gradient(w))
@@ -231,7 +231,7 @@ def test_many_chains_take_no_more_memory_at_once(design: Design, monkeypatch: py
 
     found = []
     for room in (1 << 24, 10_000):
-        monkeypatch.setattr(module, "_ROOM", room)
+        monkeypatch.setattr(module, "_MAX_PREDICTORS", room)
         with ExitStack() as stack:
             found.append(Gradient(matrix, Watched(0.7, 0.5), stack, 50)(w))
     assert seen[:2] == [50_000, 50_000]
@@ -241,7 +241,7 @@ def test_many_chains_take_no_more_memory_at_once(design: Design, monkeypatch: py
 
 def test_single_precision_is_that_of_the_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slopes and sums are double, so that a record's gradient is bounded as its row is."""
-    monkeypatch.setattr(design_module, "_SMALL", 0)
+    monkeypatch.setattr(design_module, "_MAX_DOUBLE_ENTRIES", 0)
     matrix = matrix_of(replace(DESIGN, norm=1.0), 1)
     ((x, _),) = matrix.blocks
     assert x.dtype == np.float32
