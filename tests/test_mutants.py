@@ -301,8 +301,8 @@ MUTANTS = {
     ),
     "the order of features taken from the spec": (
         "models/linear_regression.py",
-        "dict(sorted(asked.features.items()))",
-        "dict(asked.features)",
+        "dict(sorted(columns.features.items()))",
+        "dict(columns.features)",
         "tests/models/test_linear_regression.py::test_the_order_of_features_is_not_part_of_a_question",
     ),
     "likelihood power of a mode doubled": (
@@ -547,8 +547,8 @@ MUTANTS = {
     ),
     "the order of columns taken from the spec": (
         "models/multivariate_normal.py",
-        "dict(sorted(stated_columns.items()))",
-        "dict(stated_columns)",
+        "dict(sorted(bounds_by_name.items()))",
+        "dict(bounds_by_name)",
         "tests/commands/test_numbers.py::test_the_order_of_columns_is_not_part_of_a_question",
     ),
     "a statistic beyond 64 bits": (
@@ -608,7 +608,7 @@ MUTANTS = {
     ),
     "sensitivity halved (networks)": (
         "models/families/discrete_bayes_net.py",
-        "each = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2",
+        "per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2",
         "each = 1",
         "tests/test_conformance.py::test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness",
     ),
@@ -853,10 +853,10 @@ MUTANTS = {
         'Update("states", sum((c.spread for c in covers), Decimal(0)) / 2,',
         "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
     ),
-    "both colors at once": (
+    "both update blocks at once": (
         "models/families/hidden_markov.py",
-        "np.flatnonzero(steps % 2 == color) for color in (0, 1)",
-        "np.flatnonzero(steps >= 0) for color in (0,)",
+        "np.flatnonzero(steps % 2 == parity) for parity in (0, 1)",
+        "np.flatnonzero(steps >= 0) for parity in (0,)",
         "tests/mechanisms/test_gibbs.py::test_a_sweep_leaves_the_tempered_posterior_as_it_is",
     ),
     "a sweep of tables that is not charged": (

@@ -182,9 +182,7 @@ def require_complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn],
         SpecError: records may be invalid, or the record count is private or not given.
     """
     if policy.neighbors is not Neighbors.REPLACE_ONE:
-        raise SpecError(
-            "posterior draws need a public number of records; expected replace-one neighbors", where="privacy"
-        )
+        raise SpecError("posterior draws need a public number of records: replace-one neighbors", where="privacy")
     if policy.contributions > 1:
         raise SpecError(
             "posterior draws need a public number of records; it is private if a unit may have several records",
@@ -213,9 +211,7 @@ def require_record_count(n_records: int | None) -> int:
         SpecError: the record count was not given, or is below 1.
     """
     if n_records is None:
-        raise SpecError(
-            "the number of records must be stated before the data are read", where="records", hint="--records N"
-        )
+        raise SpecError("the number of records must be stated beforehand", where="records", hint="--records N")
     if n_records < 1:
         raise SpecError("the number of records must be at least 1", where="records")
     return n_records

@@ -192,7 +192,6 @@ class Gradient:
 
 
 def _in_double_precision(x: Any) -> tuple[Any, Any]:
-    """Return a dense array in double precision, and its transpose."""
     import numpy as np
 
     wide = x.astype(np.float64)

@@ -64,8 +64,7 @@ Support = Annotated[
 ]
 SelectionKind = Literal["exponential", "permute-and-flip"]
 Selection = Annotated[
-    SelectionKind,
-    option(SAMPLING, "the selection: exponential (composes better) or permute-and-flip (pure epsilon only)"),
+    SelectionKind, option(SAMPLING, "exponential (composes better) or permute-and-flip (for pure epsilon only)")
 ]
 Sweeps = Annotated[
     Annotated[int, Meta(ge=1, le=100_000)] | None, option(SAMPLING, "sweeps of the chain, all of them paid for [200]")

@@ -173,10 +173,9 @@ class ExactEvidence:
 def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
     """Return a statistic with its sensitivity to one privacy unit, which may have several records.
 
-    Privacy: neighbors differ in the records of one unit, at most k on either side. Pair them, and fill the shorter side
-        up with null records. Each pair moves the statistic by at most its sensitivity to one record, which includes the
-        null record if units have several (``can_be_null``); norms add up: k times in L1 and L2. Attained by k times the
-        witness.
+    Privacy: neighbors differ in the records of one unit, at most k on either side. Pair these, with null records on
+        the shorter side. Each pair moves the statistic by at most its sensitivity to one record, the null record
+        included (``can_be_null``); norms add up: k times in L1 and L2. Attained by k times the witness.
     Source: mechanisms, conventions (privacy units).
     """
     k = policy.contributions
@@ -281,8 +280,8 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
 
     Privacy: complete records under replace-one: the sum of codes in 0..steps moves by at most steps. Otherwise a record
         contributes (u, steps), |u| <= steps, or (0, 0): two valid records differ by at most 2 steps in L1 and L2, a
-        valid and a null record by 2 steps in L1 and sqrt(2) steps in L2. Attained by two records at the two bounds, and
-        by a record at a bound and a null record.
+        valid and a null record by 2 steps in L1 and sqrt(2) steps in L2. Attained by records at the two bounds, and by
+        one at a bound and a null record.
     Source: mechanisms, integer statistics on a public grid.
     """
     role, steps = column.role, column.steps

@@ -231,7 +231,7 @@ def test_a_reader_that_goes_away_ends_it(dpbayes: Cli, bundle: Path, place: Path
     assert done.stderr == ABOUT
 
 
-SCORES = "svm gives scores and no probabilities: above 0 for 'yes'\n"
+SCORES = "svm predicts scores, not probabilities: a score above 0 means 'yes'\n"
 
 
 def table(done: Any) -> Any:

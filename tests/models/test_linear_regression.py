@@ -119,7 +119,7 @@ def test_parameters_are_the_regression_of_the_joint_law(features: int, variance:
     law = require_type(subject.law(False), RegressionRecords)
     points = law.draw_prior(50, np.random.default_rng(2))
     assert points.shape[1] == law.dimension
-    half, middle = law.box
+    half, middle = law.half_and_middle
     mean, covariance = law.scaled(points)
     mean, covariance = middle + half * mean, covariance * half[:, None] * half
     slopes = np.linalg.solve(covariance[:, 1:, 1:], covariance[:, 1:, :1])[..., 0]
@@ -138,7 +138,7 @@ def test_prior_matches_its_description() -> None:
     law = require_type(subject.law(False), RegressionRecords)
     points = law.draw_prior(20_000, np.random.default_rng(3))
     intercept, a, b, variance = law.parameters(points).T
-    (_, covariance), (half, _) = law.scaled(points), law.box
+    (_, covariance), (half, _) = law.scaled(points), law.half_and_middle
     spread, centre, k = np.array(subject.deviation), np.array(subject.prior_mean), subject.variance_strength
     level = intercept + a * centre[1] + b * centre[2]
     of_features = covariance[:, 1, 1] * half[1] ** 2

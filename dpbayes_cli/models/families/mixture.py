@@ -1,4 +1,4 @@
-"""Mixtures as sites: every record is a site of its own, and given the shares its class is independent of the rest."""
+"""Mixtures for private Gibbs: every record is a site; given the class probabilities, the classes are independent."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BLOCK = 1 << 16
 
 @dataclass(frozen=True)
 class RecordEvidence(SiteEvidence):
-    """Sites of one record each.
+    """Evidence at sites of one record each.
 
     Attributes:
-        codes: for each feature the records' values, shape (n_records,).
+        codes: for each feature the codes of the records' values, shape (n_records,).
         sizes: the number of values of each feature.
     """
 
@@ -35,26 +35,26 @@ class RecordEvidence(SiteEvidence):
         """Return the scores of the states; see ``SiteEvidence``."""
         import numpy as np
 
-        each = (table.T[codes[sites]] for codes, table in zip(self.codes, tables, strict=True))
-        return np.asarray(sum(each), dtype=np.int64)
+        by_feature = (table.T[codes[sites]] for codes, table in zip(self.codes, tables, strict=True))
+        return np.asarray(sum(by_feature), dtype=np.int64)
 
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
         """Return the counts of each state; see ``SiteEvidence``."""
         import numpy as np
 
-        found = []
+        tables = []
         for codes, size in zip(self.codes, self.sizes, strict=True):
-            flat = np.bincount(states * size + codes, minlength=n_states * size)
-            found.append(flat.reshape(n_states, size).astype(np.int64))
-        return found
+            counts = np.bincount(states * size + codes, minlength=n_states * size)
+            tables.append(counts.reshape(n_states, size).astype(np.int64))
+        return tables
 
 
 @dataclass(frozen=True)
 class MixtureStructure(LatentStructure):
-    """Records of independent classes: z_i ~ shares.
+    """Records with independent classes: z_i ~ class probabilities.
 
     Attributes:
-        concentration: that of the classes' shares.
+        concentration: the prior concentration of the class probabilities.
     """
 
     concentration: float = 1.0
@@ -64,13 +64,13 @@ class MixtureStructure(LatentStructure):
         return n_records
 
     def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
-        """Return the records in blocks: all are independent, and a block keeps what an update holds in memory small."""
+        """Return the records in blocks, which bound the memory of an update; all records are independent."""
         import numpy as np
 
         return tuple(np.arange(i, min(i + _BLOCK, n_records)) for i in range(0, n_records, _BLOCK))
 
     def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
-        """Draw the shares of the classes."""
+        """Draw the class probabilities."""
         import numpy as np
 
         counts = 0 if states is None else np.bincount(states, minlength=self.n_states)
@@ -84,17 +84,17 @@ class MixtureStructure(LatentStructure):
         return np.minimum(drawn, self.n_states - 1).astype(np.int64)
 
     def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
-        """Return the log shares."""
+        """Return the log class probabilities."""
         import numpy as np
 
         logs = np.log(np.maximum(probabilities[0], 1e-300))
         return np.broadcast_to(logs, (len(sites), self.n_states))
 
     def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
-        """Return the shares."""
+        """Return the class probabilities."""
         return (probabilities[0][order],)
 
     def sites(self, evidence: ExactEvidence) -> SiteEvidence:
         """Return the codes of the records."""
-        held = require_type(evidence.design, EncodedRecords)
-        return RecordEvidence(tuple(held.columns()), tuple(len(column.levels) for column in held.rows.columns))
+        records = require_type(evidence.design, EncodedRecords)
+        return RecordEvidence(tuple(records.columns()), tuple(len(column.levels) for column in records.rows.columns))

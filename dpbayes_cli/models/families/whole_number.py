@@ -13,12 +13,12 @@ from dpbayes_cli.models.families.capabilities import OneParameterNumber
 
 
 class WholeNumberDomain(Section, frozen=True, kw_only=True):
-    """The public bound of a number."""
+    """The public bound of the numbers."""
 
-    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the largest number; larger ones are out of bounds")]
-    out_of_bounds: Annotated[
-        Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
-    ] = "clamp"
+    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the upper bound of the numbers")]
+    out_of_bounds: Annotated[Outside, Meta(description="clamp larger numbers to the bound, or drop the record")] = (
+        "clamp"
+    )
 
 
 class WholeNumber(OneParameterNumber):
@@ -26,7 +26,7 @@ class WholeNumber(OneParameterNumber):
 
     Attributes:
         upper: the bound.
-        out_of_bounds: what becomes of larger numbers.
+        out_of_bounds: whether larger numbers are clamped or dropped.
     """
 
     domain_type: ClassVar[type[Section]] = WholeNumberDomain
@@ -39,5 +39,5 @@ class WholeNumber(OneParameterNumber):
 
     @property
     def column(self) -> NumericColumn:
-        """The number."""
+        """The column of numbers."""
         return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
