@@ -62,7 +62,7 @@ def question(mechanism: str, model: str, **more: Any) -> ReleaseSpec:
         if example.support is not None and "support" in asked.options_for(kind).__struct_fields__:
             document["sampling"]["support"] = example.support
     if complete and not own:
-        document["on_invalid"] = f"impute:{instance.asked(Neighbors.REPLACE_ONE, complete=True)[1].impute}"
+        document["on_invalid"] = f"impute:{instance.model_and_policy(Neighbors.REPLACE_ONE, complete=True)[1].impute}"
     return build_spec({**document, **more})
 
 

@@ -40,11 +40,11 @@ class GaussianDelta(Mechanism):
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; (epsilon, delta)"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component.",
-        guarantee="(epsilon, delta)-DP, charged as it is stated.",
-        assumptions="One record a person; the operating system's random numbers are secret.",
+        guarantee="(epsilon, delta)-DP, charged as stated.",
+        assumptions="Each person has one record; the operating system's random numbers are secret.",
         source="Canonne, Kamath and Steinke 2020 (discrete Gaussian); Bun and Steinke 2016.",
         corrections="The noise is an exact integer, and calibrated by zCDP, not by the continuous Gaussian law.",
-        prefer_when="An account of (epsilon, delta) with basic composition, and many components.",
+        prefer_when="The account has an (epsilon, delta) budget with basic composition, and there are many components.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "0.5", "delta": "1e-6"}}
@@ -57,12 +57,12 @@ class GaussianDelta(Mechanism):
         Raises:
             SpecError: epsilon or delta is not stated.
         """
-        asked = require_type(options, GaussianDeltaOptions)
-        epsilon = asked.stated_epsilon()
-        if asked.delta is None:
+        stated = require_type(options, GaussianDeltaOptions)
+        epsilon = stated.stated_epsilon()
+        if stated.delta is None:
             raise SpecError("missing", where="privacy.delta", hint="--delta 1e-6")
-        guarantee, statistic = ApproximateDP(epsilon, asked.delta), self.statistic(model, policy)
-        rho = _DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(asked.delta)) * (1.0 - 1e-9)))
+        guarantee, statistic = ApproximateDP(epsilon, stated.delta), self.statistic(model, policy)
+        rho = _DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(stated.delta)) * (1.0 - 1e-9)))
         noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
 

@@ -32,10 +32,10 @@ class StaircaseNoise(Mechanism):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete staircase noise on every component.",
         guarantee="Pure epsilon-DP, in equal shares for the components that one record can move.",
-        assumptions="One record a person; the operating system's random numbers are secret.",
+        assumptions="Each person has one record; the operating system's random numbers are secret.",
         source="Geng and Viswanath 2016 (the staircase law on integers).",
-        corrections="The noise is drawn exactly, by whole numbers and coins of rational probability.",
-        prefer_when="A statistic of one component and a large sensitivity, at a large epsilon.",
+        corrections="The noise is drawn exactly, with integers and coins of rational probability.",
+        prefer_when="The statistic has one component, and its sensitivity and epsilon are large.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     options_type: ClassVar[type[Options]] = EpsilonOptions
